@@ -196,6 +196,17 @@ def consecutive_documents(raw: bytes, at: int, end: int) -> list[bytes]:
     return documents
 
 
+def consecutive_count(raw: bytes, at: int, end: int) -> int:
+    """How many documents stand one behind the other from `at` to `end`; InvalidBSON when they do not fill it."""
+    begin: cython.Py_ssize_t = at
+    limit: cython.Py_ssize_t = end
+    count: cython.Py_ssize_t = 0
+    while begin < limit:
+        begin = document_stop(raw, begin, limit) + 1
+        count += 1
+    return count
+
+
 def append_fields(raw: bytes, tail: bytes) -> bytes:
     """The document with encoded elements added at its end."""
     if len(raw) > _COPIED_FREELY:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from docstore.bson import elements, get_field, validate
-from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
+from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.concerns import (
@@ -25,12 +25,12 @@ from docstore.commands.concerns import (
 )
 from docstore.commands.context import Context, RequestFields, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
-from docstore.commands.limits import MAX_REQUEST_DEPTH
+from docstore.commands.limits import MAX_INTERNAL_BYTES, MAX_REQUEST_DEPTH, batch_refused, check_internal_size
 from docstore.commands.sessions.fields import Session, parse_lsid
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_database_name
-from docstore.wire.message import Message
+from docstore.wire.message import Message, Overfull
 
 _NO_FIELD = ("", 0, b"")
 _MAX_TIME_MS = 0x7FFFFFFF
@@ -62,9 +62,13 @@ def open_request(
 ) -> tuple[Context, Arguments]:
     """The context and arguments of a request that came at `started` (seconds of `services.clock`).
 
-    Errors: CommandNotFound, CommandNotSupported, Unauthorized (admin only), Location40415 and 40414, TypeMismatch, and
-    those of the fields.
+    A command that processes send each other (`_...`) may be as long as a message.
+
+    Errors: BSONObjectTooLarge, InvalidLength, CommandNotFound, CommandNotSupported, Unauthorized (admin only),
+    Location40415 and 40414, TypeMismatch, and those of the fields.
     """
+    if len(request.body) > MAX_INTERNAL_BYTES and request.body[5:6] != b"_":
+        check_internal_size(request.body)
     opened = connection.opened.again(request, started)
     if opened is None:
         opened = _open_document(request, connection, services, started)
@@ -123,6 +127,8 @@ def _value(command: Command, code: int, data: bytes, db: str) -> Any:
 
 def _take_sequences(command: Command, request: Message, arguments: Arguments) -> None:
     for name, documents in request.sequences.items():
+        if isinstance(documents, Overfull):
+            raise batch_refused(documents.total)
         parameter = command.by_name.get(name)
         if parameter is None or (parameter.type is not Type.DOCUMENTS and Type.DOCUMENTS not in parameter.types):
             raise unknown_field(command.name, name)
@@ -229,13 +235,21 @@ def _txn_number(envelope: Envelope, code: int, data: bytes) -> None:
 
 
 def _stmt_id(envelope: Envelope, code: int, data: bytes) -> None:
-    envelope.stmt_ids = (integer_of(code, data),) if code in NUMBERS else None
+    envelope.stmt_ids = (_int32("OperationSessionInfo.stmtId", code, data),)
 
 
 def _stmt_ids(envelope: Envelope, code: int, data: bytes) -> None:
     if code != ARRAY:
         raise wrong_type("OperationSessionInfo.stmtIds", code, "array")
-    envelope.stmt_ids = tuple(integer_of(kind, value) for _, kind, value in elements(data) if kind in NUMBERS)
+    envelope.stmt_ids = tuple(
+        _int32(f"OperationSessionInfo.stmtIds.{name}", kind, value) for name, kind, value in elements(data)
+    )
+
+
+def _int32(field: str, code: int, data: bytes) -> int:
+    if code != INT32:
+        raise wrong_type(field, code, "int")
+    return integer_of(code, data)
 
 
 def _autocommit(envelope: Envelope, code: int, data: bytes) -> None:

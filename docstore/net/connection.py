@@ -23,7 +23,7 @@ from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.sockets import keep_alive
-from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, wrap
+from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, claimed_bytes, wrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
 from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, Message, decode_frame, encode_body
@@ -36,6 +36,7 @@ LOG = component("NETWORK")
 _READ_AHEAD_BYTES = 256 * 1024
 _WRITE_BUFFER_BYTES = 1024 * 1024
 _OFF_LOOP_BYTES = 64 * 1024
+_COMPRESSED = OP_COMPRESSED & 0xFF
 """Compressing or decompressing more than this happens in a thread."""
 _LARGE_BYTES = 1024 * 1024
 """Each copy of a reply of more than this is made in a turn of the loop of its own."""
@@ -170,7 +171,11 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _handle(self, frame: bytes) -> None:
-        if len(frame) > _OFF_LOOP_BYTES and frame_opcode(frame) == OP_COMPRESSED:
+        if (
+            frame[12] == _COMPRESSED
+            and frame_opcode(frame) == OP_COMPRESSED
+            and max(len(frame), claimed_bytes(frame)) > _OFF_LOOP_BYTES
+        ):
             self._start(self._decompress(frame))
             return
         message = decode_frame(frame)
@@ -198,7 +203,8 @@ class Connection(asyncio.Protocol):
 
     async def _decompress(self, frame: bytes) -> None:
         try:
-            message = await self._loop.run_in_executor(None, decode_frame, frame)
+            async with self._listener.inflating:
+                message = await self._loop.run_in_executor(None, decode_frame, frame)
         except ProtocolError as violation:
             self._refuse(violation)
             return

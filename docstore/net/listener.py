@@ -17,6 +17,8 @@ from docstore.net.sockets import BACKLOG, bind
 
 LOG = component("NETWORK")
 MAX_CONNECTIONS = 65_536
+_INFLATED_AT_ONCE = 2
+"""Large messages that are decompressed side by side: each takes its size twice."""
 _EXPIRY_SECONDS = 30.0
 
 
@@ -46,6 +48,7 @@ class Listener:
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests = 0
+        self.inflating = asyncio.Semaphore(_INFLATED_AT_ONCE)
         self._addresses = tuple(addresses)
         self._max_connections = max_connections
         self._connections: set[Connection] = set()

@@ -62,7 +62,12 @@ def unwrap(frame: bytes) -> tuple[bytes, int]:
     body = _decompress(compressor, frame[_CONTENT_AT:], size)
     if len(body) != size:
         raise ProtocolError("a compressed message does not have the size that it announced")
-    return HEADER.pack(HEADER_BYTES + size, request_id, response_to, opcode) + body, compressor
+    return b"".join((HEADER.pack(HEADER_BYTES + size, request_id, response_to, opcode), body)), compressor
+
+
+def claimed_bytes(frame: bytes) -> int:
+    """The size that a compressed frame claims to have inside; that of the frame where it claims nothing."""
+    return int(_HEAD.unpack_from(frame, HEADER_BYTES)[1]) if len(frame) >= _CONTENT_AT else len(frame)
 
 
 def _compress(compressor: int, body: memoryview) -> bytes:
@@ -74,7 +79,7 @@ def _compress(compressor: int, body: memoryview) -> bytes:
     return bytes(cramjam.zstd.compress(body, 3))
 
 
-def _decompress(compressor: int, packed: bytes, size: int) -> bytes:
+def _decompress(compressor: int, packed: bytes, size: int) -> bytes | memoryview:
     if compressor == _NOOP:
         return packed
     try:
@@ -87,7 +92,7 @@ def _decompress(compressor: int, packed: bytes, size: int) -> bytes:
         if compressor == 3:
             # Writing into a buffer of the announced size bounds what a small message can blow up to.
             buffer = bytearray(size)
-            return bytes(memoryview(buffer)[: cramjam.zstd.decompress_into(packed, buffer)])
+            return memoryview(buffer)[: cramjam.zstd.decompress_into(packed, buffer)]
     except (zlib.error, cramjam.DecompressionError) as reason:
         raise ProtocolError(f"a compressed message cannot be decompressed: {reason}") from None
     raise ProtocolError(f"compressor {compressor} is not known")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from struct import Struct, error
 from typing import NamedTuple
 
-from docstore.bson import consecutive_documents
+from docstore.bson.build import consecutive_count, consecutive_documents
 from docstore.errors import CommandError
 from docstore.wire.checksum import crc32c
 from docstore.wire.compression import OP_COMPRESSED, unwrap
@@ -33,10 +33,25 @@ _WHOLE_HEAD = Struct("<iiiiIBi")
 _FLAGS = Struct("<I")
 _INT32 = Struct("<i")
 _BODY_AT = _HEAD.size
+_SHORTEST_DOCUMENT = 5
 _SHORTEST_MSG = _BODY_AT + 5
 MAX_BODY_BYTES = MAX_MESSAGE_BYTES - _BODY_AT
 """The longest document that an OP_MSG can carry by itself."""
 _NO_SEQUENCES: Mapping[str, list[bytes]] = {}
+
+
+MAX_SEQUENCE = 1_000_000
+"""Documents of a sequence that are taken apart: more than any command takes, in much less memory than a message of
+empty ones could ask for.
+"""
+
+
+class Overfull(list[bytes]):
+    """Stands for a sequence of more documents than are taken apart: it is empty and knows their number."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.total = count
 
 
 class Message(NamedTuple):
@@ -169,6 +184,10 @@ def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
     except UnicodeDecodeError:
         raise ProtocolError("the name of a document sequence is not UTF-8") from None
     try:
+        if end - name_end > MAX_SEQUENCE * _SHORTEST_DOCUMENT:
+            count = consecutive_count(frame, name_end + 1, end)
+            if count > MAX_SEQUENCE:
+                return name, Overfull(count)
         documents = consecutive_documents(frame, name_end + 1, end)
     except CommandError as error:
         raise ProtocolError(f"a document sequence does not hold documents: {error.message}") from None

@@ -7,6 +7,7 @@ from math import isnan
 from docstore.bson import STRING, Value, elements
 from docstore.collection.index.geo_options import SPECIAL_KINDS
 from docstore.collection.index.options import number_of, refused
+from docstore.query.value.paths import MAX_PARTS
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of
 
 _REFERENCES = frozenset(("$id", "$ref", "$db"))
@@ -24,6 +25,8 @@ def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
             if plugin is not None and plugin != kind:
                 raise refused(raw, "Can't use more than one index plugin for a single index.")
             plugin = kind
+        if path.count(".") >= MAX_PARTS:
+            raise refused(raw, "FieldPath is too long")
         _check_path(raw, path, plugin)
         if is_wildcard(path):
             if direction < 0:

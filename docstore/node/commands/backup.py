@@ -23,10 +23,13 @@ async def run(context: Context, arguments: Arguments) -> Result:
     path = Path(arguments["path"])
     if not path.is_absolute():
         raise CommandError(Code.BadValue, "path must be absolute")
-    if path.exists():
-        raise CommandError(Code.BadValue, f"{path} exists already: a backup makes its directory itself")
-    if not path.parent.is_dir():
-        raise CommandError(Code.BadValue, f"{path.parent} is not a directory")
+    try:
+        if path.exists():
+            raise CommandError(Code.BadValue, f"{path} exists already: a backup makes its directory itself")
+        if not path.parent.is_dir():
+            raise CommandError(Code.BadValue, f"{path.parent} is not a directory")
+    except OSError as error:
+        raise CommandError(Code.BadValue, f"the path cannot be used: {error.strerror}") from None
     engine = node_of(context).engine
     try:
         await asyncio.get_running_loop().run_in_executor(None, engine.checkpoint, str(path))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.values import truth_of
 from docstore.errors import NO_CODE, Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import existing
@@ -19,7 +18,7 @@ from docstore.node.node import node_of
 def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     force = arguments["force"]
-    if node.replication.set_name is not None and not (force is not None and truth_of(*force)):
+    if node.replication.set_name is not None and not force:
         hello = node.replication.hello()
         if hello.get("isWritablePrimary"):
             raise CommandError(NO_CODE, "will not run compact on an active replica set primary unless force is given")
@@ -31,6 +30,6 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "compact", run, privilege=Privilege("compact", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
-    wrong_name=Code.InvalidNamespace, tolerant=True, parameters=(Parameter("force", Type.ANY),),
+    wrong_name=Code.InvalidNamespace, tolerant=True, parameters=(Parameter("force", Type.SAFE_BOOL, default=False),),
     help="give back what deleted documents took",
 )  # fmt: skip

@@ -13,21 +13,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from docstore.bson import documents_array_parts, elements, members_of_array
+from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
-from docstore.commands.limits import MAX_INTERNAL_BYTES
+from docstore.commands.limits import check_internal_size
 from docstore.deferred_free import free_later
-from docstore.errors import Code, CommandError
 from docstore.js import script_thread
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, slice_end
 from docstore.query.pausing import PAUSING, REFUSED
-from docstore.query.value.values import display
 
 FIRST_BATCH_DOCUMENTS = 101
 MAX_BATCH_BYTES = 16 * 1024 * 1024
-_SHOWN = 100
-"""Characters of a value in an error."""
 LARGE_BYTES = 1024 * 1024
 """Copying a batch of more than this is a step of its own."""
 
@@ -134,18 +130,6 @@ class ReleasingSource:
         self._release()
 
 
-def check_sizes(documents: list[bytes]) -> None:
-    """BSONObjectTooLarge where a document that was made is longer than any that is sent."""
-    for raw in documents:
-        if len(raw) > MAX_INTERNAL_BYTES:
-            name, code, data = elements(raw)[0]
-            raise CommandError(
-                Code.BSONObjectTooLarge,
-                f"BSONObj size: {len(raw)} ({len(raw):#X}) is invalid. Size must be between 0 and"
-                f" {MAX_INTERNAL_BYTES}(16MB) First element: {name}: {display((code, data))[:_SHOWN]}",
-            )
-
-
 class Filling:
     """A batch being filled, step by step.
 
@@ -200,7 +184,8 @@ class Filling:
                 self._docs_left -= len(found)
                 self._bytes_left -= sum(map(len, found))
                 if self._bytes_left < 0:
-                    check_sizes(found)
+                    for raw in found:
+                        check_internal_size(raw)
             if batch.exhausted:
                 self.exhausted = True
                 return True

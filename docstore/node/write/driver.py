@@ -29,7 +29,7 @@ from docstore.bson.walk import INT32, OBJECT, STRING
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY, WriteConcern
 from docstore.commands.context import Context
-from docstore.commands.limits import MAX_WRITE_BATCH
+from docstore.commands.limits import MAX_WRITE_BATCH, batch_refused
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from docstore.namespace import replicates
@@ -132,9 +132,7 @@ def enter_scripts(statements: Iterable[bytes]) -> None:
 def check_batch_size(count: int) -> None:
     """InvalidLength unless a command has 1 to 100,000 statements."""
     if not 1 <= count <= MAX_WRITE_BATCH:
-        raise CommandError(
-            Code.InvalidLength, f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {count} operations."
-        )
+        raise batch_refused(count)
 
 
 @lru_cache(maxsize=1024)

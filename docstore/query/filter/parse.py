@@ -33,6 +33,7 @@ from docstore.query.geo.operators import GEO_OPERATORS, NEAR, parse_geo
 from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.schema.json_schema import parse_schema
 from docstore.query.unsupported import not_supported
+from docstore.query.value.paths import MAX_PARTS
 from docstore.query.value.values import NUMBERS, display, integral_of, number_of
 
 _LONG = 512
@@ -87,6 +88,8 @@ def under(query_context: QueryContext, tree: Filter) -> Filter:
 
 def parse_field(path: str, value: Value, query_context: QueryContext = PLAIN) -> Filter:
     """The condition on one field: an equality, a regular expression or a document of operators."""
+    if path.count(".") >= MAX_PARTS:
+        raise CommandError(5729100, "FieldPath is too long")
     if value[0] == OBJECT and is_operator_document(value[1]):
         return parse_operators(path, value[1], query_context)
     return parse_equality(path, value)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
+from docstore.bson.allowance import spend
 from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, single_parts
 
 Vector = tuple[float, float, float]
@@ -146,6 +147,9 @@ def _passes(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
     return _in_order(_beside(b), c, a, b)
 
 
+_PER_PAIR = 32
+"""What it costs to look at a pair of arcs."""
+
 _OUTLOOK: Vector = (0.00456762077230, 0.99947476613078, 0.03208315302933)
 """Where every count of edges begins."""
 
@@ -238,11 +242,9 @@ def check_rings(polygon: Polygon) -> str | None:
         edges = list(zip(vertices, vertices[1:] + vertices[:1], strict=True))
         if any(a == (-b[0], -b[1], -b[2]) for a, b in edges):
             return "Loop is not valid, an edge joins opposite points"
-        arcs = [arc(*edge) for edge in edges]
-        for position, one in enumerate(arcs):
-            near = [other for other in arcs[position + 2 :] if other.comes_near(one.middle, one.radius)]
-            if any(crosses(one.start, one.end, other.start, other.end) for other in near):
-                return "Loop is not valid, edges cross"
+        near = _near_each_other([arc(*edge) for edge in edges])
+        if any(crosses(one.start, one.end, other.start, other.end) for one, other in near):
+            return "Loop is not valid, edges cross"
     area = Area(polygon)
     outer, *holes = area.rings
     for hole in holes:
@@ -251,6 +253,21 @@ def check_rings(polygon: Polygon) -> str | None:
         if any(crosses(*edge, *other) for edge in hole.edges() for other in outer.edges()):
             return "Polygon isn't a valid polygon, its loops cross"
     return None
+
+
+def _near_each_other(arcs: list[Arc]) -> Iterator[tuple[Arc, Arc]]:
+    """The pairs of arcs whose surroundings overlap: met along the axis on which they lie furthest apart."""
+    spreads = [max(each.middle[axis] for each in arcs) - min(each.middle[axis] for each in arcs) for axis in range(3)]
+    axis = spreads.index(max(spreads))
+    met: list[Arc] = []
+    for one in sorted(arcs, key=lambda each: each.middle[axis] - each.radius):
+        begin = one.middle[axis] - one.radius - _TOUCHES
+        met = [other for other in met if other.middle[axis] + other.radius >= begin]
+        spend(_PER_PAIR * len(met))
+        for other in met:
+            if other.comes_near(one.middle, one.radius):
+                yield one, other
+        met.append(one)
 
 
 class Spherical:

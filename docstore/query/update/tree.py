@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 
 from docstore.bson.build import array_from, document_from
@@ -17,6 +18,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.update.fields import RenameSource
 from docstore.query.update.modifier import Blocked, Modifier, Situation
+from docstore.query.value.paths import MAX_PARTS
 from docstore.query.value.values import NULL_VALUE, display
 
 MAX_PADDING = 1_500_000
@@ -34,13 +36,15 @@ class PathNode:
 
     @property
     def selects(self) -> bool:
-        """Whether the children are selectors of array elements."""
-        return any(is_selector(name) for name in self.children)
+        """Whether the children are selectors of array elements: all of them are, or none is."""
+        return any(is_selector(name) for name in islice(self.children, 1))
 
     def insert(self, path: str, modifier: Modifier) -> None:
         """Add a modifier; refused where another path ends on the way, at the same place or below."""
         node = self
         parts = path.split(".")
+        if len(parts) > MAX_PARTS:
+            raise CommandError(Code.Overflow, "FieldPath is too long")
         for depth, part in enumerate(parts[:-1]):
             self._check_kind(node, part, path, depth)
             child = node.children.get(part)

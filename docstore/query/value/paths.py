@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
+
+MAX_PARTS = 200
+"""Parts of a path: more than stored documents are nested."""
 
 
 def check_field_path(path: str) -> list[str]:
@@ -12,6 +15,8 @@ def check_field_path(path: str) -> list[str]:
     if path.endswith("."):
         raise CommandError(40353, "FieldPath must not end with a '.'.")
     parts = path.split(".")
+    if len(parts) > MAX_PARTS:
+        raise CommandError(Code.Overflow, "FieldPath is too long")
     for part in parts:
         if not part:
             raise CommandError(15998, "FieldPath field names may not be empty strings.")
