@@ -15,6 +15,7 @@ from configsvr.catalog.cluster import Cluster
 from configsvr.catalog.leases import Leases
 from configsvr.catalog.records import CollectionRecord
 from configsvr.catalog.tables import Tables
+from configsvr.shard_hosts import ShardHosts
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -43,16 +44,20 @@ class ConfigServer:
         self.chunks = Chunks(self.tables)
         self.leases = Leases(self.tables)
         self.changelog = Changelog(self.tables, node.settings.address)
+        self.shard_hosts = ShardHosts(self)
         self._watch: asyncio.Task[None] | None = None
+        self._hosts: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin to look after the catalog whenever this node is primary."""
         self._watch = asyncio.ensure_future(self._look_after())
+        self._hosts = asyncio.ensure_future(self.shard_hosts.run())
 
     async def stop(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        tasks = [task for task in (self._watch, self._hosts) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.peers.close()
 
     @property

@@ -120,6 +120,7 @@ class Code(IntEnum):
     InvalidSSLConfiguration = 140
     ExceededMemoryLimit = 146
     StaleEpoch = 150
+    ChunkTooBig = 153
     DurationOverflow = 159
     ViewDepthLimitExceeded = 165
     CommandNotSupportedOnView = 166

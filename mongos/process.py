@@ -149,8 +149,8 @@ def build(
     """The router's parts put together."""
     shards = Shards(config, connect)
     cache = RoutingCache(config)
-    chunk_commands = ChunkCommands(shards, cache)
     settings = BalancerSettings(config)
+    chunk_commands = ChunkCommands(shards, cache, settings)
     holder = f"{socket.gethostname()}:{uuid.uuid4()}"
     return Router(
         shards=shards,

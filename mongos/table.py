@@ -10,6 +10,7 @@ from mongos.commands import (
     balancer_start,
     balancer_status,
     balancer_stop,
+    clear_jumbo_flag,
     clone_collection_as_capped,
     coll_mod,
     coll_stats,
@@ -57,7 +58,7 @@ from mongos.commands import (
 from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 _MODULES = (
-    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped,
+    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clear_jumbo_flag, clone_collection_as_capped,
     coll_mod, coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete,
     distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
     flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
@@ -76,7 +77,6 @@ TABLE = CommandTable(
         "balancerCollectionStatus": "the balancer has no status of a collection",
         "checkShardingIndex": "indexes that support a shard key are checked when a collection is sharded",
         "cleanupOrphaned": "shards delete the documents that they gave away by themselves",
-        "clearJumboFlag": "chunks are not flagged as too large to move",
         "commitReshardCollection": "resharding is not supported yet",
         "configureCollectionBalancing": "the balancer treats all collections alike",
         "mergeChunks": "chunks are not merged",

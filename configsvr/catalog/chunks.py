@@ -233,6 +233,22 @@ class Chunks:
                 unit.commit()
         return found.chunk.shard
 
+    def set_jumbo(self, record: CollectionRecord, bounds: KeyRange, jumbo: bool) -> ShardVersion:
+        """Flag a chunk or take its flag away; the collection's version after it. The chunk gets a new minor version, so
+        that increments show it. ConflictingOperationInProgress when there is no such chunk."""
+        found = self.at(record, bounds.min)
+        if found is None or not found.chunk.range.same(bounds):
+            raise _conflict(f"there is no chunk {bounds} of {record.namespace}")
+        version = self.version(record)
+        if found.chunk.jumbo == jumbo:
+            return version
+        after = ShardVersion(record.epoch, Lastmod(version.major, version.minor + 1))
+        with self._tables.store.unit() as unit:
+            flagged = replace(found.chunk, jumbo=jumbo, lastmod=after.lastmod)
+            self._tables.put(unit, CHUNKS, replace(found, chunk=flagged).document())
+            unit.commit()
+        return after
+
     def remove(self, record: CollectionRecord) -> None:
         """Remove a collection's record, then its chunks."""
         tables = self._tables

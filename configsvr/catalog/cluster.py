@@ -87,6 +87,17 @@ class Cluster:
             self._tables.put(unit, SHARDS, replace(shard, draining=True).document())
             unit.commit()
 
+    def set_host(self, name: str, before: str, host: str) -> bool:
+        """Write down a shard's members; false when they are not `before` any more, or the shard is gone."""
+        raw = self._tables.one(SHARDS, name)
+        shard = None if raw is None else ShardRecord.from_raw(raw)
+        if shard is None or shard.host != before:
+            return False
+        with self._tables.store.unit() as unit:
+            self._tables.put(unit, SHARDS, replace(shard, host=host).document())
+            unit.commit()
+        return True
+
     def remove_shard(self, shard: ShardRecord) -> None:
         """Remove an empty shard."""
         with self._tables.store.unit() as unit:

@@ -1,22 +1,24 @@
-"""Which chunk the balancer moves next: the policy of 2012.
+"""Which chunk the balancer moves next: the policy of 6.0, by data size.
 
-Per collection: first off a shard that is draining; else from the shard with most chunks to the one with fewest, when
-they differ by at least 8, or by at least 2 while the round before moved something (so that what was begun is
-finished). A router asks for one move at a time and asks again after it.
+Per collection: first off a shard that is draining; else from the shard with most data to the one with least, when they
+differ by three chunk sizes or more. A collection that is young, so that its chunks still split below that size
+(`docstore.sharding.split`), is spread early: there half the size in force is enough, so that of the four chunks that
+26 MB make no shard of two keeps more than two thirds.
 
-The chunk: the one that adjoins the receiver's range, when the donor's range ends where the receiver's begins or the
-other way round, so that ranges stay together; else the donor's first. Jumbo chunks stay.
+The chunk: where there are few, the one that leaves the two shards most alike; where there are many, the first that has
+anything, beginning where the donor's range adjoins the receiver's, so that ranges stay together. A chunk as large as
+the difference stays, so every move brings the shards closer and moves come to an end. Jumbo chunks stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.split import target_bytes
 
-START_DIFFERENCE = 8
-CONTINUE_DIFFERENCE = 2
+DIFFERENCE_CHUNKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,40 +30,52 @@ class ShardState:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Move `chunk` from the shard that has it to another."""
+class Route:
+    """From where to where chunks of a collection should go. `difference`: in bytes between the two; None to empty a
+    shard, whatever there is."""
 
-    chunk: Chunk
+    donor: str
     to: str
-
-    @property
-    def donor(self) -> str:
-        return self.chunk.shard
+    difference: int | None = None
 
 
-def choose_move(chunks: ChunkMap, shards: Sequence[ShardState], *, moved_last_round: bool) -> Move | None:
-    """The move that a collection needs most; None when it is balanced. `shards`: every shard, in their order."""
-    counts = {shard.name: chunks.counts.get(shard.name, 0) for shard in shards}
+def tolerated_bytes(chunk_count: int, chunk_bytes: int) -> int:
+    """A collection whose shards differ by less is balanced."""
+    in_force = target_bytes(chunk_count, chunk_bytes)
+    return in_force // 2 if in_force < chunk_bytes else DIFFERENCE_CHUNKS * chunk_bytes
+
+
+def choose_route(
+    chunks: ChunkMap, shards: Sequence[ShardState], sizes: Mapping[str, int], chunk_bytes: int
+) -> Route | None:
+    """The route that a collection needs most; None when it is balanced. `shards`: every shard, in their order; `sizes`:
+    the bytes that each owns, nothing where it is not named."""
     receivers = [shard.name for shard in shards if not shard.draining]
     if not receivers:
         return None
-    receiver = min(receivers, key=counts.__getitem__)
+    to = min(receivers, key=lambda name: sizes.get(name, 0))
     for shard in shards:
-        if shard.draining and counts[shard.name] and (chunk := _pick(chunks, shard.name, receiver)) is not None:
-            return Move(chunk, receiver)
-    donor = max(receivers, key=counts.__getitem__)
-    needed = CONTINUE_DIFFERENCE if moved_last_round else START_DIFFERENCE
-    if counts[donor] - counts[receiver] < needed:
-        return None
-    chunk = _pick(chunks, donor, receiver)
-    return None if chunk is None else Move(chunk, receiver)
+        if shard.draining and any(not chunk.jumbo for chunk in chunks.of(shard.name)):
+            return Route(shard.name, to)
+    donor = max(receivers, key=lambda name: sizes.get(name, 0))
+    difference = sizes.get(donor, 0) - sizes.get(to, 0)
+    return Route(donor, to, difference) if difference >= tolerated_bytes(len(chunks), chunk_bytes) else None
 
 
-def _pick(chunks: ChunkMap, donor: str, receiver: str) -> Chunk | None:
-    movable = [chunk for chunk in chunks if chunk.shard == donor and not chunk.jumbo]
-    if not movable:
-        return None
-    received = [chunk for chunk in chunks if chunk.shard == receiver]
-    if received and movable[-1].max.key == received[0].min.key:
-        return movable[-1]
-    return movable[0]
+def candidates(chunks: ChunkMap, route: Route) -> Iterator[Chunk]:
+    """The chunks that may take the route, the best place first."""
+    received = next(chunks.of(route.to), None)
+    last = next(chunks.of(route.donor, reverse=True), None)
+    backwards = received is not None and last is not None and last.max.key == received.min.key
+    return (chunk for chunk in chunks.of(route.donor, reverse=backwards) if not chunk.jumbo)
+
+
+def choose_chunk(route: Route, sized: Sequence[tuple[Chunk, int]], *, few: bool) -> Chunk | None:
+    """One of the candidates with their sizes in bytes; None when none of them helps. `few`: they are all there are."""
+    difference = route.difference
+    if difference is None:
+        return sized[0][0] if sized else None
+    helpful = [(chunk, size) for chunk, size in sized if 0 < size < difference]
+    if few:
+        helpful.sort(key=lambda row: abs(difference - 2 * row[1]))
+    return helpful[0][0] if helpful else None

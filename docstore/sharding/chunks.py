@@ -166,11 +166,12 @@ class ChunkMap:
         chunk = self.chunk_at(bounds.min.key)
         return chunk if chunk.range.same(bounds) else None
 
-    def of(self, shard: str) -> Iterator[Chunk]:
-        """The chunks of one shard, in key order."""
-        for block in self._blocks:
+    def of(self, shard: str, *, reverse: bool = False) -> Iterator[Chunk]:
+        """The chunks of one shard, in key order or backwards."""
+        for block in reversed(self._blocks) if reverse else self._blocks:
             if shard in block.counts:
-                yield from (chunk for chunk in block.chunks if chunk.shard == shard)
+                listed = reversed(block.chunks) if reverse else block.chunks
+                yield from (chunk for chunk in listed if chunk.shard == shard)
 
     def ranges_at_most(self, shard: str) -> int:
         """As many ranges as `owned` gives, or a few more."""

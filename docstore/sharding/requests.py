@@ -135,6 +135,20 @@ def commit_chunk_migration(
     }
 
 
+def set_jumbo(namespace: str, epoch: ObjectId, bounds: KeyRange, *, jumbo: bool) -> dict[str, Any]:
+    """Flag a chunk as too large to move, or take the flag away; the balancer leaves flagged ones alone.
+
+    -> `{version: {v, e}}` of the collection. StaleEpoch, ConflictingOperationInProgress when there is no such chunk.
+    """
+    return {
+        "_configsvrSetJumbo": namespace,
+        "epoch": epoch,
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+        "jumbo": jumbo,
+    }
+
+
 def ensure_chunk_version_greater(namespace: str, epoch: ObjectId, bounds: KeyRange, lastmod: Lastmod) -> dict[str, Any]:
     """Raise the version of the chunk above `lastmod` unless it is: a commit still under way can then no longer succeed.
 
@@ -239,12 +253,26 @@ def split_chunk(
     }
 
 
+def chunk_sizes(namespace: str, key: Mapping[str, Any], ranges: Sequence[KeyRange]) -> dict[str, Any]:
+    """To a shard: how much data it owns of a collection of documents, and how much is in some ranges of it.
+
+    -> `{size: long, sizes: [long, ...]}`, from numbers of documents and their average size; 0 without the collection.
+    """
+    return {
+        "_shardsvrChunkSizes": namespace,
+        "keyPattern": dict(key),
+        "ranges": [{"min": bounds.min.document(), "max": bounds.max.document()} for bounds in ranges],
+    }
+
+
 def move_range(
-    namespace: str, bounds: KeyRange, version: ShardVersion, to: str, *, wait_for_delete: bool = False
-) -> dict[str, Any]:
+    namespace: str, bounds: KeyRange, version: ShardVersion, to: str, *, most_bytes: int = 0,
+    wait_for_delete: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """To the owning shard: move its chunk `[min, max)` to another shard; answers when the move is committed.
 
-    `version`: of the collection as the sender knows it. -> `{}`; ok also when `to` owns the chunk already.
+    `version`: of the collection as the sender knows it; `most_bytes`: the size that chunks have, 0 where a chunk of any
+    size is to go. -> `{}`; ok also when `to` owns the chunk already. ChunkTooBig for one that is much larger.
     StaleEpoch or ConflictingOperationInProgress: not moved, refresh and think again; OperationFailed: tried and undone.
     """
     return {
@@ -253,6 +281,7 @@ def move_range(
         "max": bounds.max.document(),
         "version": version.to_document(),
         "toShard": to,
+        "maxChunkSizeBytes": Int64(most_bytes),
         "waitForDelete": wait_for_delete,
     }
 

@@ -19,21 +19,22 @@ from docstore.sharding.chunks import Chunk, ChunkMap
 
 KIB = 1024
 MIB = 1024 * KIB
-DEFAULT_CHUNK_BYTES = 64 * MIB
+DEFAULT_CHUNK_BYTES = 128 * MIB
 ASK_FRACTION = 5
 MAX_SPLIT_POINTS = 8192
 
 
 def target_bytes(chunk_count: int, configured: int = DEFAULT_CHUNK_BYTES) -> int:
-    """The size at which chunks of a collection with so many chunks split; `configured` is the setting `chunksize`."""
+    """The size at which chunks of a collection with so many chunks split; `configured` is the setting `chunksize`. The
+    lower steps are those of 2012, when it was 64 MB, and follow it only downwards."""
     if chunk_count <= 1:
         return min(KIB, configured)
     if chunk_count < 3:
         return min(512 * KIB, configured)
     if chunk_count < 10:
-        return min(max(configured // 4, MIB), configured)
+        return min(max(configured // 4, MIB), 16 * MIB, configured)
     if chunk_count < 20:
-        return min(max(configured // 2, MIB), configured)
+        return min(max(configured // 2, MIB), 32 * MIB, configured)
     return configured
 
 

@@ -12,6 +12,7 @@ from docstore.errors import Code, CommandError
 from docstore.key_layout import long_of
 from docstore.node.ddl.shard_key_rules import serves
 from docstore.node.node import DataNode
+from docstore.node.slices import PAUSE, Steps
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.storage import Family, Reader
 from mongod.migration.range_cloner import cloner_of
@@ -46,6 +47,26 @@ def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyR
         raw = collection.record(reader, record_id)
         assert raw is not None, f"{collection.ns}: an index entry leads to no record"
         yield record_id, raw
+
+
+def range_bytes(
+    node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, most: int = 1 << 62
+) -> Steps[int]:
+    """How large the documents of a range are, by their number and their average size; no further than `most`."""
+    if not collection.count or cloner_of(node, collection) is not None:
+        return 0
+    average = max(collection.size // collection.count, 1)
+    snapshot = node.engine.snapshot()
+    count = 0
+    try:
+        for count, _ in enumerate(entries(snapshot, key_index(collection, key), bounds.min.key, bounds.max.key), 1):
+            if count % 512 == 0:
+                if count * average > most:
+                    break
+                yield PAUSE
+    finally:
+        snapshot.close()
+    return count * average
 
 
 class Removal:

@@ -20,6 +20,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool, ReplicaSetClient
 from docstore.node.node import DataNode
+from docstore.node.slices import finish_work
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.ddl.operation import conflict
 from docstore.sharding.key import KeyRange
@@ -29,6 +30,7 @@ from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
+from mongod.migration.ranges import range_bytes
 from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
@@ -37,6 +39,8 @@ from mongod.migration.tunables import Tunables
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5
 _STARTING_SECONDS = 0.01
+TOO_BIG_PERCENT = 130
+"""Of the size that chunks have: one that is larger does not move."""
 
 
 class Shard:
@@ -147,11 +151,14 @@ class Shard:
 
     # Donor
 
-    async def move(self, namespace: str, raw_min: bytes, raw_max: bytes, epoch: Any, to: str) -> Binary:
+    async def move(
+        self, namespace: str, raw_min: bytes, raw_max: bytes, epoch: Any, to: str, *, most_bytes: int = 0
+    ) -> Binary:
         """Move a chunk to another shard; the migration's id, once the move is committed.
 
         Asked again for a move that runs or has happened, it is the same move. Errors: StaleEpoch,
-        ConflictingOperationInProgress when there is no such chunk here or another migration runs, OperationFailed.
+        ConflictingOperationInProgress when there is no such chunk here or another migration runs, OperationFailed,
+        ChunkTooBig where it is much larger than `most_bytes`, if any.
         """
         self.shard_filter.forget(namespace)
         known = await self.shard_filter.refresh(namespace)
@@ -168,9 +175,21 @@ class Shard:
                 raise CommandError(
                     Code.ConflictingOperationInProgress, f"{self.name} has no chunk {bounds} of {namespace}"
                 )
+            if most_bytes:
+                await self._check_size(collection, bounds, most_bytes * TOO_BIG_PERCENT // 100)
             donation = await self._begin_move(collection, chunk, to)
         await asyncio.shield(donation.finished)
         return donation.migration.id
+
+    async def _check_size(self, routed: CollectionRouting, bounds: KeyRange, most: int) -> None:
+        """ChunkTooBig."""
+        collection = self.node.store.collection(routed.namespace)
+        if collection is None:
+            return
+        size = await finish_work(self.node, range_bytes(self.node, collection, routed.key, bounds, most))
+        if size > most:
+            what = f"the chunk {bounds} of {routed.namespace}"
+            raise CommandError(Code.ChunkTooBig, f"Cannot move chunk: {what} is larger than {most} bytes")
 
     def _running(self, namespace: str, bounds: KeyRange, to: str) -> DonorDriver | None:
         for donation, _ in self._donations.values():

@@ -70,7 +70,7 @@ class Autosplit:
         if collection is None or not self._settings.balancing:
             return
         top = collection.chunks.chunk_at(collection.key.max.key)
-        candidates = [shard.name for shard in await self._shards.all()]
+        candidates = await self._shards.receivers()
         receiver = top_chunk_receiver(collection.chunks, top.shard, candidates)
         if receiver is not None:
             await self._commands.move(collection, top, receiver)

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from bson.raw_bson import RawBSONDocument
 
+from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
+from mongos.balancer.settings import BalancerSettings
 from mongos.routing.cache import RoutingCache
 from mongos.routing.shards import Shards
 
@@ -21,9 +23,10 @@ from mongos.routing.shards import Shards
 class ChunkCommands:
     """Split and move chunks of sharded collections; each change leaves the routing of the collection fresh."""
 
-    def __init__(self, shards: Shards, cache: RoutingCache) -> None:
+    def __init__(self, shards: Shards, cache: RoutingCache, settings: BalancerSettings) -> None:
         self._shards = shards
         self._cache = cache
+        self._settings = settings
 
     async def split_points(self, collection: CollectionRouting, chunk: Chunk, target: int | None) -> list[Bound]:
         """Where the chunk should be cut: when it has reached `target` bytes; None: in the middle, whatever its size."""
@@ -47,13 +50,40 @@ class ChunkCommands:
             routing = await self._cache.refresh(collection.namespace)
         return routing
 
-    async def move(self, collection: CollectionRouting, chunk: Chunk, to: str) -> Routing:
-        """Move a chunk to another shard; the routing after it."""
+    async def set_jumbo(self, collection: CollectionRouting, chunk: Chunk, *, jumbo: bool) -> None:
+        """Flag a chunk as too large to move, or take the flag away."""
+        command = requests.set_jumbo(collection.namespace, collection.epoch, chunk.range, jumbo=jumbo)
+        try:
+            await self._shards.config.command("admin", command, repeatable=True)
+        finally:
+            await self._cache.refresh(collection.namespace)
+
+    async def sizes(
+        self, collection: CollectionRouting, shard: str, chunks: Sequence[Chunk] = ()
+    ) -> tuple[int, list[int]]:
+        """(the bytes of the collection that a shard owns, those of some of its chunks)."""
+        asked = await self._shards.get(shard)
+        ranges = [chunk.range for chunk in chunks]
+        answer = await asked.command(
+            "admin", requests.chunk_sizes(collection.namespace, collection.key.document(), ranges), repeatable=True
+        )
+        reply = answer.decoded()
+        return int(reply["size"]), [int(size) for size in reply["sizes"]]
+
+    async def move(self, collection: CollectionRouting, chunk: Chunk, to: str, *, force_jumbo: bool = False) -> Routing:
+        """Move a chunk to another shard; the routing after it. A chunk that is too large is flagged jumbo, unless it is
+        to be moved by force. Errors: ChunkTooBig; those of `requests.move_range`."""
         await self._shards.get(to)
         donor = await self._shards.get(chunk.shard)
-        command = requests.move_range(collection.namespace, chunk.range, collection.chunks.version, to)
+        most = 0 if force_jumbo or collection.partitioner is not None else self._settings.chunk_bytes
+        version = collection.chunks.version
+        command = requests.move_range(collection.namespace, chunk.range, version, to, most_bytes=most)
         try:
             await donor.command("admin", command, repeatable=True)
+        except CommandError as error:
+            if error.code == Code.ChunkTooBig:
+                await self.set_jumbo(collection, chunk, jumbo=True)
+            raise
         finally:
             routing = await self._cache.refresh(collection.namespace)
         return routing

@@ -159,6 +159,7 @@ class Shards:
         self.config = config
         self._connect = connect
         self._shards: dict[str, Shard] = {}
+        self._draining: set[str] = set()
 
     async def refresh(self) -> None:
         """Read config.shards; connections to shards that are still there are kept."""
@@ -166,6 +167,7 @@ class Shards:
             CONFIG, {"find": "shards", "readConcern": {"level": "majority"}, "batchSize": 1000}, repeatable=True
         )
         rows = answer.decoded()["cursor"]["firstBatch"]
+        self._draining = {row["_id"] for row in rows if row.get("draining", False)}
         fresh: dict[str, Shard] = {}
         for row in rows:
             known = self._shards.pop(row["_id"], None)
@@ -191,6 +193,11 @@ class Shards:
         """Every shard, by name."""
         await self.refresh()
         return [self._shards[name] for name in sorted(self._shards)]
+
+    async def receivers(self) -> list[str]:
+        """The names of the shards that take chunks, which one that is draining does not."""
+        await self.refresh()
+        return sorted(self._shards.keys() - self._draining)
 
     async def close(self) -> None:
         for shard in self._shards.values():

@@ -42,7 +42,7 @@ SHARED = sorted({command.name for command in TABLES["node"]} & {command.name for
 TRAITS = [each.name for each in fields(Spec) if each.name != "parameters"]
 UNNAMED = (Resource.NONE, Resource.USER)
 ACTIONS = {
-    "addShard", "anyAction", "changePassword", "collMod", "collStats", "compact", "connPoolStats",
+    "addShard", "anyAction", "changePassword", "clearJumboFlag", "collMod", "collStats", "compact", "connPoolStats",
     "convertToCapped", "createCollection", "createIndex", "createUser", "dbHash", "dbStats", "dropCollection",
     "dropDatabase", "dropIndex", "dropUser", "enableProfiler", "enableSharding", "find", "flushRouterConfig",
     "fsync", "getCmdLineOpts", "getDefaultRWConcern", "getLog", "getParameter", "getShardMap", "getShardVersion",

@@ -6,6 +6,7 @@ from docstore.commands.declaration import Command
 from mongod.migration.commands import (
     add_shard,
     check_sharding_index,
+    chunk_sizes,
     get_shard_version,
     hold_column_family,
     move_range,
@@ -20,7 +21,7 @@ from mongod.migration.commands import (
 )
 
 _MODULES = (
-    add_shard, check_sharding_index, get_shard_version, hold_column_family, move_range, recv_chunk_commit,
+    add_shard, check_sharding_index, chunk_sizes, get_shard_version, hold_column_family, move_range, recv_chunk_commit,
     recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_statements, recv_chunk_status, split_chunk,
     split_vector,
 )  # fmt: skip

@@ -16,7 +16,12 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     version = ShardVersion.from_document(document_to_python(arguments["version"]))
     identity = await shard.move(
-        arguments.value, arguments["min"], arguments["max"], version.epoch, arguments["toShard"]
+        arguments.value,
+        arguments["min"],
+        arguments["max"],
+        version.epoch,
+        arguments["toShard"],
+        most_bytes=arguments["maxChunkSizeBytes"],
     )
     if arguments["waitForDelete"]:
         await shard.deleter.wait_done(identity)
@@ -35,6 +40,7 @@ COMMAND = Command(
         Parameter("max", Type.OBJECT, required=True, internal=True),
         Parameter("version", Type.OBJECT, required=True, internal=True),
         Parameter("toShard", Type.STRING, required=True, internal=True),
+        Parameter("maxChunkSizeBytes", Type.LONG, default=0, minimum=0, internal=True),
         Parameter("waitForDelete", Type.SAFE_BOOL, default=False, internal=True),
     ),
     help="move a chunk of this shard to another",

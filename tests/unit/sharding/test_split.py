@@ -23,7 +23,7 @@ from tests.unit.sharding.maps import EPOCH, KEY, at, chunk_map, shown
 
 @pytest.mark.parametrize(
     ("count", "expected"),
-    [(1, KIB), (2, 512 * KIB), (3, 16 * MIB), (9, 16 * MIB), (10, 32 * MIB), (19, 32 * MIB), (20, 64 * MIB)],
+    [(1, KIB), (2, 512 * KIB), (3, 16 * MIB), (9, 16 * MIB), (10, 32 * MIB), (19, 32 * MIB), (20, 128 * MIB)],
 )
 def test_the_ladder_of_target_sizes(count: int, expected: int) -> None:
     assert target_bytes(count) == expected
