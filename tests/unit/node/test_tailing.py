@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from docstore.errors import Code
+from tests.harness.undoing import roll_back
 from tests.unit.node.local import LocalNode, loop
 
 TAIL = {"find": "c", "tailable": True}
@@ -146,5 +147,24 @@ def test_a_tail_answers_however_slowly_it_is_read() -> None:
         opened = await open_tail(node)
         assert opened["firstBatch"] == [{"_id": 1}, {"_id": 2}]
         assert (await node.run(get_more(opened)))["cursor"]["nextBatch"] == []
+
+    loop(work())
+
+
+def test_a_tail_on_the_oplog_ends_when_entries_are_undone() -> None:
+    """What comes instead may have lower timestamps than the tail has seen: it would skip them."""
+
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", {"_id": 1})
+        store = node.node.store
+        common = store.last_optime
+        await node.insert("c", {"_id": 2}, {"_id": 3})
+        tail = {"find": "oplog.rs", "tailable": True, "batchSize": 100}
+        opened = (await node.run(tail, "local"))["cursor"]
+        roll_back(store, common)
+        await node.insert("c", {"_id": 4})
+        lost = await node.reply({"getMore": opened["id"], "collection": "oplog.rs"}, "local")
+        assert lost["code"] == Code.CappedPositionLost
 
     loop(work())
