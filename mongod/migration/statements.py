@@ -6,7 +6,8 @@ true:
 * what the shard owned when a statement began (or the part of it that the router asks for) is the statement's until it
   ends: a chunk of the collection does not leave before, and a version that rises because a chunk came does not end it;
 * a move that is ready waits until the statements that run have ended, and those that come meanwhile wait for the move:
-  neither keeps the other from going on for good. Writes of single documents wait for neither.
+  neither keeps the other from going on for good. They wait too for a move that does not catch up with what is written,
+  for a while. Writes of single documents wait for neither.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Protocol
 
+from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Ranges
 from docstore.kernel.match.predicate import Always, Predicate
 from docstore.node.shard_filter import MustWait
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges, intersection
+
+STATEMENT_SECONDS = 10.0
+"""How long a move that is ready waits for the statements that run, and how long others wait for one that is not."""
+_CATCH_UP_SECONDS = 0.5
+"""How long a move tries to catch up before statements that come wait."""
+_LOOK_SECONDS = 0.1
 
 
 class Held(Protocol):
@@ -107,9 +115,12 @@ class RunningStatements:
         holds.add(hold)
         return hold
 
-    async def ended(self, namespace: str, seconds: float) -> bool:
-        """Let none begin from now on, and wait so long for those that run; whether none runs any more."""
+    def hold_back(self, namespace: str) -> None:
+        """Let none begin from now on."""
         self._gates.setdefault(namespace, asyncio.Event())
+
+    async def ended(self, namespace: str, seconds: float) -> bool:
+        """Wait so long for those that run; whether none runs any more."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while namespace in self._holds:
@@ -131,3 +142,40 @@ class RunningStatements:
 
 async def _opened(gate: asyncio.Event) -> None:
     await gate.wait()
+
+
+class MovesTurn:
+    """When one move may have the collection to itself, but for writes of single documents."""
+
+    def __init__(self, statements: RunningStatements, namespace: str) -> None:
+        self._statements = statements
+        self._namespace = namespace
+        self._since: float | None = None
+        self._waiting_since: float | None = None
+
+    async def comes(self, *, few: bool) -> bool:
+        """Whether it is the move's turn. `few`: so few changes are left to be sent that it is ready.
+
+        Errors: LockTimeout where it has waited too long for statements that run.
+        """
+        now = asyncio.get_running_loop().time()
+        if few:
+            self._waiting_since = now if self._waiting_since is None else self._waiting_since
+            self._statements.hold_back(self._namespace)
+            if await self._statements.ended(self._namespace, _LOOK_SECONDS):
+                return True
+            if now > self._waiting_since + STATEMENT_SECONDS:
+                raise CommandError(Code.LockTimeout, "a statement over many documents runs longer than a move waits")
+            return False
+        self._since = now if self._since is None else self._since
+        if now > self._since + STATEMENT_SECONDS:
+            # It is other writes that it does not catch up with.
+            self.over()
+            self._since = now
+        elif now > self._since + _CATCH_UP_SECONDS:
+            self._statements.hold_back(self._namespace)
+        return False
+
+    def over(self) -> None:
+        """The move has gone on, or was given up."""
+        self._statements.let_begin(self._namespace)

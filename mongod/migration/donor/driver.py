@@ -53,14 +53,12 @@ from mongod.migration.donor import config_commit, persistence
 from mongod.migration.donor.cloning import Cloning
 from mongod.migration.donor.persistence import NoLongerPrimary
 from mongod.migration.donor.recipient_link import RecipientLink
+from mongod.migration.statements import MovesTurn
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
 
 LOG = component("MIGRATE")
-STATEMENT_SECONDS = 10.0
-"""How long a move that is ready waits for the statements over many documents that run."""
-_STATEMENT_LOOK_SECONDS = 0.1
 
 
 class DonorDriver:
@@ -74,7 +72,7 @@ class DonorDriver:
         self._recipient = RecipientLink(shard, migration, client)
         self._cloning = Cloning(shard.node, migration, self._recipient)
         self._section: CriticalSection | None = None
-        self._statements_end: float | None = None
+        self._turn = MovesTurn(shard.shard_filter.statements, migration.namespace)
         self._given_up = asyncio.Event()
         self._given_up_for = ""
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -178,8 +176,7 @@ class DonorDriver:
                 return CloneSent(exhausted=await cloning.send_clone())
             case SendChanges(majority):
                 left = await cloning.send_changes(majority=majority)
-                ready = majority and left <= STEADY_CHANGES
-                return ChangesSent(left, statements=ready and not await self._statements_ended())
+                return ChangesSent(left, statements=majority and not await self._turn.comes(few=left <= STEADY_CHANGES))
             case BlockWrites() | BlockReads():
                 self._block(effect)
             case CommitRecipient():
@@ -215,23 +212,13 @@ class DonorDriver:
                 return Forgotten()
         return None
 
-    async def _statements_ended(self) -> bool:
-        """Whether no statement over many documents runs; those that come wait. Errors: LockTimeout."""
-        now = asyncio.get_running_loop().time
-        self._statements_end = self._statements_end or now() + STATEMENT_SECONDS
-        if await self._shard.shard_filter.statements.ended(self.migration.namespace, _STATEMENT_LOOK_SECONDS):
-            return True
-        if now() > self._statements_end:
-            raise CommandError(Code.LockTimeout, "a statement over many documents takes longer than a move waits for")
-        return False
-
     def _block(self, effect: BlockWrites | BlockReads) -> None:
         reads = isinstance(effect, BlockReads)
         self._section = self._shard.shard_filter.block(self.migration.namespace, reads=reads)
-        self._shard.shard_filter.statements.let_begin(self.migration.namespace)
+        self._turn.over()
 
     def _unblock(self) -> None:
-        self._shard.shard_filter.statements.let_begin(self.migration.namespace)
+        self._turn.over()
         if self._section is not None:
             self._shard.shard_filter.unblock(self.migration.namespace, self._section)
             self._section = None

@@ -13,9 +13,10 @@ import bson
 import pytest
 
 from docstore.errors import Code
+from docstore.node.shard_filter import MustWait
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing
-from mongod.migration.donor import driver
+from mongod.migration import statements
 from mongos.routing.cache import RoutingCache
 from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import delete_target, update_target
@@ -219,7 +220,7 @@ def test_a_move_waits_for_statements_over_many_documents_and_is_given_up_where_t
             await moving
             assert (await later)["n"] == DOCUMENTS
 
-            monkeypatch.setattr(driver, "STATEMENT_SECONDS", 0.3)
+            monkeypatch.setattr(statements, "STATEMENT_SECONDS", 0.3)
             shard = made.members["shard2"].shard
             await shard.shard_filter.refresh(NAMESPACE)
             hold = shard.shard_filter.hold(NAMESPACE, None)
@@ -227,5 +228,36 @@ def test_a_move_waits_for_statements_over_many_documents_and_is_given_up_where_t
             assert refused[0].code == Code.OperationFailed  # type: ignore[union-attr]
             hold.close()
             await made.move("0200", "shard1")
+
+    asyncio.run(test())
+
+
+def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a while: where other writes are the reason, waiting does not help."""
+
+    async def test() -> None:
+        monkeypatch.setattr(statements, "_CATCH_UP_SECONDS", 0.05)
+        monkeypatch.setattr(statements, "STATEMENT_SECONDS", 0.2)
+        running = statements.RunningStatements()
+        turn = statements.MovesTurn(running, NAMESPACE)
+        known: Any = SimpleNamespace(routing=SimpleNamespace(collection=None), owned=None)
+
+        def begin() -> statements.Hold:
+            return running.begin(NAMESPACE, known, "a", None, lambda: None)
+
+        assert not await turn.comes(few=False)
+        begin().close()
+        await asyncio.sleep(0.06)
+        assert not await turn.comes(few=False)
+        with pytest.raises(MustWait):
+            begin()
+        await asyncio.sleep(0.2)
+        assert not await turn.comes(few=False)
+        begin().close()
+        assert await turn.comes(few=True)
+        with pytest.raises(MustWait):
+            begin()
+        turn.over()
+        begin().close()
 
     asyncio.run(test())
