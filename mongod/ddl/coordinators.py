@@ -21,6 +21,8 @@ from mongod.ddl.driver import Driver
 from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
+_LOOK_SECONDS = 0.5
+"""How often it is looked whether who asked was killed."""
 LOCK_SECONDS = 300.0
 """How long an operation without maxTimeMS waits for those before it."""
 
@@ -94,17 +96,19 @@ class Coordinators:
                     waits.append(task)
             if not waits:
                 return None
-            await asyncio.wait(waits[:1], timeout=max(until - node.clock(), 0.0))
-            if not waits[0].done():
+            if node.clock() >= until:
                 _check_deadline(context, node.clock())
                 raise CommandError(Code.LockBusy, f"another operation on {namespace} or its database is under way")
+            context.operation.check()
+            await asyncio.wait(waits[:1], timeout=min(until - node.clock(), _LOOK_SECONDS))
 
     async def _outcome(self, context: Context, driver: Driver) -> Mapping[str, Any]:
         clock = self._shard.node.clock
-        left = None if context.deadline is None else max(context.deadline - clock(), 0.0)
-        await asyncio.wait([driver.finished], timeout=left)
-        if not driver.finished.done():
+        while not driver.finished.done():
             _check_deadline(context, clock())
+            context.operation.check()
+            left = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
+            await asyncio.wait([driver.finished], timeout=left)
         return driver.finished.result()
 
     def _begin(self, driver: Driver, *, resumed: bool) -> None:

@@ -14,7 +14,7 @@ from bson.binary import Binary
 
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.sharding.ddl.operation import Blocks, Hold, Kind, Operation, Phase
+from docstore.sharding.ddl.operation import HOLDS, Blocks, Hold, Kind, Operation, Phase, asked
 from mongod.ddl import drops, index_changes, shard_key
 from mongod.migration.shard import Shard
 
@@ -54,6 +54,7 @@ class Participant:
         """End the operation's hold, for ever."""
         shard = self._shard
         shard.shard_filter.settle_term()
+        await self._end_acts(operation)
         shard.shard_filter.holds.release(shard.records, self._hold(operation, namespace, blocks))
         await shard.records.committed(shard.node.store.last_optime)
 
@@ -66,10 +67,15 @@ class Participant:
         shard = self._shard
         shard.shard_filter.settle_term()
         shard.node.replication.check_write()
-        shard.shard_filter.holds.standing(operation.id)
+        asked(shard.shard_filter.holds.standing(operation.id), operation.phase)
+        await self._end_acts(operation.id, but=operation.phase)
+        standing = shard.shard_filter.holds.standing(operation.id)
+        hold = asked(standing, operation.phase)
         key = (bytes(operation.id), operation.phase)
         task = self._acting.get(key)
         if task is None:
+            if hold != standing:
+                shard.records.write((HOLDS, hold.document()))
             act = _ACTS.get((operation.kind, operation.phase))
             if act is None:
                 raise CommandError(Code.BadValue, f"{operation.kind.value} asks nothing of shards while {key[1].value}")
@@ -79,6 +85,18 @@ class Participant:
         reply = await asyncio.shield(task)
         await shard.records.committed(shard.node.store.last_optime)
         return reply
+
+    async def _end_acts(self, operation: Binary, *, but: Phase | None = None) -> None:
+        """End what an earlier coordinator has asked for: the operation has gone on."""
+        acting = [
+            task
+            for (identity, phase), task in self._acting.items()
+            if identity == bytes(operation) and phase is not but
+        ]
+        for task in acting:
+            task.cancel()
+        if acting:
+            await asyncio.wait(acting)
 
 
 def participant_of(context: Context) -> Participant:

@@ -45,6 +45,11 @@ class Holds:
         for hold in stored.values():
             self._begin(hold)
 
+    @property
+    def any(self) -> bool:
+        """Whether one stands."""
+        return bool(self._standing)
+
     def section(self, namespace: str) -> CriticalSection | None:
         """What an operation on the namespace waits for."""
         return self.sections.get(namespace) or self.sections.get(namespace.partition(".")[0])

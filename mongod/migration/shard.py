@@ -132,6 +132,8 @@ class Shard:
         replication = self.node.replication
         while True:
             self.shard_filter.settle_term()
+            if self.shard_filter.holds.any:
+                self.shard_filter.holds.load()  # a rollback takes documents away unheard
             counter = int(replication.topology_version()["counter"])
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
 

@@ -140,7 +140,8 @@ class Blocks(Enum):
 class Hold:
     """A participant's document. `indexes`: of a build, the names that the collection had before, None until it begins.
 
-    `seconds`: when it was written, since 1970.
+    `phase`: what the participant was asked for last; it does nothing of a phase before that. `seconds`: when it was
+    written, since 1970.
     """
 
     operation: Binary
@@ -148,6 +149,7 @@ class Hold:
     blocks: Blocks
     released: bool = False
     indexes: tuple[str, ...] | None = None
+    phase: Phase | None = None
     seconds: int = 0
 
     def document(self) -> dict[str, Any]:
@@ -158,7 +160,9 @@ class Hold:
             "released": self.released,
             "seconds": self.seconds,
         }
-        return body if self.indexes is None else {**body, "indexes": list(self.indexes)}
+        if self.indexes is not None:
+            body["indexes"] = list(self.indexes)
+        return body if self.phase is None else {**body, "phase": self.phase.value}
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Hold:
@@ -169,6 +173,7 @@ class Hold:
             blocks=Blocks(body["blocks"]),
             released=body["released"],
             indexes=tuple(body["indexes"]) if "indexes" in body else None,
+            phase=Phase(body["phase"]) if "phase" in body else None,
             seconds=body["seconds"],
         )
 
@@ -186,6 +191,17 @@ def taken(standing: Hold | None, over: Hold | None, wanted: Hold) -> Hold:
     if over is not None:
         raise CommandError(Code.ConflictingOperationInProgress, f"{wanted.namespace} is held for another operation")
     return wanted
+
+
+def asked(standing: Hold, phase: Phase) -> Hold:
+    """The hold of a participant that is asked for a phase. OperationFailed when the operation has gone on from there:
+    the request comes from a coordinator of before, or late.
+    """
+    if standing.phase is not None and phase is Phase.PREPARING and standing.phase is not Phase.PREPARING:
+        raise CommandError(
+            Code.OperationFailed, f"the operation on {standing.namespace} has gone on from {phase.value}"
+        )
+    return replace(standing, phase=phase)
 
 
 def let_go(standing: Hold | None, wanted: Hold) -> Hold:

@@ -190,3 +190,34 @@ def test_a_change_of_indexes_ends_a_migration_that_began_before_it() -> None:
             await made.settled()
 
     run(test)
+
+
+def test_a_late_request_to_build_does_nothing_once_the_build_is_being_undone() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.insert("7", b=[1], c=[1])
+            request = {"createIndexes": "test", "indexes": [{"key": {"b": 1, "c": 1}, "name": "bc"}]}
+            asked: list[dict[str, Any]] = []
+            command = made.network.command
+            undoing = asyncio.Event()
+
+            async def recording(address: str, db: str, body: Any, **options: Any) -> bytes:
+                if address == "shard1:1" and isinstance(body, dict) and "_shardsvrParticipantAct" in body:
+                    asked.append(body)
+                    reply = await command(address, db, body, **options)
+                    if len(asked) == 2:
+                        undoing.set()
+                        await asyncio.sleep(0.1)
+                    return reply
+                return await command(address, db, body, **options)
+
+            made.network.command = recording  # type: ignore[method-assign]
+            asking = asyncio.ensure_future(made.ask("shard1", change(made, request)))
+            await undoing.wait()
+            assert [body["document"]["phase"] for body in asked] == ["preparing", "undoing"]
+            late = bson.decode(await command("shard1:1", "admin", asked[0], check=False))
+            assert late["code"] == Code.OperationFailed
+            assert (await refused(asking)).code == Code.CannotIndexParallelArrays
+            assert await indexes(made, "shard1") == ["_id_", "id_1"]
+
+    run(test)

@@ -193,19 +193,21 @@ def test_two_routers_never_work_on_two_databases_of_one_name() -> None:
         async with cluster(shard=False) as made:
             slow = await made.routing_of("test.plain")
             await insert(made, slow, "shard1", "plain")
-            held = made.network.held["_configsvrGetRouting"] = asyncio.Event()
-            made.members["shard1"].shard.shard_filter.forget("test.other")
-            waiting = asyncio.ensure_future(insert(made, slow, "shard1", "other"))
-            await asyncio.sleep(0.01)
+            held = made.network.held["_configsvrRemoveDatabase"] = asyncio.Event()
+            dropping = asyncio.ensure_future(made.ask("shard1", drop_database("test", await version_of(made))))
+            while ("config:1", "_configsvrRemoveDatabase") not in made.network.seen:
+                await asyncio.sleep(0.001)
+            writing = [asyncio.ensure_future(insert(made, slow, "shard1", "plain")) for _ in range(2)]
+            await asyncio.sleep(0.05)
+            assert not any(each.done() for each in writing)
             held.set()
-            del made.network.held["_configsvrGetRouting"]
-            await asyncio.gather(waiting, return_exceptions=True)
-            await made.ask("shard1", drop_database("test", await version_of(made)))
+            await dropping
+            assert [await code_of(each) for each in writing] == [Code.StaleDbVersion] * 2
             await made.ask("config", requests.enable_sharding("test", "shard2"))
             fresh = await made.routing_of("test.plain")
             assert fresh.primary == "shard2"
             await insert(made, fresh, "shard2", "plain")
-            for collection in ("plain", "other", "new"):
+            for collection in ("plain", "new"):
                 assert await code_of(insert(made, slow, "shard1", collection)) == Code.StaleDbVersion
             assert made.members["shard1"].node.store.namespaces("test") == []
 

@@ -35,7 +35,7 @@ from docstore.sharding.ddl.coordinator import (
     Unreachable,
 )
 from docstore.sharding.ddl.incarnations import dropped, is_dropped
-from docstore.sharding.ddl.operation import Blocks, Hold, Kind, Operation, Phase, conflict, let_go, taken
+from docstore.sharding.ddl.operation import Blocks, Hold, Kind, Operation, Phase, asked, conflict, let_go, taken
 from docstore.sharding.ddl.plans import PLANS
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import DatabaseVersion
@@ -209,6 +209,7 @@ def test_documents_come_back_as_they_were() -> None:
     assert operation.same_as(Kind.DROP_INDEXES, "db.c", {"request": {"dropIndexes": "c", "index": "*"}})
     for indexes in (None, ("_id_", "a_1")):
         hold = Hold(operation=UUID, namespace="db.c", blocks=Blocks.EVERYTHING, indexes=indexes, seconds=5)
+        assert Hold.from_raw(bson.encode(asked(hold, Phase.UNDOING).document())) == asked(hold, Phase.UNDOING)
         assert Hold.from_raw(bson.encode(hold.document())) == hold
 
 
@@ -224,6 +225,18 @@ def test_a_hold_is_taken_once_and_never_again_after_its_release() -> None:
     with pytest.raises(CommandError) as caught:
         taken(released, None, wanted)
     assert caught.value.code == Code.OperationFailed
+
+
+def test_a_participant_goes_back_to_no_phase() -> None:
+    hold = Hold(operation=UUID, namespace="db.c", blocks=Blocks.NOTHING)
+    prepared = asked(hold, Phase.PREPARING)
+    assert asked(prepared, Phase.PREPARING) == prepared
+    for later in (Phase.UNDOING, Phase.APPLYING):
+        gone_on = asked(prepared, later)
+        assert asked(gone_on, later) == gone_on
+        with pytest.raises(CommandError) as caught:
+            asked(gone_on, Phase.PREPARING)
+        assert caught.value.code == Code.OperationFailed
 
 
 def test_a_namespace_conflicts_with_itself_and_its_database() -> None:
