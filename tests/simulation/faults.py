@@ -42,6 +42,8 @@ class Nemesis:
             "clock": self.jump_clock,
             "resets": self.resets,
             "blink": self.blink,
+            "disk full": self.fill_disk,
+            "disk error": self.break_disk,
         }
 
     # When
@@ -191,6 +193,18 @@ class Nemesis:
         self._tell(f"slows the disk of {machine.name}: {seconds} s a flush")
         machine.disk.seconds = seconds
         self._later(0.5, 3.0, setattr, machine.disk, "seconds", 0.0005)
+
+    def fill_disk(self, machine: Machine) -> None:
+        """For longer than any election takes."""
+        machine.disk.full = True
+        self._tell(f"fills the disk of {machine.name}")
+        self._later(3.0, 6.0, setattr, machine.disk, "full", False)
+
+    def break_disk(self, machine: Machine) -> None:
+        """Flushes fail until the process has ended by that."""
+        machine.disk.failing = machine.expected_to_break = True
+        self._tell(f"lets flushes of {machine.name} fail")
+        self._later(0.1, 1.5, setattr, machine.disk, "failing", False)
 
     def slow_link(self, machine: Machine) -> None:
         seconds = self._dice.choice((0.02, 0.1, 0.6))

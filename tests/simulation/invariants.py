@@ -22,9 +22,11 @@ from docstore.replication.states import Role
 from docstore.storage import Family
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from docstore.replication.config import ReplicaSetConfig
     from docstore.replication.state import State
-    from tests.simulation.process import Incarnation
+    from tests.simulation.process import Incarnation, Machine
     from tests.simulation.world import World
 
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 class _Seen:
     """What was last seen of one process."""
 
+    invariants: SetInvariants
     replica_set: ReplicaSet
     term: int = 0
     writable: bool = False
@@ -46,9 +49,11 @@ class _Seen:
 class SetInvariants:
     """Of one replica set. `moment(process, name)` hears of dangerous moments."""
 
-    def __init__(self, world: World, set_name: str) -> None:
+    def __init__(self, world: World, set_name: str, machines: Collection[Machine]) -> None:
+        """`machines`: those that may be members; others belong to another set, perhaps one of the same name."""
         self._world = world
         self._set_name = set_name
+        self._machines = machines
         self.primaries: dict[int, str] = {}
         self.committed: dict[int, int] = {}
         """Checksums of committed entries by timestamp; in order."""
@@ -63,10 +68,12 @@ class SetInvariants:
     def check(self, process: Incarnation) -> None:
         seen = process.seen
         if seen is None:
+            if process.machine not in self._machines:
+                return
             seen = self._begin(process)
             if seen is None:
                 return
-        elif seen.replica_set.set_name != self._set_name:
+        elif seen.invariants is not self:
             return
         state = seen.replica_set.membership.core.state
         if state.role is not seen.role:
@@ -96,7 +103,7 @@ class SetInvariants:
         if not hasattr(replica_set.membership, "syncing"):
             return None
         state = replica_set.membership.core.state
-        process.seen = _Seen(replica_set, state.term, vote=state.vote, last=replica_set._oplog.last)
+        process.seen = _Seen(self, replica_set, state.term, vote=state.vote, last=replica_set._oplog.last)
         return process.seen
 
     def _moment(self, process: Incarnation, name: str) -> None:
@@ -122,8 +129,12 @@ class SetInvariants:
             listener(process, "primary")
 
     def _first_missing(self, process: Incarnation) -> str | None:
+        """Of the newest committed entries; a log that began with a copy of another's need not reach back to all."""
         contents = process.machine.disk.contents
+        oldest = process.seen.replica_set._oplog.first.timestamp
         for timestamp in reversed(self._times[-20:]):
+            if timestamp < oldest and process.seen.replica_set._oplog.last >= self.end:
+                break
             entry = contents.get(Family.OPLOG, timestamp_key(timestamp))
             if entry is None or zlib.crc32(entry) != self.committed[timestamp]:
                 return f"{timestamp >> 32}:{timestamp & 0xFFFFFFFF}"

@@ -38,7 +38,7 @@ class SimulatedSet:
         self.role = role
         program = data_node(name, role, oplog_bytes=oplog_bytes)
         self.machines = [world.machine(f"{prefix}{number}", program) for number in range(size + spares)]
-        self.invariants = SetInvariants(world, name)
+        self.invariants = SetInvariants(world, name, self.machines)
         self.pool = Pool(application="administrator", connect_timeout=1.0)
 
     @property
@@ -95,6 +95,8 @@ class SimulatedSet:
         named = {member.host: member for member in config.members}
         if state.commit_point != last or any(member.newly_added for member in config.members):
             return False
+        if state.me is not None and any(m.effective_priority > state.me.effective_priority for m in config.members):
+            return False  # That member will take over.
         for machine, replica_set in self.members():
             member = named.get(f"{machine.name}:{PORT}")
             if member is None or machine is primary or member.arbiter_only:

@@ -13,7 +13,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEW_SEEDS = {"elections": 20, "rollbacks": 20, "five": 8, "votes": 10, "catch-up": 10, "moves": 5, "moves-faults": 5}
+NEW_SEEDS = {
+    "elections": 20,
+    "rollbacks": 20,
+    "five": 8,
+    "votes": 10,
+    "catch-up": 10,
+    "reconfig": 10,
+    "step-down": 8,
+    "strangers": 8,
+    "disks": 10,
+    "moves": 5,
+    "moves-faults": 5,
+}
 """How many schedules of each scenario a run tries."""
 
 

@@ -11,7 +11,7 @@ from docstore.key_layout import timestamp_key
 from docstore.storage import Family
 from tests.checkers.history import Anomaly
 from tests.simulation.clients import Client, of_set
-from tests.simulation.faults import Nemesis
+from tests.simulation.faults import MOMENTS, Nemesis
 from tests.simulation.replica_set import SimulatedSet
 from tests.simulation.schedule import Scenario
 from tests.simulation.workloads import Workload, anomalies, final_state, rolled_back
@@ -37,17 +37,31 @@ def surroundings(world: World) -> None:
 
 
 async def under_faults(
-    world: World, members: SimulatedSet, *, kinds: Sequence[str], seconds: float, count: int, clients: int = 3
+    world: World,
+    members: SimulatedSet,
+    *,
+    kinds: Sequence[str],
+    seconds: float,
+    count: int,
+    clients: int = 3,
+    moments: Sequence[str] = MOMENTS,
+    operator: Callable[[SimulatedSet, Workload], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Clients work, faults come and end, all comes to rest, and what was said is compared with what is there."""
+    """Clients work, faults come and end, all comes to rest, and what was said is compared with what is there.
+
+    `operator` works beside the clients until the workload is over.
+    """
     surroundings(world)
     nemesis = Nemesis(world, members.machines, members.primary)
     members.invariants.listeners.append(nemesis.moment)
     work = Workload(world, lambda: of_set(members.name, members.hosts), clients=clients)
     work.start()
-    await nemesis.run(seconds, kinds, count=count)
+    operating = None if operator is None else asyncio.ensure_future(operator(members, work))
+    await nemesis.run(seconds, kinds, count=count, moments=moments)
     nemesis.end()
     await work.stop()
+    if operating is not None:
+        await operating
     await members.settled()
     ask = of_set(members.name, members.hosts)
     final = await final_state(ask)
