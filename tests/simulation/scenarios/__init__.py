@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.simulation.scenarios import disks, elections, membership, moves
+from tests.simulation.scenarios import ddl, disks, elections, membership, moves
 from tests.simulation.schedule import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for module in (elections, disks, membership, moves) for scenario in module.SCENARIOS
+    scenario.name: scenario for module in (elections, disks, membership, moves, ddl) for scenario in module.SCENARIOS
 }
