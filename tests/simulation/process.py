@@ -16,7 +16,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docstore.net.process import StartError
+from docstore.net.process import Process, StartError
 from tests.simulation.disk import Disk
 from tests.simulation.interpreter import CURRENT
 from tests.simulation.loop import Killed
@@ -28,10 +28,7 @@ Program = Callable[["Incarnation"], Awaitable[None]]
 
 
 class Incarnation:
-    """One process from its start to its end: whose callback runs, by which clock, and whether it still lives.
-
-    Satisfies what programs ask of their `docstore.net.process.Process`.
-    """
+    """One process from its start to its end: whose callback runs, by which clock, and whether it still lives."""
 
     def __init__(self, world: World, machine: Machine, name: str) -> None:
         self.world = world
@@ -43,7 +40,8 @@ class Incarnation:
         self.held: deque[Any] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
         self._pruned_at = 64
-        self._stop: asyncio.Event | None = None
+        self.control: Process
+        """What its program knows of its process."""
         self.ended: str | None = None
         self.main: asyncio.Task[None] | None = None
         self.seen: Any = None
@@ -67,31 +65,13 @@ class Incarnation:
     def wall(self) -> float:
         return self.machine.wall()
 
-    # What a program asks of its process
-
-    def ready(self, host: str, port: int) -> None:
-        self.is_ready = True
-        self.world.tell(self.name, f"ready on {host}:{port}")
-
-    def stop(self, reason: str) -> None:
-        assert self._stop is not None
-        self._stop.set()
-
-    async def stopped(self) -> None:
-        assert self._stop is not None
-        await self._stop.wait()
-
-    @property
-    def stopping(self) -> bool:
-        return self._stop is not None and self._stop.is_set()
-
     # Life
 
     def start(self, program: Program) -> None:
         """Run the program as this process."""
 
         async def run() -> None:
-            self._stop = asyncio.Event()
+            self.control = _Control(self)
             try:
                 await program(self)
                 self._over("ended in good order")
@@ -154,6 +134,36 @@ class Incarnation:
     def _over(self, why: str) -> None:
         if self.alive:
             self.kill(why)
+
+
+class _Control(Process):
+    """The process as its program knows it; nothing collects garbage."""
+
+    def __init__(self, incarnation: Incarnation) -> None:
+        super().__init__(incarnation.name, _Voice(incarnation))  # type: ignore[arg-type]
+        self._garbage = _NoGarbage()  # type: ignore[assignment]
+
+
+class _Voice:
+    """What would be printed is told in the story."""
+
+    def __init__(self, incarnation: Incarnation) -> None:
+        self._incarnation = incarnation
+
+    def ready(self, line: str) -> None:
+        self._incarnation.is_ready = True
+        self.say(line)
+
+    def say(self, line: str) -> None:
+        self._incarnation.world.tell(self._incarnation.name, line.partition(" pid=")[0])
+
+
+class _NoGarbage:
+    def start(self) -> None:
+        """A schedule ends before there is much."""
+
+    def stop(self) -> None:
+        """See `start`."""
 
 
 class Machine:

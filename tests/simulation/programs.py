@@ -92,7 +92,7 @@ def data_node(set_name: str, role: ClusterRole = ClusterRole.NONE, *, oplog_byte
             extension = configsvr_composition.extension()
         else:
             extension = mongod_composition.extension(role)
-        await node_main.serve(process, options, role, extension)  # type: ignore[arg-type]
+        await node_main.serve(process.control, options, role, extension)
 
     return program
 
@@ -107,7 +107,7 @@ def router(config_set: str, config_hosts: Sequence[str], parameters: dict[str, s
             router=RouterOptions(f"{config_set}/{','.join(config_hosts)}"),
             parameters=parameters or {},
         )
-        await mongos_process.serve(process, options)  # type: ignore[arg-type]
+        await mongos_process.serve(process.control, options)
 
     return program
 

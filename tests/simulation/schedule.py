@@ -71,7 +71,11 @@ class Stage:
         async def build() -> None:
             built.append(await scenario.topology(world))
 
-        world.run(build(), 120.0)
+        try:
+            world.run(build(), 120.0)
+        except Broken as error:
+            error.add_note("\n".join(world.errors))
+            raise
         self._built = built[0]
         shutil.copytree(world.root, self._root / "pristine")
         if plant is not None:

@@ -156,7 +156,7 @@ class SimulatedCluster:
                         options, {index["name"]: index for index in indexes["cursor"]["firstBatch"]}
                     )
         owners = await self._owners()
-        kept = {shard: {ns: found[shard][ns] for ns in found[shard] if ns in owners} for shard in found}
+        kept = {shard: {ns: found[shard][ns] for ns in found[shard] if shard in owners.get(ns, ())} for shard in found}
         return check_catalogs(kept, owners)
 
     async def _owners(self) -> dict[str, set[str]]:

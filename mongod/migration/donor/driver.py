@@ -106,6 +106,9 @@ class DonorDriver:
         try:
             while pending:
                 event = await self._carry_out(pending.popleft())
+                if isinstance(event, Failed):
+                    # What was to follow has lost its meaning: the core says how to give up.
+                    pending.clear()
                 if event is not None:
                     assert not pending, "an effect that is answered comes last"
                     pending.extend(self._core.receive(event, asyncio.get_running_loop().time()))

@@ -14,6 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.donor import BlockWrites, CommitOnConfig, Effect, SendChanges, SendClone
 from docstore.sharding.version import UNSHARDED, Lastmod, unsharded_in
+from mongod.migration.donor.cloning import Cloning
 from mongod.migration.donor.driver import DonorDriver
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
@@ -286,6 +287,22 @@ def test_a_document_with_a_taken_id_on_the_recipient_refuses_the_move() -> None:
             assert len(found) == 12
             await made.settled()
             assert len(await made.stored("shard2")) == 6
+
+    run(test)
+
+
+def test_a_collection_that_is_dropped_as_its_move_begins_ends_the_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The capture of changes cannot begin, and the clone that was to follow is not sent."""
+
+    def gone(_cloning: Cloning) -> None:
+        raise CommandError(Code.NamespaceNotFound, "dropped")
+
+    async def test() -> None:
+        async with cluster() as made:
+            monkeypatch.setattr(Cloning, "start_capture", gone)
+            assert (await refused(made.move("0100", "shard2"))).code == Code.OperationFailed
+            await made.settled()
+            assert await made.stored("shard2") == []
 
     run(test)
 
