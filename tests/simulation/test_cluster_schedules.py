@@ -1,0 +1,15 @@
+"""A slice of the simulation of sharded clusters in every run of the tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.running import break_nothing
+
+NEW_SEEDS = {"moves": 4, "moves-faults": 4, "ddl": 4, "ddl-moves": 4}
+"""How many schedules of each scenario a run tries."""
+
+
+@pytest.mark.parametrize("scenario", NEW_SEEDS)
+def test_schedules_of_new_seeds_break_nothing(scenario: str) -> None:
+    break_nothing(scenario, NEW_SEEDS[scenario])
