@@ -1,4 +1,4 @@
-"""A cluster of a config server, two shards of one member and two routers, as a context."""
+"""A cluster of a config server, two shards and two routers, as a context."""
 
 from __future__ import annotations
 
@@ -40,22 +40,26 @@ class Cluster:
 
 
 @contextmanager
-def routed_cluster(directory: Path) -> Iterator[Cluster]:
-    """Database `test` is sharded, its primary shard is `one`."""
+def routed_cluster(directory: Path, *, members: int = 1) -> Iterator[Cluster]:
+    """Database `test` is sharded, its primary shard is `one`. Of a shard's members the first is its primary."""
     with stopped_at_end(Deployment(directory)) as deployment:
-        sets = {name: replica_set(name, 1, []) for name in ("one", "two")}
+        sets = {name: replica_set(name, members, []) for name in ("one", "two")}
         config = Member("config-0", "configsvr", [])
-        deployment.start(config, *(member for members in sets.values() for member in members))
-        for name, (member,) in sets.items():
-            with closing(pymongo.MongoClient(member.address, directConnection=True)) as client:
-                rows = [{"_id": 0, "host": member.address}]
+        deployment.start(config, *(member for listed in sets.values() for member in listed))
+        for name, listed in sets.items():
+            with closing(pymongo.MongoClient(listed[0].address, directConnection=True)) as client:
+                rows = [
+                    {"_id": number, "host": member.address, "priority": 1 if number == 0 else 0}
+                    for number, member in enumerate(listed)
+                ]
                 client.admin.command("replSetInitiate", {"_id": name, "members": rows})
                 wait_until(lambda client=client: client.admin.command("hello")["isWritablePrimary"], 30)
         routers = [Member(f"router-{number}", "mongos", ["--configdb", config.address]) for number in range(2)]
         deployment.start(*routers)
         clients = [pymongo.MongoClient(router.address) for router in routers]
-        for name, (member,) in sets.items():
-            clients[0].admin.command("addShard", f"{name}/{member.address}", name=name)
+        for name, listed in sets.items():
+            hosts = ",".join(member.address for member in listed)
+            clients[0].admin.command("addShard", f"{name}/{hosts}", name=name)
         clients[0].admin.command("enableSharding", "test", primaryShard="one")
         yield Cluster(deployment, clients)
         for client in clients:
