@@ -5,7 +5,8 @@ differ by three chunk sizes or more. A collection that is young, so that its chu
 (`docstore.sharding.split`), is spread early: there half the size in force is enough, so that of the four chunks that
 26 MB make no shard of two keeps more than two thirds.
 
-The chunk: where there are few, the one that leaves the two shards most alike; where there are many, the first that has
+The chunk: where there are few, the one that leaves the two shards most alike, if that takes away a quarter of the
+difference: what is written meanwhile must not send chunks to and fro. Where there are many, the first that has
 anything, beginning where the donor's range adjoins the receiver's, so that ranges stay together. A chunk as large as
 the difference stays, so every move brings the shards closer and moves come to an end. Jumbo chunks stay.
 """
@@ -19,6 +20,8 @@ from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.split import target_bytes
 
 DIFFERENCE_CHUNKS = 3
+FIRST_LARGE_STEP = 3
+"""With fewer chunks a collection splits at sizes that are not worth a move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Route:
 
 def tolerated_bytes(chunk_count: int, chunk_bytes: int) -> int:
     """A collection whose shards differ by less is balanced."""
-    in_force = target_bytes(chunk_count, chunk_bytes)
+    in_force = target_bytes(max(chunk_count, FIRST_LARGE_STEP), chunk_bytes)
     return in_force // 2 if in_force < chunk_bytes else DIFFERENCE_CHUNKS * chunk_bytes
 
 
@@ -75,7 +78,8 @@ def choose_chunk(route: Route, sized: Sequence[tuple[Chunk, int]], *, few: bool)
     difference = route.difference
     if difference is None:
         return sized[0][0] if sized else None
-    helpful = [(chunk, size) for chunk, size in sized if 0 < size < difference]
     if few:
-        helpful.sort(key=lambda row: abs(difference - 2 * row[1]))
-    return helpful[0][0] if helpful else None
+        left = {chunk: abs(difference - 2 * size) for chunk, size in sized}
+        best = min(left, key=left.__getitem__, default=None)
+        return best if best is not None and 4 * left[best] <= 3 * difference else None
+    return next((chunk for chunk, size in sized if 0 < size < difference), None)
