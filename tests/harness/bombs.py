@@ -1,0 +1,191 @@
+"""Small requests that ask for much: what a node must answer, and never at the price of its memory.
+
+A bomb is one request on the collections of `COLLECTIONS`. Its codes are what a real server answers (0: it carries the
+request out), and where that depends on how values lie in memory, or where a real server dies, the refusal that is as
+good. `throw` sends one and watches the process and a ping beside it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pymongo
+from pymongo.errors import OperationFailure
+
+Command = dict[str, Any]
+Client = pymongo.MongoClient[dict[str, Any]]
+
+GROWTH_BYTES = 400 * 1024 * 1024
+"""What a process may grow by, over what it has when idle."""
+DATABASE = "bombs"
+_WATCHED_SECONDS = 0.01
+_FEW = {"$multiply": ["$a", 0]}
+"""Nothing, but only known when there is a document."""
+_HUGE = {"$range": [_FEW, 100_000_000]}
+_MILLION = {"$range": [_FEW, 1_000_000]}
+
+COLLECTIONS: dict[str, Callable[[], list[Command]]] = {
+    "one": lambda: [{"_id": 1, "a": 1, "s": "x"}],
+    "many": lambda: [{"_id": number, "a": number, "g": 1, "s": "x" * 100} for number in range(20_000)],
+    "wide": lambda: [{"_id": number, "g": 1, "s": "x" * 1_000_000} for number in range(40)],
+    "long": lambda: [{"_id": 1, "s": "a," * 5_000_000}],
+    "back": lambda: [{"_id": 1, "s": "a" * 5_000 + "b"}],
+}
+"""The documents of each collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bomb:
+    """`make` gives the request, which is answered with one of `codes`."""
+
+    name: str
+    make: Callable[[], Command]
+    codes: frozenset[int]
+
+
+class Outcome(NamedTuple):
+    """The code of the answer, the bytes by which the process grew, the seconds of the answer and of each ping."""
+
+    code: int
+    growth: int
+    seconds: float
+    pings: tuple[float, ...]
+
+
+def _bomb(name: str, make: Callable[[], Command], *codes: int) -> Bomb:
+    return Bomb(name, make, frozenset(codes))
+
+
+def _pipeline(collection: str, *stages: Command, **options: Any) -> Callable[[], Command]:
+    return lambda: {"aggregate": collection, "pipeline": list(stages), "cursor": {}, **options}
+
+
+def _computed(expression: Any, collection: str = "one") -> Callable[[], Command]:
+    return _pipeline(collection, {"$project": {"r": expression}})
+
+
+def _doubled(name: str, start: Any) -> Command:
+    both = {name: ["$$value", "$$value"]}
+    return {"$reduce": {"input": {"$range": ["$a", 40]}, "initialValue": start, "in": both}}
+
+
+def _grouped(accumulator: Any) -> Callable[[], Command]:
+    return _pipeline("many", {"$group": {"_id": None, "r": accumulator}})
+
+
+def _grown(stage: Command) -> Callable[[], Command]:
+    return _pipeline("many", {"$set": {"r": {"$range": [0, 2_000]}}}, stage, {"$count": "n"}, allowDiskUse=False)
+
+
+def _update(make: Callable[[], Any]) -> Callable[[], Command]:
+    return lambda: {"update": "one", "updates": [{"q": {"_id": 1}, "u": make()}]}
+
+
+def _map_in_map(width: int) -> Command:
+    inner = {"$map": {"input": {"$range": [_FEW, width]}, "in": 1}}
+    return {"$map": {"input": {"$range": [_FEW, width]}, "in": inner}}
+
+
+def _in_many() -> Command:
+    return {"find": "many", "filter": {"a": {"$in": list(range(10**6, 10**6 + 500_000))}}}
+
+
+_MATCH = {"$regexMatch": {"input": "$s", "regex": "^(a+)+$"}}
+_LOOKUP = {"from": "wide", "pipeline": list[Any](), "as": "r"}
+_GRAPH = {"from": "wide", "startWith": "$a", "connectFromField": "g", "connectToField": "g", "as": "r"}
+_ARRAYS = {"$range": [0, 10_000]}
+_SUM = {"$reduce": {"input": _MILLION, "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}}
+_TOP = {"n": 20_000, "sortBy": {"a": 1}, "output": _ARRAYS}
+_REPLACED = {"input": "$s", "find": "a", "replacement": "b" * 1_000}
+_FACETS: Command = {f"f{number}": [{"$match": {}}] for number in range(100)}
+_FAR = {"field": "a", "range": {"step": 1, "bounds": [0, 100_000_000]}}
+
+BOMBS = (
+    _bomb("$set of 200,000 fields", _update(lambda: {"$set": {f"f{number}": 1 for number in range(200_000)}}), 0),
+    _bomb("a range of 1e8", _computed({"$size": _HUGE}), 146),
+    _bomb("a range of 1e8 among constants", _computed({"$size": {"$range": [0, 100_000_000]}}), 146),
+    _bomb("a range in $expr", lambda: {"find": "one", "filter": {"$expr": {"$gt": [{"$size": _HUGE}, 1]}}}, 146),
+    _bomb("a range in an update", _update(lambda: [{"$set": {"r": _HUGE}}]), 146),
+    _bomb("a string doubled", _computed(_doubled("$concat", "0123456789")), 16493),
+    _bomb("an array doubled", _computed({"$size": _doubled("$concatArrays", ["x" * 1_000])}), 146),
+    _bomb("$map within $map", lambda: _computed({"$size": _map_in_map(50_000)})() | {"maxTimeMS": 1_000}, 146, 50),
+    _bomb("a sum of a million", _computed(_SUM), 0),
+    _bomb("$split of 10 MB", _computed({"$size": {"$split": ["$s", ","]}}, "long"), 0),
+    _bomb("$replaceAll", _computed({"$replaceAll": _REPLACED}, "long"), 13548),
+    _bomb("$set beyond 16 MB", _pipeline("long", {"$set": {"t": "$s"}}), 10334),
+    _bomb("$replaceRoot beyond 16 MB", _pipeline("long", {"$replaceRoot": {"newRoot": {"a": "$s", "b": "$s"}}}), 10334),
+    _bomb("$firstN of arrays", _grouped({"$firstN": {"n": 20_000, "input": _ARRAYS}}), 146),
+    _bomb("$topN of arrays", _grouped({"$topN": _TOP}), 146),
+    _bomb("$lookup beyond 16 MB", _pipeline("one", {"$lookup": _LOOKUP}), 10334, 4568),
+    _bomb("$graphLookup beyond 16 MB", _pipeline("one", {"$graphLookup": _GRAPH}), 10334),
+    _bomb("$facet of many", _pipeline("many", {"$facet": _FACETS}), 4031700),
+    _bomb("$densify", _pipeline("one", {"$densify": _FAR}, {"$count": "n"}), 5897900),
+    _bomb("$sort of grown documents", _grown({"$sort": {"s": 1}}), 292),
+    _bomb("$bucketAuto of grown documents", _grown({"$bucketAuto": {"groupBy": "$a", "buckets": 5}}), 292),
+    _bomb("a regex that backtracks", lambda: {"find": "back", "filter": {"s": {"$regex": "^(a+)+$"}}}, 0),
+    _bomb("an expression that backtracks", _computed(_MATCH, "back"), 51156),
+    _bomb(
+        "500,000 values of $in",
+        _in_many,
+        0,
+    ),
+    _bomb("a path of 5,000 parts", _update(lambda: {"$set": {".".join("b" * 5_000): 1}}), 15),
+)
+
+
+def fill(client: Client) -> None:
+    """Insert what the bombs are about."""
+    for name, documents in COLLECTIONS.items():
+        client[DATABASE][name].insert_many(documents())
+
+
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def throw(client: Client, pid: int, idle: int, bomb: Bomb) -> Outcome:
+    """Send a bomb to the process, which had `idle` bytes before any."""
+    done = threading.Event()
+    most = 0
+    pings: list[float] = []
+
+    def weigh() -> None:
+        nonlocal most
+        while not done.wait(_WATCHED_SECONDS):
+            most = max(most, resident(pid))
+
+    def ping() -> None:
+        while not done.wait(_WATCHED_SECONDS):
+            began = time.monotonic()
+            client.admin.command("ping")
+            pings.append(time.monotonic() - began)
+
+    command = bomb.make()
+    watchers = [threading.Thread(target=each) for each in (weigh, ping)]
+    for each in watchers:
+        each.start()
+    began = time.monotonic()
+    try:
+        code = _code(client, command)
+    finally:
+        seconds = time.monotonic() - began
+        done.set()
+        for each in watchers:
+            each.join()
+    return Outcome(code, max(0, most - idle), seconds, tuple(pings))
+
+
+def _code(client: Client, command: Command) -> int:
+    try:
+        reply = client[DATABASE].command(command)
+    except OperationFailure as error:
+        return error.code or 0
+    errors = reply.get("writeErrors", [])
+    return int(errors[0]["code"]) if errors else 0
