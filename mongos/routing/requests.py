@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import bson
 
-from docstore.bson import array_documents, document_from, document_to_python, documents_array, elements, get_field
+from docstore.bson import (
+    append_fields,
+    array_documents,
+    document_from,
+    document_to_python,
+    documents_array,
+    elements,
+    get_field,
+)
 from docstore.bson.walk import ARRAY
 from docstore.commands.context import Context
 from docstore.sharding.version import ShardVersion
@@ -21,6 +30,7 @@ _BETWEEN_CLIENT_AND_ROUTER = frozenset(
     ("$db", "$configTime", "$topologyTime", "$readPreference", "shardVersion", "apiVersion",
      "apiStrict", "apiDeprecationErrors", "$audit", "$client", "$queryOptions", "maxTimeMS")
 )  # fmt: skip
+_VERSIONS = 1024
 _OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime"))
 
 
@@ -60,7 +70,13 @@ def versioned(body: bytes, version: ShardVersion | None) -> bytes:
     """The request with the version that it was routed by; None for the config servers, which keep no chunks."""
     if version is None:
         return body
-    return document_from([*elements(body), *elements(bson.encode({"shardVersion": version.to_document()}))])
+    return append_fields(body, _version_field(version))
+
+
+@lru_cache(maxsize=_VERSIONS)
+def _version_field(version: ShardVersion) -> bytes:
+    """The element that says it: most requests carry one of few versions."""
+    return bson.encode({"shardVersion": version.to_document()})[4:-1]
 
 
 @dataclass(frozen=True, slots=True)
