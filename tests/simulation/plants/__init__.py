@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.plants import replication
+from tests.simulation.plants import replication, sharding
 from tests.simulation.plants.plant import Plant
 
-PLANTS: dict[str, Plant] = {plant.name: plant for module in (replication,) for plant in module.PLANTS}
+PLANTS: dict[str, Plant] = {plant.name: plant for module in (replication, sharding) for plant in module.PLANTS}

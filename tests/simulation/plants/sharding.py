@@ -1,0 +1,67 @@
+"""Planted bugs of shards: ownership, migrations, and what must be the same on all owners."""
+
+from __future__ import annotations
+
+from tests.simulation.plants.plant import Plant
+
+_DONOR = "docstore.sharding.donor:Donor._moved"
+_FILTER = "mongod.migration.shard_filter"
+
+PLANTS = (
+    Plant(
+        "writes go on in the critical section",
+        "moves",
+        _DONOR,
+        "State.CRITICAL, BlockWrites(), SendChanges(majority=False)",
+        "State.CRITICAL, SendChanges(majority=False)",
+    ),
+    Plant(
+        "the rest of the changes is not sent",
+        "moves",
+        _DONOR,
+        "return self._to(State.CRITICAL, BlockWrites(), SendChanges(majority=False))",
+        "self._to(State.CRITICAL); return self._to(State.HANDING_OVER, BlockWrites(), CommitRecipient())",
+    ),
+    Plant(
+        "reads go on while the owner changes",
+        "moves",
+        _DONOR,
+        "BlockReads(), CommitOnConfig()",
+        "CommitOnConfig()",
+    ),
+    Plant(
+        "changes during the clone are not captured",
+        "moves",
+        "mongod.migration.donor.capture:Capture._add",
+        "self._ids[key] = value",
+        "return",
+    ),
+    Plant(
+        "deletions during the clone are not captured",
+        "moves",
+        "mongod.migration.donor.capture:Capture._committed",
+        'change.op not in "iud"',
+        'change.op not in "iu"',
+    ),
+    Plant(
+        "a stale version is served",
+        "moves",
+        f"{_FILTER}:RangeShardFilter._check",
+        "if received.routes_like(known.version):",
+        "if True:",
+    ),
+    Plant(
+        "orphans are shown",
+        "moves",
+        f"{_FILTER}:_filter_of",
+        "if routing.collection is None:",
+        "if True:",
+    ),
+    Plant(
+        "a recipient makes no indexes",
+        "ddl-moves",
+        "mongod.migration.recipient.preparation:build_indexes",
+        "if not missing:",
+        "if True:",
+    ),
+)
