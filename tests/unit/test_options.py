@@ -159,14 +159,14 @@ def test_verbosity_is_counted_or_named(argument: str, level: int) -> None:
 
 def test_what_a_configuration_file_says_truly_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "thing.conf"
-    path.write_text("""
-storage: {journal: {enabled: true}}
-security: {authorization: disabled, javascriptEnabled: false}
-net: {ipv6: true, compression: {compressors: "zstd,zlib"}}
-systemLog: {quiet: true, verbosity: 2, path: /tmp/x, logAppend: true, logRotate: reopen}
-operationProfiling: {slowOpThresholdMs: 20}
-sharding: {clusterRole: shardsvr}
-setParameter: {a: 1, b: true}
+    path.write_text(f"""
+storage: {{journal: {{enabled: true}}}}
+security: {{authorization: disabled, javascriptEnabled: false}}
+net: {{ipv6: true, compression: {{compressors: "zstd,zlib"}}}}
+systemLog: {{quiet: true, verbosity: 2, path: {tmp_path / "log"}, logAppend: true, logRotate: reopen}}
+operationProfiling: {{slowOpThresholdMs: 20}}
+sharding: {{clusterRole: shardsvr}}
+setParameter: {{a: 1, b: true}}
 """)
     options = parse("--config", str(path))
     assert not options.storage.scripting
