@@ -215,10 +215,10 @@ class Store:
         self._undo_limit = up_to.timestamp
 
     def undone(self) -> None:
-        """A rollback has ended: read anew what is kept in memory. Index builds that were under way are given up."""
-        assert self.oplog is not None, "there is nothing to roll back without an oplog"
+        """A rollback has ended: read anew what is kept in memory, but for the oplog, which has followed each group: to
+        look for its end on disk is to walk over all that was undone. Index builds that were under way are given up.
+        """
         self.sequence += 1
-        self.oplog.load()
         self.catalog.load()
         self.sessions.forget()
         self._give_up_builds()
