@@ -15,6 +15,8 @@ from tests.torture.processes import NotReady, Processes, Server
 from tests.torture.wire import Lost, NotSent, Refused
 
 Fault = Callable[[], Awaitable[None]]
+HUNG_SECONDS = 20.0
+"""A server that runs and has not answered for so long hangs; pauses are shorter."""
 FAILURES = (NotSent, Lost, Refused)
 
 
@@ -47,6 +49,7 @@ class Nemesis:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         kinds = self.kinds()
+        watches = [asyncio.create_task(self._watch(server)) for server in self.processes.servers.values()]
         while loop.time() < end:
             if len(self._tasks) < 2:
                 task = asyncio.create_task(self._carry_out(self.random.choice(kinds)))
@@ -54,6 +57,8 @@ class Nemesis:
                 task.add_done_callback(self._tasks.discard)
             await asyncio.sleep(min(self.random.uniform(0.5, 4), max(0.0, end - loop.time())))
             await self._look_after()
+        for watch in watches:
+            watch.cancel()
 
     async def heal(self) -> None:
         """No more faults: everything is mended, runs and answers."""
@@ -79,6 +84,22 @@ class Nemesis:
             if server.wanted and not server.running:
                 text = f"{server.name} ended with {server.process.returncode if server.process else None}"
                 self.anomalies.append(Anomaly("server ended", f"{text}:\n{self.processes.tail(server)}"))
+                await self._up(server)
+
+    async def _watch(self, server: Server) -> None:
+        """A server that hangs is an anomaly; it is ended with its stacks in the log, and started again."""
+        loop = asyncio.get_running_loop()
+        answered, process = loop.time(), server.process
+        while True:
+            await asyncio.sleep(2)
+            with contextlib.suppress(*FAILURES):
+                await server.ask({"hello": 1}, timeout=5)
+                answered = loop.time()
+            if server.process is not process or server.paused or not server.running:
+                answered, process = loop.time(), server.process
+            if loop.time() > answered + HUNG_SECONDS:
+                self.processes.abort(server)
+                self.anomalies.append(Anomaly("server hangs", f"{server.name}:\n{self.processes.tail(server)}"))
                 await self._up(server)
 
     async def _up(self, server: Server) -> None:

@@ -22,6 +22,7 @@ from tests.torture.network import PORT, Host, Network
 from tests.torture.wire import Lost, NotSent, Refused, ask
 
 START_SECONDS = 60.0
+TAIL_LINES = 30
 
 
 class NotReady(Exception):
@@ -94,7 +95,7 @@ class Processes:
         data = self.directory / server.name
         data.mkdir(exist_ok=True)
         # What a server that is killed leaves among the temporary files goes with the run.
-        environment = {**os.environ, "TMPDIR": str(self.directory)}
+        environment = {**os.environ, "TMPDIR": str(self.directory), "PYTHONFAULTHANDLER": "1"}
         if self._preload is not None:
             self._write_skew(server)
             environment |= {"LD_PRELOAD": str(self._preload), "SKEWED_CLOCK": str(self._skew_file(server))}
@@ -113,6 +114,7 @@ class Processes:
                 await server.ask({"hello": 1}, timeout=2)
                 return
             if not server.running or asyncio.get_running_loop().time() > end:
+                self.abort(server)
                 raise NotReady(f"{server.name}:\n{self.tail(server)}")
             await asyncio.sleep(0.05)
 
@@ -121,6 +123,14 @@ class Processes:
         if server.process is not None and server.running:
             server.process.kill()
             server.process.wait()
+
+    def abort(self, server: Server) -> None:
+        """Have a server that hangs write its stacks into its log, where it can, and end."""
+        if server.process is not None and server.running:
+            server.process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.process.wait(5)
+            self.kill(server)
 
     def pause(self, server: Server) -> None:
         if server.process is not None and server.running:
@@ -148,7 +158,7 @@ class Processes:
     def tail(self, server: Server) -> str:
         """The end of its log, without connections that come and go."""
         lines = self.log_of(server).read_bytes()[-200_000:].decode(errors="replace").splitlines()
-        return "\n".join(line[:300] for line in [line for line in lines if '"NETWORK"' not in line][-12:])
+        return "\n".join(line[:300] for line in [line for line in lines if '"NETWORK"' not in line][-TAIL_LINES:])
 
     def _program(self, server: Server) -> list[str]:
         if self.reference is None:
