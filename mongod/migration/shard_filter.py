@@ -250,11 +250,16 @@ class RangeShardFilter:
     async def refresh(self, namespace: str) -> FilteringMetadata:
         """Read the routing from the config servers; one read at a time for each namespace."""
         task = self._refreshing.get(namespace)
-        if task is None:
+        if task is None or task.done():
+            # What has just been read may be forgotten already: whoever took it would ask again, without an end.
             task = asyncio.ensure_future(self._read(namespace))
             self._refreshing[namespace] = task
-            task.add_done_callback(lambda _: self._refreshing.pop(namespace, None))
+            task.add_done_callback(partial(self._refreshed, namespace))
         return await asyncio.shield(task)
+
+    def _refreshed(self, namespace: str, task: asyncio.Task[FilteringMetadata]) -> None:
+        if self._refreshing.get(namespace) is task:
+            del self._refreshing[namespace]
 
     async def _read(self, namespace: str) -> FilteringMetadata:
         for _ in range(_LAG_ATTEMPTS):

@@ -16,6 +16,7 @@ from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED, ShardVersion, unsharded_in
 from docstore.storage import open_engine
 from mongod.migration.config_servers import ConfigServers
+from mongod.migration.shard_filter import FilteringMetadata
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
 
@@ -124,6 +125,37 @@ def test_a_forgotten_routing_is_read_again_even_by_who_was_reading_it() -> None:
             held.set()
             await reading
             assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1
+
+    run(test)
+
+
+def test_a_read_that_has_ended_serves_nobody_who_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the step in which it ends it may be forgotten; who was served by it would ask again and again, in one step."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            shard_filter = made.members["shard1"].shard.shard_filter
+            read = shard_filter._read
+            served = []
+
+            def forget_and_ask() -> None:
+                shard_filter.forget(NAMESPACE)
+                asking = shard_filter.refresh(NAMESPACE)
+                try:
+                    asking.send(None)
+                except StopIteration as answer:
+                    served.append(answer.value)
+                asking.close()
+
+            async def ending(namespace: str) -> FilteringMetadata:
+                found = await read(namespace)
+                asyncio.get_running_loop().call_soon(forget_and_ask)
+                return found
+
+            shard_filter.forget(NAMESPACE)
+            monkeypatch.setattr(shard_filter, "_read", ending)
+            await shard_filter.refresh(NAMESPACE)
+            assert not served
 
     run(test)
 
