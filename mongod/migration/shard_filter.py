@@ -254,12 +254,13 @@ class RangeShardFilter:
             # What has just been read may be forgotten already: whoever took it would ask again, without an end.
             task = asyncio.ensure_future(self._read(namespace))
             self._refreshing[namespace] = task
-            task.add_done_callback(partial(self._refreshed, namespace))
-        return await asyncio.shield(task)
 
-    def _refreshed(self, namespace: str, task: asyncio.Task[FilteringMetadata]) -> None:
-        if self._refreshing.get(namespace) is task:
-            del self._refreshing[namespace]
+            def ended(read: asyncio.Task[FilteringMetadata]) -> None:
+                if self._refreshing.get(namespace) is read:
+                    del self._refreshing[namespace]
+
+            task.add_done_callback(ended)
+        return await asyncio.shield(task)
 
     async def _read(self, namespace: str) -> FilteringMetadata:
         for _ in range(_LAG_ATTEMPTS):
