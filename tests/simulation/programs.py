@@ -128,4 +128,4 @@ def log_to_story(world: World) -> None:
     logging.getLogger("docstore.NETWORK").setLevel(logging.WARNING)
 
 
-QUIET = frozenset(("ctx", "line", "exc_info"))
+QUIET = frozenset(("ctx", "line", "pid", "exc_info"))
