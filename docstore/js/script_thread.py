@@ -46,6 +46,8 @@ class Turns:
 
     def __init__(self, begin: Callable[[], Any], scripts: Any) -> None:
         self.scripts = scripts
+        self.taken = 0
+        """How often the loop has run since the work began."""
         self._begin = begin
         self._to_thread: SimpleQueue[_Word] = SimpleQueue()
         self._to_loop: SimpleQueue[_Word] = SimpleQueue()
@@ -98,6 +100,7 @@ class Turns:
             return end.value
 
     def _hand_over(self, said: _Said, subject: Any) -> Any:
+        self.taken += 1
         self._to_loop.put((said, subject))
         how, answer = self._to_thread.get()
         if how is _Said.THROWN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pymongo
@@ -257,3 +257,41 @@ def test_stored_functions_are_seen_by_filters_and_map_reduces(numbers: Any) -> N
     assert len(list(numbers.find({"$where": "third(this.n) == 0"}))) == 334
     grouped = COUNT | {"map": "function () { emit(third(this.n), 1) }"}
     assert len(database.command("mapReduce", "numbers", **grouped, out={"inline": 1})["results"]) == 3
+
+
+ONE_MORE = [{"$set": {"n": {"$function": {"body": "function (n) { return n + 1 }", "args": ["$n"], "lang": "js"}}}}]
+
+
+@pytest.mark.parametrize("filter_", [{"_id": 0}, {"text": "counter"}, {"$where": "this.text == 'counter'"}])
+def test_updates_with_scripts_lose_nothing_that_others_write_meanwhile(client: Client, filter_: dict[str, Any]) -> None:
+    counters = client.scripts.counters
+    counters.drop()
+    counters.insert_many([{"_id": 0, "n": 0, "text": "counter"}, {"_id": 1, "n": 0, "text": "another"}])
+    failed: list[BaseException] = []
+
+    def repeat(times: int, act: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                for _ in range(times):
+                    act()
+            except BaseException as error:
+                failed.append(error)
+
+        return run
+
+    writers = [
+        repeat(25, lambda: counters.update_one(filter_, ONE_MORE)),
+        repeat(25, lambda: counters.update_many(filter_, ONE_MORE)),
+        repeat(25, lambda: counters.find_one_and_update(filter_, ONE_MORE)),
+        repeat(25, lambda: counters.update_one({"text": "made"}, ONE_MORE, upsert=True)),
+        repeat(25, lambda: counters.update_one({"text": "made"}, {"$inc": {"n": 1}}, upsert=True)),
+        repeat(200, lambda: counters.update_one({"_id": 0}, {"$inc": {"n": 1}})),
+    ]
+    threads = [threading.Thread(target=writer) for writer in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert counters.find_one({"_id": 0}) == {"_id": 0, "n": 275, "text": "counter"}
+    assert counters.count_documents({"text": "made"}) == 1

@@ -17,6 +17,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.shard_filter import Hold
+from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import Modification
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import WriteTarget, entry_operation
@@ -66,6 +67,7 @@ class FindAndModifyWork:
         self._search: Search | None = None
         self._collection: Collection | None = None
         self._hold: Hold | None = None
+        self._evaluated = evaluated()
 
     @property
     def result(self) -> FindAndModifyResult:
@@ -96,8 +98,14 @@ class FindAndModifyWork:
             self._collection = collection
             self._search = open_search(target.node, collection, request.tree, sort=request.sort, hint=request.hint)
         matches = self._search.take(1, owned if self._hold is None else self._hold.owned, until)
+        if self._evaluated is not None:
+            self._search.pause()
         if matches:
-            self._with_match(collection, matches[0])
+            try:
+                self._with_match(collection, matches[0])
+            except Overtaken:
+                self._search.give_back(matches)
+                raise
             return True
         if self._search.exhausted:
             self._without_match(collection)
@@ -129,20 +137,24 @@ class FindAndModifyWork:
         record_id, before = match
         modification = self._request.modification
         validator = self._target.validator(collection)
-        unit = self._target.unit()
+        unit, scripted = self._target.unit(), self._evaluated
+        if scripted is not None:
+            scripted.begin()
         try:
             if modification is None:
                 image = Image("preImage", before)
                 unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image)
                 after = None
             else:
-                after = modification.apply(before)
+                after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
                 if after != before:
                     if validator is not None:
                         validator.check_change(before, after)
                     self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
                     unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image)
+            if scripted is not None:
+                scripted.check()
         except BaseException:
             unit.abort()
             raise
@@ -166,7 +178,8 @@ class FindAndModifyWork:
         if not self._request.upsert:
             self._answer = FindAndModifyResult(0, False, None)
             return
-        made = modification.upsert()
+        scripted = self._evaluated
+        made = modification.upsert() if scripted is None else scripted.upsert(modification)
         self._target.check_new(made)
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
         validator = self._target.validator(collection)

@@ -9,6 +9,7 @@ matches: an upsert may insert. Its own writer changes only what the search has a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Protocol
 
 from docstore.bson import Value, elements, get_field
@@ -73,6 +74,10 @@ class Search(Protocol):
 
         They are to be changed before the next await and before the next call.
         """
+        ...
+
+    def give_back(self, matches: list[Match]) -> None:
+        """What the last `take` gave was not changed, and others have run since a `pause`: look at it again."""
         ...
 
     def pause(self) -> None:
@@ -147,6 +152,10 @@ class _PlainSearch:
         raw = self._collection.record(self._node.engine, match[0])
         return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None
 
+    def give_back(self, matches: list[Match]) -> None:
+        self._found = chain(matches, self._found)
+        self._overtaken = True
+
     def pause(self) -> None:
         self._paused_at = self._node.store.sequence
         if self._once and self._missed is None:
@@ -212,6 +221,9 @@ class _ScriptedSearch:
                 return record_id, raw
             raw = again
         return None
+
+    def give_back(self, matches: list[Match]) -> None:
+        self._found = chain(matches, self._found)
 
     def pause(self) -> None:
         """Others are served within `take` too, so what they change is remembered from the beginning."""

@@ -19,6 +19,7 @@ from docstore.node.node import DataNode
 from docstore.node.read.requests import query_context_at, under
 from docstore.node.shard_filter import Hold, post_images_of
 from docstore.node.write.driver import Outcome
+from docstore.node.write.evaluated import Overtaken
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext
@@ -132,7 +133,7 @@ class Work(Protocol):
     """One statement on its way."""
 
     def step(self, owned: Predicate | None, until: float) -> bool:
-        """Do what fits before `until`, at least something; True when the statement is done."""
+        """Do what fits before `until`, at least something; True when the statement is done. Errors: Overtaken."""
 
     def outlives(self) -> bool:
         """Whether it goes on after the routing that it came by has become stale."""
@@ -182,11 +183,17 @@ class StatementLoop:
                     self._end()
             except CommandError as error:
                 self._fail(error)
+            except Overtaken:
+                return self._pause()
             if self._at < self._count and self._clock() >= until:
-                if self._running is not None:
-                    self._running.pause()
-                return False
+                return self._pause()
         return True
+
+    def _pause(self) -> bool:
+        """Not done."""
+        if self._running is not None:
+            self._running.pause()
+        return False
 
     def outlives(self, error: CommandError) -> bool:
         if self._running is None or not self._running.outlives():

@@ -20,6 +20,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of
 from docstore.node.shard_filter import Hold
+from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import Modification, check_form, direct_modification, update_of
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
@@ -95,6 +96,7 @@ class UpdateWork:
         self._collection: Collection | None = None
         self._hold: Hold | None = None
         self._changed = False
+        self._evaluated = evaluated()
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
 
@@ -195,8 +197,14 @@ class UpdateWork:
     ) -> bool:
         wanted = UNIT_DOCUMENTS if self._statement.multi else 1
         matches = search.take(wanted, owned if self._hold is None else self._hold.owned, until)
+        if self._evaluated is not None:
+            search.pause()
         if matches:
-            self._change(collection, modification, matches)
+            try:
+                self._change(collection, modification, matches)
+            except Overtaken:
+                search.give_back(matches)
+                raise
             self._changed = True
             return not self._statement.multi or search.exhausted
         if search.exhausted and not self._changed and self._statement.upsert:
@@ -204,8 +212,8 @@ class UpdateWork:
         return search.exhausted
 
     def _change(self, collection: Collection, modification: Modification, matches: list[Match]) -> None:
-        """Update documents in one unit. An error keeps those before it."""
-        outcome = self._target.outcome
+        """Update documents in one unit. An error keeps those before it. Errors: Overtaken."""
+        outcome, scripted = self._target.outcome, self._evaluated
         validator = self._target.validator(collection)
         rules = self._target.post_images()
         if rules is not None and not rules.concerned(modification.changed):
@@ -213,10 +221,12 @@ class UpdateWork:
         unit = self._target.unit()
         modified = 0
         failure: CommandError | None = None
+        if scripted is not None:
+            scripted.begin()
         try:
             for record_id, before in matches:
                 try:
-                    after = modification.apply(before)
+                    after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
                     if after != before:
                         if validator is not None:
                             validator.check_change(before, after)
@@ -232,6 +242,8 @@ class UpdateWork:
                 except CommandError as error:
                     failure = error
                     break
+            if scripted is not None:
+                scripted.check()
         except BaseException:
             unit.abort()
             raise
@@ -239,6 +251,8 @@ class UpdateWork:
             self._target.commit(unit)
         else:
             unit.abort()
+        if scripted is not None:
+            scripted.committed()
         if failure is not None:
             raise failure
         outcome.n += len(matches)
@@ -246,7 +260,8 @@ class UpdateWork:
         outcome.modified += modified
 
     def _upsert(self, collection: Collection, modification: Modification) -> None:
-        made = modification.upsert()
+        scripted = self._evaluated
+        made = modification.upsert() if scripted is None else scripted.upsert(modification)
         self._target.check_new(made)
         validator = self._target.validator(collection)
         if validator is not None:
