@@ -106,13 +106,25 @@ def rename_collection(catalog: Catalog, unit: WriteUnitOfWork, source: str, targ
 
 
 def create_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, spec: IndexSpec) -> Index:
-    """A new index on a collection that holds no documents. Exists already under that name: nothing happens."""
+    """A new index on a collection that holds no documents. Exists already under that name: nothing happens.
+
+    Whoever asks may have waited since looking at the collection, and every entry must be one that secondaries can
+    apply: IndexBuildAborted where it has been dropped, or has documents now; IndexKeySpecsConflict where the name is
+    that of another index.
+    """
+    if catalog.collections.get(coll.ns) is not coll:
+        raise CommandError(Code.IndexBuildAborted, f"{coll.ns} was dropped while an index on it was to be made")
     found = coll.indexes.get(spec.name)
     if found is not None:
+        if not found.spec.holds_the_same(spec):
+            raise CommandError(
+                Code.IndexKeySpecsConflict,
+                f"an index named {spec.name} with another key or other options exists already",
+            )
         return found
     check_room(coll, 1)
     for _ in unit.keys(Family.RECORDS, coll.prefix, coll.end):
-        raise AssertionError(f"{coll.ns} holds documents: its indexes are built")
+        raise CommandError(Code.IndexBuildAborted, f"{coll.ns} took documents while an index on it was to be made")
     index = Index(spec, catalog.take_ident(unit.batch))
     catalog.set_indexes(unit, coll, coll.indexes | {index.name: index}, coll.building)
     unit.command(coll, *create_index_entry(coll, spec))

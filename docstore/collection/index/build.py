@@ -33,9 +33,13 @@ _ABORTED = 276  # IndexBuildAborted
 class IndexBuild:
     """Made by `Store.build_index`. Call `step` until it is done, then `finish` in a unit, which is then committed."""
 
-    def __init__(self, store: Store, coll: Collection, specs: list[IndexSpec], *, tolerant: bool) -> None:
+    def __init__(
+        self, store: Store, coll: Collection, specs: list[IndexSpec], *, tolerant: bool, replacing: bool = False
+    ) -> None:
+        """`replacing`: indexes of these names are there, and these take their place."""
         self.collection = coll
         self._tolerant = tolerant
+        self._replacing = replacing
         self._store = store
         batch = Batch()
         self._indexes = [Index(spec, store.catalog.take_ident(batch), ready=False) for spec in specs]
@@ -56,8 +60,9 @@ class IndexBuild:
     def step(self, deadline: float) -> bool:
         """Go on until the monotonic time `deadline`; True when all records have their entries.
 
-        IndexBuildAborted when the collection is gone or a rollback has undone what was built; DuplicateKey as soon
-        as two stored documents collide; CannotIndexParallelArrays for a document that the index cannot hold.
+        IndexBuildAborted when the collection is gone, a rollback has undone what was built, or another index has the
+        name; DuplicateKey as soon as two stored documents collide; CannotIndexParallelArrays for a document that the
+        index cannot hold.
         """
         self._check()
         while self._place < self._last:
@@ -133,7 +138,8 @@ class IndexBuild:
     def _check(self) -> None:
         building = self.collection.building
         kept = self._store.collection(self.collection.ns) is self.collection
-        if not (self._open and kept and all(building.get(index.name) is index for index in self._indexes)):
+        taken = not self._replacing and any(index.name in self.collection.indexes for index in self._indexes)
+        if taken or not (self._open and kept and all(building.get(index.name) is index for index in self._indexes)):
             raise CommandError(_ABORTED, f"the index build on {self.collection.ns} has been given up")
 
     def _reopen(self) -> None:

@@ -36,7 +36,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     old = [index for index in collection.indexes.values() if not index.is_id]
     if not old:
         return reply
-    build = IndexBuild(node.store, collection, [index.spec for index in old], tolerant=False)
+    build = IndexBuild(node.store, collection, [index.spec for index in old], tolerant=False, replacing=True)
 
     def act(unit: WriteUnitOfWork) -> None:
         build.finish(unit)

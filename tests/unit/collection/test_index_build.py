@@ -200,3 +200,38 @@ def test_a_collection_has_at_most_64_indexes() -> None:
         store.create_index(unit, coll, spec(("g", 1)))
     with pytest.raises(CommandError, match="too many indexes"):
         store.build_index(coll, [spec(("g", 1))])
+
+
+def test_a_name_that_another_index_has_taken_ends_the_build() -> None:
+    store = store_on()
+    coll = filled(store, 10)
+    build = store.build_index(coll, [spec(("x", 1))])
+    assert build.step(FOREVER)
+    other = store.build_index(coll, [spec(("x", 1), sparse=True)])
+    assert other.step(FOREVER)
+    with pytest.raises(CommandError) as refused:
+        finish(store, build)
+    assert refused.value.code == 276
+    check(store)
+
+
+@pytest.mark.parametrize("happened", ["dropped", "made anew", "filled", "the name taken"])
+def test_an_index_of_an_empty_collection_is_made_of_what_stands(happened: str) -> None:
+    store = store_on()
+    coll = filled(store, 0)
+    if happened == "filled":
+        insert(store, coll, doc(1, x=1))
+    elif happened == "the name taken":
+        with store.unit() as unit:
+            store.create_index(unit, coll, spec(("x", 1), sparse=True))
+            unit.commit()
+    else:
+        with store.unit() as unit:
+            store.drop_collection(unit, "db.c")
+            unit.commit()
+        if happened == "made anew":
+            make(store, "db.c")
+    with store.unit() as unit, pytest.raises(CommandError) as refused:
+        store.create_index(unit, coll, spec(("x", 1)))
+    assert refused.value.code == (86 if happened == "the name taken" else 276)
+    check(store)
