@@ -251,7 +251,8 @@ def _unfit(state: State, host: str, now: float) -> str:
         return ""
     if peer.applied < state.applied:
         return "sync source is behind"
-    if state.me is not None and peer.sync_source in state.own_hosts:
+    if state.role is not Role.LEADER and state.me is not None and peer.sync_source in state.own_hosts:
+        # A new primary that catches up fetches from whoever is ahead, though all have turned to it already.
         return "sync source syncs from us"
     if primary is not None and primary.up:
         if primary.applied.seconds - peer.applied.seconds > MAX_LAG_SECONDS:

@@ -173,20 +173,27 @@ def positions(state: State) -> dict[int, Position]:
 
 
 def take_positions(state: State, update: PositionUpdate, now: float, out: Effects) -> None:
-    """Progress from those that sync from us: count it, or pass it on upstream; the answer carries the commit point."""
+    """Progress from those that sync from us: count it, or pass it on upstream; the answer carries the commit point.
+
+    What is no news waits for our next keep-alive: members that fetch from each other in a circle would tell each other
+    the same for ever.
+    """
     assert state.config is not None
+    news = False
     for position in update.positions:
         member = state.config.member(position.member)
         # The sender's configuration may not be ours: the same id at another host is another member.
         peer = None if member is None or member.host != position.host else state.peers.get(member.host)
         if peer is not None:
+            before = (peer.applied, peer.durable)
             peer.report(position.applied, position.durable, now)
+            news = news or before != (peer.applied, peer.durable)
     if state.role is Role.LEADER:
         advance(state, now, out)
         sender = state.config.member(update.positions[0].member)
         if sender is not None and sender.host in state.peers:
             state.peers[sender.host].told(state.commit_point)
-    else:
+    elif news:
         following.progressed(state, now, out)
     reply = PositionReply(
         term=state.term,
