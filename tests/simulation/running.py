@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`scripts/simulate`, with one job."""
-    command = [sys.executable, str(ROOT / "scripts" / "simulate"), "--jobs", "1", *arguments]
+    command = [sys.executable, str(ROOT / "scripts" / "simulate.py"), "--jobs", "1", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
