@@ -5,6 +5,7 @@ Shards answer under the version that a request carries, and some call it stale. 
 * a statement about one document that no shard has found is asked of all shards again after a stale answer: those that
   answered may have done so before the document came to them. One that was found is not asked for again: where the
   answer was stale, the document may be the same one, moved;
+* one that names its likely shard is asked of that alone first; where it is not found there, of all under one routing;
 * a statement over many documents looks at each range of shard keys once: what a shard has seen to is what it owned
   under the version of the request, and only the rest is asked for again, of whoever owns it by then;
 * of two shards that remember a retried statement, because its document moved in between, one counts.
@@ -34,6 +35,9 @@ class Progress:
     """One statement's. A round asks `parts`, tells what was `answered`, and ends with `end_round`."""
 
     found: bool = False
+    narrow: bool = False
+    """Only the likely shard is asked."""
+    _widened: bool = False
     _reach: Reach = Reach.ONE
     _answered: list[Part] = field(default_factory=list)
     _seen_to: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -42,6 +46,9 @@ class Progress:
     def parts(self, routing: Routing, target: Target) -> list[Part]:
         """What is to be asked under this routing; nothing when all of it has been seen to."""
         self._reach = target.reach
+        self.narrow = target.likely is not None and not self._widened
+        if target.likely is not None and self.narrow:
+            return [Part(target.likely)]
         collection = routing.collection
         if collection is None or collection.epoch != self._epoch:
             # Another incarnation has other documents.
@@ -65,7 +72,8 @@ class Progress:
         """Whether something is left to be asked, now that all parts have been answered or were called stale."""
         answered, self._answered = self._answered, []
         if not stale:
-            return False
+            self._widened = self.narrow and not self.found
+            return self._widened
         if self._reach is Reach.ONE:
             return not self.found
         if routing.collection is not None:

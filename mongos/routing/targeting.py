@@ -39,13 +39,15 @@ class Reach(Enum):
 @dataclass(frozen=True, slots=True)
 class Target:
     """The shards to reach; `chunk` when the statement writes to exactly one chunk. `keys`: those that a statement over
-    many documents admits, where the collection is sharded.
+    many documents admits, where the collection is sharded. `likely`: the one that has the document unless the
+    statement changes its shard key; it is asked alone first.
     """
 
     shards: tuple[str, ...]
     chunk: Chunk | None = None
     reach: Reach = Reach.ONE
     keys: KeyRanges = ()
+    likely: str | None = None
 
 
 def primary_of(routing: Routing) -> str:
@@ -86,17 +88,21 @@ def insert_target(routing: Routing, document: bytes) -> Target:
 
 
 def update_target(routing: Routing, statement: bytes, query_context: QueryContext = PLAIN) -> Target:
-    """Where one update statement goes: `{q, u, multi, upsert, ...}`."""
-    if routing.collection is None:
+    """Where one update statement goes: `{q, u, multi, upsert, ...}`.
+
+    An upsert goes where its filter says, or it might insert beside a document on another shard. A replacement says
+    where its document is if its shard key stays; with an `_id` in the filter the others are asked where it is not
+    there.
+    """
+    collection = routing.collection
+    if collection is None:
         return Target((primary_of(routing),))
     query_context = _under(query_context, statement)
     constants = get_field(statement, "c")
     if constants is not None and constants[0] == OBJECT:
         query_context = with_constants(query_context, constants[1])
     tree = parse_filter(_document(statement, "q"), query_context=query_context)
-    update = get_field(statement, "u")
-    replacement = update[1] if update is not None and is_replacement(update[0], update[1]) else None
-    chunk = _single_chunk(routing.collection, tree, replacement)
+    chunk = _single_chunk(collection, tree)
     if chunk is not None:
         return Target((chunk.shard,), chunk)
     if _flag(statement, "upsert"):
@@ -104,9 +110,14 @@ def update_target(routing: Routing, statement: bytes, query_context: QueryContex
             Code.ShardKeyNotFound, "Failed to target upsert by query :: could not extract exact shard key"
         )
     if _flag(statement, "multi"):
-        return _each(routing.collection, tree)
-    _require_exact_id(tree, "update")
-    return Target(tuple(filter_shards(routing, tree)))
+        return _each(collection, tree)
+    chunk = _chunk_of_replacement(collection, get_field(statement, "u"))
+    if chunk is None:
+        _require_exact_id(tree, "update")
+        return Target(tuple(filter_shards(routing, tree)))
+    if "_id" not in equalities(tree):
+        return Target((chunk.shard,), chunk)
+    return Target(tuple(filter_shards(routing, tree)), chunk, likely=chunk.shard)
 
 
 def delete_target(routing: Routing, statement: bytes, query_context: QueryContext = PLAIN) -> Target:
@@ -114,7 +125,7 @@ def delete_target(routing: Routing, statement: bytes, query_context: QueryContex
     if routing.collection is None:
         return Target((primary_of(routing),))
     tree = parse_filter(_document(statement, "q"), query_context=_under(query_context, statement))
-    chunk = _single_chunk(routing.collection, tree, None)
+    chunk = _single_chunk(routing.collection, tree)
     if chunk is not None:
         return Target((chunk.shard,))
     if not _flag(statement, "limit"):
@@ -132,7 +143,7 @@ def exact_shard(routing: Routing, tree: Filter, what: str) -> str:
     """The one shard of an operation whose query must hold the shard key. Errors: ShardKeyNotFound."""
     if routing.collection is None:
         return primary_of(routing)
-    chunk = _single_chunk(routing.collection, tree, None)
+    chunk = _single_chunk(routing.collection, tree)
     if chunk is None:
         raise CommandError(Code.ShardKeyNotFound, f"Query for sharded {what} must contain the shard key")
     return chunk.shard
@@ -146,11 +157,18 @@ def is_replacement(code: int, data: bytes) -> bool:
     return not fields or not fields[0][0].startswith("$")
 
 
-def _single_chunk(collection: CollectionRouting, tree: Filter, replacement: bytes | None) -> Chunk | None:
+def _single_chunk(collection: CollectionRouting, tree: Filter) -> Chunk | None:
     key = exact_key(collection.key, tree)
-    if key is None and replacement is not None and all(get_path(replacement, field) for field in collection.key.fields):
-        key = _key_of(collection.key, replacement)
     return None if key is None else collection.chunks.chunk_at(key)
+
+
+def _chunk_of_replacement(collection: CollectionRouting, update: tuple[int, bytes] | None) -> Chunk | None:
+    """Where the document belongs that an update puts in the place of another; None of other updates."""
+    if update is None or not is_replacement(*update):
+        return None
+    if not all(get_path(update[1], field) for field in collection.key.fields):
+        return None
+    return collection.chunks.chunk_at(_key_of(collection.key, update[1]))
 
 
 def _key_of(key: ShardKey, document: bytes) -> bytes:

@@ -122,7 +122,8 @@ class BatchWrite:
             await each(requests, functools.partial(self._send, routing))
             left = self._left(routing, requests)
             self._pending = [index for index in self._pending if index not in self._begun or index in left]
-            if left and not (self._ordered and self._outcome.errors):
+            stale = any(request.stale for request in requests)
+            if left and stale and not (self._ordered and self._outcome.errors):
                 stale_rounds += 1
                 if stale_rounds == MAX_ATTEMPTS:
                     raise CommandError(Code.StaleConfig, f"the routing of {namespace} does not settle")
@@ -166,7 +167,7 @@ class BatchWrite:
                 if self._accounting.add(routing, target.chunk, self._kind.size(self._statements[index])):
                     due = target.chunk
                     break
-            if self._ordered and (len(parts) > 1 or partial):
+            if self._ordered and (len(parts) > 1 or partial or self._is_narrow(index)):
                 break
         return [*groups.values(), *partial], due
 
@@ -177,6 +178,10 @@ class BatchWrite:
                 return (Part(target.shards[0]),)
             progress = self._progress[index] = Progress()
         return progress.parts(routing, target)
+
+    def _is_narrow(self, index: int) -> bool:
+        progress = self._progress.get(index)
+        return progress is not None and progress.narrow
 
     async def _send(self, routing: Routing, request: _Request) -> None:
         """Send one request and take in its reply, or note that all of it is stale."""
@@ -245,7 +250,9 @@ class BatchWrite:
                 stale.setdefault(index, []).append(Part(request.shard, request.keys))
         left = set(stale)
         for index in self._begun & self._progress.keys():
-            if not self._progress[index].end_round(routing, stale.get(index, ())) or index in self._failed:
+            if self._progress[index].end_round(routing, stale.get(index, ())) and index not in self._failed:
+                left.add(index)
+            else:
                 left.discard(index)
         return left
 

@@ -127,6 +127,39 @@ def test_a_statement_by_id_finds_its_document_wherever_that_moves() -> None:
     asyncio.run(test())
 
 
+def test_a_replacement_by_id_is_found_where_its_document_is_and_not_where_the_new_one_would_be() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            router = LocalRouter(made)
+            asked: list[str] = []
+
+            async def before(shard: str) -> None:
+                asked.append(shard)
+
+            router.before = before
+            reply = await router.write("update", {"q": {"_id": 150}, "u": {"id": "0150", "x": 1}})
+            assert (reply["n"], reply["nModified"], asked) == (1, 1, ["shard2"])
+            reply = await router.write("update", {"q": {"_id": 150}, "u": {"id": "0300", "x": 2}})
+            assert [row["code"] for row in reply["writeErrors"]] == [31025]
+            assert await router.write("update", {"q": {"_id": -1}, "u": {"id": "0300"}}) == {"n": 0, "nModified": 0}
+            rows = [
+                {"q": {"_id": 150}, "u": {"id": "0150", "x": 3}},
+                {"q": {"_id": 7}, "u": {"id": "0007", "x": 3}},
+                {"q": {"_id": -1}, "u": {"id": "0300"}},
+                {"q": {"_id": 150}, "u": {"$inc": {"x": 1}}},
+                {"q": {"_id": 151}, "u": {"id": "0009", "x": 3}},
+                {"q": {"_id": 7}, "u": {"$inc": {"x": 1}}},
+            ]
+            for ordered in (True, False):
+                reply = await router.write("update", *rows, ordered=ordered)
+                assert (reply["n"], reply["nModified"]) == ((3, 3) if ordered else (4, 4)), reply
+                assert [(row["index"], row["code"]) for row in reply["writeErrors"]] == [(4, 31025)]
+            reply = await router.write("update", {"q": {"_id": 7}, "u": {"id": "0300"}, "upsert": True})
+            assert [row["code"] for row in reply["writeErrors"]] == [Code.ShardKeyNotFound]
+
+    asyncio.run(test())
+
+
 def test_an_update_of_many_documents_changes_each_once_beside_moves() -> None:
     async def test() -> None:
         async with cluster() as made:
