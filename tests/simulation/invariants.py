@@ -1,6 +1,6 @@
 """What must hold of a replica set after every step of any of its members, looked at from outside all of them.
 
-* One primary a term, and not the same one twice across a restart.
+* One member wins a term, and not the same one twice across a restart.
 * A new primary holds every entry that was committed; the terms of a log never fall.
 * The committed parts of all logs are one history, which only grows; no member gives a part of it up.
 * The majorities of a primary's configuration and of the one that it replaces overlap.
@@ -78,6 +78,8 @@ class SetInvariants:
         state = seen.replica_set.membership.core.state
         if state.role is not seen.role:
             seen.role = state.role
+            if state.role is Role.LEADER:
+                self._leader(process, state)
             self._moment(process, state.role.name.lower())
         if state.vote != seen.vote:
             seen.vote = state.vote
@@ -116,12 +118,14 @@ class SetInvariants:
             self._world.fail(f"the term of {process.name} fell from {seen.term} to {state.term}")
         seen.term = state.term
 
-    def _primary(self, process: Incarnation, seen: _Seen, state: State) -> None:
-        self._world.tell(process.name, f"takes writes in term {state.term}")
-        self.elections += 1
+    def _leader(self, process: Incarnation, state: State) -> None:
         holder = self.primaries.setdefault(state.term, process.name)
         if holder != process.name:
             self._world.fail(f"two primaries in term {state.term}: {holder} and {process.name}")
+
+    def _primary(self, process: Incarnation, seen: _Seen, state: State) -> None:
+        self._world.tell(process.name, f"takes writes in term {state.term}")
+        self.elections += 1
         missing = self._first_missing(process)
         if missing is not None:
             self._world.fail(f"{process.name} is primary of term {state.term} without the committed entry {missing}")

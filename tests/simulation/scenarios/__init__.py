@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.simulation.scenarios import ddl, disks, elections, membership, moves
+from tests.simulation.scenarios import ddl, deposed, disks, elections, membership, moves, same_term, unsynced
 from tests.simulation.schedule import Scenario
 
-SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for module in (elections, disks, membership, moves, ddl) for scenario in module.SCENARIOS
-}
+MODULES = (elections, same_term, deposed, unsynced, disks, membership, moves, ddl)
+
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
