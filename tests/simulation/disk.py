@@ -48,6 +48,14 @@ class Contents(MemoryEngine):
         self._replaced.append((family, key, self._maps[family].get(key)))
         super()._change(family, key, value)
 
+    @property
+    def open_snapshots(self) -> int:
+        """How many are open."""
+        count, version = 0, self._newest
+        while version is not None:
+            count, version = count + version.handles, version.older
+        return count
+
     def reopened(self) -> Contents:
         """The same contents without the snapshots that a dead process has left open."""
         fresh = Contents()
@@ -55,11 +63,15 @@ class Contents(MemoryEngine):
         fresh.unsynced = self.unsynced
         return fresh
 
-    def lose(self, batches: int) -> None:
-        """Take so many of the newest unsynced batches back."""
+    def lose(self, batches: int) -> list[bytes]:
+        """Take so many of the newest unsynced batches back; the entries of the log that are gone by that."""
+        entries = []
         for _ in range(batches):
             for family, key, before in reversed(self.unsynced.pop()):
+                if family is Family.OPLOG and before is None and (entry := self._maps[family].get(key)) is not None:
+                    entries.append(entry)
                 super()._change(family, key, before)
+        return entries
 
 
 class Disk:
@@ -78,6 +90,8 @@ class Disk:
         self.writes = 0
         self.die_at_write: int | None = None
         """The process dies with this write of its engine, before or after the batch."""
+        self.lost: list[bytes] = []
+        """Entries of the log that went with the power."""
         self._synced: dict[str, int] = {}
         self._moved = 0
         self._flushed = 0
@@ -108,7 +122,7 @@ class Disk:
         """Keep what was synced and a random part of what was not; says what was lost."""
         unsynced = len(self.contents.unsynced)
         lost = 0 if not unsynced else self.dice.choice((unsynced, self.dice.randint(0, unsynced), 0))
-        self.contents.lose(lost)
+        self.lost += self.contents.lose(lost)
         self.contents.unsynced.clear()
         for file in self._files():
             size, name = file.stat().st_size, str(file)
@@ -123,6 +137,18 @@ class Disk:
 
     def _files(self) -> list[Path]:
         return sorted(file for file in self.path.rglob("*") if file.is_file())
+
+    def files(self) -> list[str]:
+        """Their names below the directory of the machine."""
+        return [str(file.relative_to(self.path)) for file in self._files()]
+
+    def wipe(self) -> None:
+        """Everything on it is gone. No process may run."""
+        self.contents = Contents()
+        self._flushed = 0
+        self._synced.clear()
+        shutil.rmtree(self.path)
+        self.path.mkdir()
 
     def synced(self, path: str, size: int) -> None:
         """A file of this machine was synced at that size."""

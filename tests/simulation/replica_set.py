@@ -16,6 +16,7 @@ from docstore.replication.states import MemberState
 from tests.checkers.history import Anomaly
 from tests.checkers.members import check_converged, check_hashes
 from tests.simulation.invariants import SetInvariants
+from tests.simulation.leaks import leaks
 from tests.simulation.process import Machine
 from tests.simulation.programs import PORT, address, data_node
 from tests.simulation.world import Broken, World
@@ -23,6 +24,8 @@ from tests.simulation.world import Broken, World
 SETTINGS = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200, "catchUpTimeoutMillis": 2000}
 LIVELY_SECONDS = 40.0
 """After the last fault has ended a set must have come to rest in this time."""
+LEAK_SECONDS = 8.0
+"""No operation of a client takes longer, even if the client has given it up."""
 
 
 class SimulatedSet:
@@ -150,7 +153,7 @@ class SimulatedSet:
         config = None if primary is None else primary.membership.state.config
         for machine, replica_set in self.members():
             member = None if config is None else config.member_at(address(machine.name))
-            if member is None or member.arbiter_only or member.delay_seconds:
+            if member is None or member.arbiter_only:
                 continue
             positions[machine.name] = str(replica_set._oplog.last)
             hashes[machine.name] = {}
@@ -160,4 +163,14 @@ class SimulatedSet:
                 except (CommandError, NetworkError) as error:
                     raise Broken(f"no dbHash of {machine.name}: {error}") from error
                 hashes[machine.name] |= {f"{database}.{name}": md5 for name, md5 in reply["collections"].items()}
-        return [*check_converged(positions), *check_hashes(hashes)]
+        found = [*check_converged(positions), *check_hashes(hashes)]
+        return [*found, *(await self.leaks() if self.role is ClusterRole.NONE else ())]
+
+    async def leaks(self) -> list[Anomaly]:
+        """What members still hold some seconds after the last client has ended."""
+        end = self.world.now + LEAK_SECONDS
+        while found := leaks(self.members(), len(self.world.machines)):
+            if self.world.now > end:
+                return found
+            await asyncio.sleep(0.1)
+        return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -125,18 +125,36 @@ def anomalies(history: History, final: dict[str, list[dict[str, Any]]]) -> list[
     ]
 
 
-def rolled_back(history: History, final: dict[str, list[dict[str, Any]]], root: Path) -> list[Anomaly]:
-    """Inserts and appends that were acknowledged and are gone must be in a rollback file of a member."""
+def rolled_back(
+    history: History, final: dict[str, list[dict[str, Any]]], root: Path, lost: Iterable[bytes] = ()
+) -> list[Anomaly]:
+    """Inserts and appends that were acknowledged and are gone must be in a rollback file of a member.
+
+    `lost`: entries of logs that went with the power of a machine. What they say may be nowhere.
+    """
     kept = []
     for file in sorted(root.rglob("*.bson")):
         kept += bson.decode_all(whole_documents(file.read_bytes()))
+    elements = {(each["_id"], element) for each in kept for element in each.get("list", ())}
+    ids = {each["_id"] for each in kept if "_id" in each}
+    for entry in map(bson.decode, lost):
+        ids.add(entry["o"].get("_id"))
+        elements |= {(entry.get("o2", entry["o"]).get("_id"), number) for number in _numbers(entry["o"])}
     return check_rollback_files(
         history,
         final_ids={each["_id"] for each in final["inserts"]},
         final_lists={each["_id"]: each["list"] for each in final["lists"]},
-        kept_ids={each["_id"] for each in kept if "_id" in each},
-        kept_elements={(each["_id"], element) for each in kept for element in each.get("list", ())},
+        kept_ids=ids,
+        kept_elements=elements,
     )
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)
+    elif isinstance(value, int):
+        yield value
 
 
 def whole_documents(data: bytes) -> bytes:

@@ -66,8 +66,7 @@ async def under_faults(
     ask = of_set(members.name, members.hosts)
     final = await final_state(ask)
     found = [*anomalies(work.history, final), *await members.anomalies()]
-    if not any(kind in kinds for kind in ("power", "power of all", "die at write")):
-        found += rolled_back(work.history, final, world.root)
+    found += rolled_back(work.history, final, world.root, lost_with_power(members))
     report(world, members, nemesis, work)
     judge(found)
 
@@ -111,7 +110,13 @@ async def crossing_votes(world: World, members: SimulatedSet) -> None:
     await members.settled()
     final = await final_state(of_set(members.name, members.hosts))
     report(world, members, nemesis, work)
-    judge([*anomalies(work.history, final), *await members.anomalies()])
+    found = [*anomalies(work.history, final), *await members.anomalies()]
+    judge([*found, *rolled_back(work.history, final, world.root, lost_with_power(members))])
+
+
+def lost_with_power(members: SimulatedSet) -> list[bytes]:
+    """Entries of the log that some member's disk had not synced."""
+    return [entry for machine in members.machines for entry in machine.disk.lost]
 
 
 async def one_is_ahead(world: World, members: SimulatedSet) -> None:

@@ -1,0 +1,76 @@
+"""What members of a plain set hold on to when nobody asks anything of them any more.
+
+At rest a member runs its own periodic tasks, follows its source and answers heartbeats and tails. Everything else that
+is under way or held has been forgotten by whoever began it: a cursor over a collection, or one that never times out; a
+task; a snapshot that neither the majority reads nor a lease keep; a waiter; a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from docstore.replicaset.replicaset import ReplicaSet
+from tests.checkers.history import Anomaly
+from tests.simulation.process import Incarnation, Machine
+
+OPLOG = "local.oplog.rs"
+TASKS = {
+    "Incarnation.start.<locals>.run": 1, "PeriodicTask._run": 3, "UnfinishedOutputs._watch_elections": 1,
+    "GroupFlusher._run": 1, "SyncSourceFollower._work": 1, "SyncSourceFollower._run": 1, "anext_awaitable": 1,
+}  # fmt: skip
+"""Those of a member at rest, and how many."""
+PER_MACHINE = {"Driver._send": 2, "Connection._follow": 8, "Pool._reap": 1}
+"""The same for each machine there is: heartbeats and positions under way, hellos and tails that await news."""
+
+
+def leaks(members: Iterable[tuple[Machine, ReplicaSet]], machines: int) -> list[Anomaly]:
+    """Of members at rest; `machines`: how many there are that may ask them something."""
+    found = []
+    for machine, replica_set in members:
+        process = machine.process
+        assert process is not None
+        held = [*_cursors(process), *_tasks(process, machines), *_snapshots(machine, replica_set)]
+        held += [*_waiters(replica_set), *_files(machine)]
+        found += [Anomaly("leak", f"{machine.name} holds {each}") for each in held]
+    return found
+
+
+def _cursors(process: Incarnation) -> Iterable[str]:
+    for cursor in process.node.listener.dispatcher.services.cursors:
+        if cursor.namespace != OPLOG or cursor.no_timeout:
+            yield f"a cursor over {cursor.namespace}{' for ever' if cursor.no_timeout else ''}"
+
+
+def _tasks(process: Incarnation, machines: int) -> Iterable[str]:
+    coroutines = [task.get_coro() for task in process.tasks()]
+    names = Counter(getattr(each, "__qualname__", type(each).__name__) for each in coroutines)
+    for name, count in sorted(names.items()):
+        most = TASKS.get(name, PER_MACHINE.get(name, 0) * machines)
+        if count > most:
+            yield f"{count} tasks {name}, and at most {most} are of use"
+
+
+def _snapshots(machine: Machine, replica_set: ReplicaSet) -> Iterable[str]:
+    reading = replica_set._reading
+    wanted = len(reading._snapshots) + len(reading._leases)
+    count = machine.disk.contents.open_snapshots
+    if count != wanted:
+        yield f"{count} snapshots, and {wanted} are of use"
+
+
+def _waiters(replica_set: ReplicaSet) -> Iterable[str]:
+    waiting = {
+        "an event": replica_set._events,
+        "a read concern": replica_set._reading._waiters,
+        "a write concern": replica_set._acknowledging._waiters,
+    }
+    for what, waiters in waiting.items():
+        if len(waiters):
+            yield f"{len(waiters)} that wait for {what}"
+
+
+def _files(machine: Machine) -> Iterable[str]:
+    for name in machine.disk.files():
+        if not name.startswith("rollback/"):
+            yield f"the file {name}"
