@@ -14,10 +14,10 @@ Always true of the chunks of a collection, also after any failover (see `docstor
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 from bson.binary import Binary
@@ -99,6 +99,14 @@ class Chunks:
         """How many chunks of all collections a shard has; no chunk is read."""
         records = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
         return sum(self._tables.count(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
+
+    def count_jumbo_on(self, shard: str) -> int:
+        """How many of them are flagged; all are read."""
+        records = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
+        found = (self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
+        return sum(
+            get_field(raw, "jumbo") is not None and _field(raw, "jumbo") for raw in itertools.chain.from_iterable(found)
+        )
 
     # Changing
 
@@ -182,7 +190,7 @@ class Chunks:
 
     def _is_cut(self, record: CollectionRecord, shard: str, bounds: KeyRange, points: list[Bound]) -> bool:
         edges = [bounds.min, *points, bounds.max]
-        for low, high in pairwise(edges):
+        for low, high in itertools.pairwise(edges):
             part = self.at(record, low)
             if part is None or part.chunk.shard != shard or not part.chunk.range.same(KeyRange(low, high)):
                 return False

@@ -22,21 +22,20 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         raise CommandError(Code.IllegalOperation, "Operation not allowed because it would remove the last shard")
     chunks = server.chunks.count_on(shard.name)
     databases = [database.name for database in server.cluster.databases() if database.primary == shard.name]
-    reply: dict[str, Any] = {"msg": "draining ongoing", "state": "ongoing", "shard": shard.name}
+    reply: dict[str, Any] = {"msg": "draining ongoing", "state": "ongoing"}
     if not shard.draining:
         server.cluster.drain(shard)
         server.changelog.add("removeShard.start", "", {"shard": shard.name})
-        reply |= {"msg": "draining started successfully", "state": "started"}
+        reply = {"msg": "draining started successfully", "state": "started", "shard": shard.name}
     elif not chunks and not databases:
         server.cluster.remove_shard(shard)
         server.changelog.add("removeShard", "", {"shard": shard.name})
-        reply |= {"msg": "removeshard completed successfully", "state": "completed"}
+        reply = {"msg": "removeshard completed successfully", "state": "completed", "shard": shard.name}
+    else:
+        left = {"chunks": chunks, "dbs": len(databases), "jumboChunks": server.chunks.count_jumbo_on(shard.name)}
+        reply["remaining"] = {what: Int64(count) for what, count in left.items()}
     if reply["state"] != "completed":
-        reply |= {
-            "note": "you need to drop or movePrimary these databases",
-            "remaining": {"chunks": Int64(chunks), "dbs": Int64(len(databases))},
-            "dbsToMove": databases,
-        }
+        reply |= {"note": "you need to drop or movePrimary these databases", "dbsToMove": databases}
     await server.committed()
     return reply
 

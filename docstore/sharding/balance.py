@@ -1,14 +1,18 @@
-"""Which chunk the balancer moves next: the policy of 6.0, by data size.
+"""What the balancer moves next: the policy of 6.0, by data size.
 
 Per collection: first off a shard that is draining; else from the shard with most data to the one with least, when they
 differ by three chunk sizes or more. A collection that is young, so that its chunks still split below that size
 (`docstore.sharding.split`), is spread early: there half the size in force is enough, so that of the four chunks that
 26 MB make no shard of two keeps more than two thirds.
 
-The chunk: where there are few, the one that leaves the two shards most alike, if that takes away a quarter of the
-difference: what is written meanwhile must not send chunks to and fro. Where there are many, the first that has
-anything, beginning where the donor's range adjoins the receiver's, so that ranges stay together. A chunk as large as
-the difference stays, so every move brings the shards closer and moves come to an end. Jumbo chunks stay.
+What goes is about half of the difference, and no more than a chunk's size (`wanted`): a whole chunk that is about as
+large (`fits`), else a part of a larger one, which the donor splits off (`Transfer.part_bytes`), else the largest chunk.
+Where there are few chunks all are compared; where there are many the first that will do is taken, beginning where the
+donor's range adjoins the receiver's, so that ranges stay together. Jumbo chunks stay.
+
+Always true: what goes is less than the difference, so that the shards' sizes come closer with every move; and it is a
+share of the difference or of the chunk size that no number of rounds makes smaller. So moves come to an end, and what
+is written meanwhile does not send chunks to and fro.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ from docstore.sharding.split import target_bytes
 DIFFERENCE_CHUNKS = 3
 FIRST_LARGE_STEP = 3
 """With fewer chunks a collection splits at sizes that are not worth a move."""
+FEW_CHUNKS = 20
+TOO_BIG_PERCENT = 130
+"""Of what is wanted, or of the size that chunks have: what is larger does not move as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +41,33 @@ class ShardState:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From where to where chunks of a collection should go. `difference`: in bytes between the two; None to empty a
-    shard, whatever there is."""
+    """From where to where data of a collection should go. `difference`: in bytes between the two; None to empty a
+    shard, whatever there is. `wanted`: how many bytes should go at once."""
 
     donor: str
     to: str
+    wanted: int
     difference: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What takes a route: a chunk of `size` bytes, or `part_bytes` of it from its lower or (`upper`) its upper end."""
+
+    chunk: Chunk
+    size: int
+    part_bytes: int = 0
+    upper: bool = False
+
+
+def most_bytes(wanted: int) -> int:
+    """How much may go at once where so much is wanted."""
+    return wanted * TOO_BIG_PERCENT // 100
+
+
+def fits(size: int, wanted: int) -> bool:
+    """Whether a chunk goes whole where so much is wanted."""
+    return wanted <= 2 * size and size <= most_bytes(wanted)
 
 
 def tolerated_bytes(chunk_count: int, chunk_bytes: int) -> int:
@@ -59,10 +87,12 @@ def choose_route(
     to = min(receivers, key=lambda name: sizes.get(name, 0))
     for shard in shards:
         if shard.draining and any(not chunk.jumbo for chunk in chunks.of(shard.name)):
-            return Route(shard.name, to)
+            return Route(shard.name, to, chunk_bytes)
     donor = max(receivers, key=lambda name: sizes.get(name, 0))
     difference = sizes.get(donor, 0) - sizes.get(to, 0)
-    return Route(donor, to, difference) if difference >= tolerated_bytes(len(chunks), chunk_bytes) else None
+    if difference < tolerated_bytes(len(chunks), chunk_bytes):
+        return None
+    return Route(donor, to, min(difference // 2, chunk_bytes), difference)
 
 
 def candidates(chunks: ChunkMap, route: Route) -> Iterator[Chunk]:
@@ -73,13 +103,33 @@ def candidates(chunks: ChunkMap, route: Route) -> Iterator[Chunk]:
     return (chunk for chunk in chunks.of(route.donor, reverse=backwards) if not chunk.jumbo)
 
 
-def choose_chunk(route: Route, sized: Sequence[tuple[Chunk, int]], *, few: bool) -> Chunk | None:
-    """One of the candidates with their sizes in bytes; None when none of them helps. `few`: they are all there are."""
+def at_once(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) -> Transfer | None:
+    """What goes where the rest of the candidates need not be looked at; `sized`: the next of them with their bytes."""
+    if route.difference is not None and len(chunks) < FEW_CHUNKS:
+        return None
+    least = 0 if route.difference is None else route.wanted // 2
+    found = next((row for row in sized if row[1] >= least), None)
+    return None if found is None else _transfer(chunks, route, *found)
+
+
+def best_of(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) -> Transfer | None:
+    """What goes when nothing went `at_once`. `sized`: all candidates with their bytes. None when none of them helps:
+    what they have is nothing to the difference, which is jumbo chunks, or cannot be split."""
     difference = route.difference
-    if difference is None:
-        return sized[0][0] if sized else None
-    if few:
-        left = {chunk: abs(difference - 2 * size) for chunk, size in sized}
-        best = min(left, key=left.__getitem__, default=None)
-        return best if best is not None and 4 * left[best] <= 3 * difference else None
-    return next((chunk for chunk, size in sized if 0 < size < difference), None)
+    if not sized or difference is None:
+        return None
+    fitting = [row for row in sized if fits(row[1], route.wanted)]
+    if fitting:
+        return Transfer(*min(fitting, key=lambda row: abs(difference - 2 * row[1])))
+    chunk, size = max(sized, key=lambda row: row[1])
+    if 2 * size * len(chunks) < difference:
+        return None
+    return _transfer(chunks, route, chunk, size)
+
+
+def _transfer(chunks: ChunkMap, route: Route, chunk: Chunk, size: int) -> Transfer:
+    if size <= most_bytes(route.wanted):
+        return Transfer(chunk, size)
+    at_the_top = chunk.max.key == chunks.key.max.key
+    upper = not at_the_top and chunks.chunk_at(chunk.max.key).shard == route.to
+    return Transfer(chunk, size, part_bytes=route.wanted, upper=upper)

@@ -19,6 +19,7 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.sharding.key import Bound, KeyRange
+from docstore.sharding.move_request import EVERYTHING, Extent
 from docstore.sharding.version import DatabaseVersion, Lastmod, ShardVersion
 
 # To the config servers.
@@ -39,7 +40,8 @@ def add_shard(connection_string: str, name: str | None) -> dict[str, Any]:
 def remove_shard(name: str) -> dict[str, Any]:
     """Begin or continue to empty a shard; sent again until it is gone.
 
-    -> `{msg, state: "started" | "ongoing" | "completed", shard, [remaining: {chunks: long, dbs: long}, dbsToMove]}`.
+    -> `{msg, state: "started" | "completed", shard}` or `{msg, state: "ongoing", remaining: {chunks: long, dbs: long,
+    jumboChunks: long}}`; until it is completed also `{note, dbsToMove: [name, ...]}`.
     ShardNotFound; IllegalOperation for the last shard.
     """
     return {"_configsvrRemoveShard": name}
@@ -253,26 +255,32 @@ def split_chunk(
     }
 
 
-def chunk_sizes(namespace: str, key: Mapping[str, Any], ranges: Sequence[KeyRange]) -> dict[str, Any]:
-    """To a shard: how much data it owns of a collection of documents, and how much is in some ranges of it.
+def chunk_sizes(
+    namespace: str, key: Mapping[str, Any], ranges: Sequence[KeyRange], *, enough: int = 0
+) -> dict[str, Any]:
+    """To a shard: how much data it owns of a collection, and how much is in some ranges of it. With `enough` the ranges
+    end with the first that has so many bytes.
 
-    -> `{size: long, sizes: [long, ...]}`, from numbers of documents and their average size; 0 without the collection.
+    -> `{size: long, sizes: [long, ...]}`; 0 without the collection. Documents are counted and taken to be of average
+    size.
     """
     return {
         "_shardsvrChunkSizes": namespace,
         "keyPattern": dict(key),
         "ranges": [{"min": bounds.min.document(), "max": bounds.max.document()} for bounds in ranges],
+        "enough": Int64(enough),
     }
 
 
 def move_range(
-    namespace: str, bounds: KeyRange, version: ShardVersion, to: str, *, most_bytes: int = 0,
+    namespace: str, bounds: KeyRange, version: ShardVersion, to: str, extent: Extent = EVERYTHING, *,
     wait_for_delete: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """To the owning shard: move its chunk `[min, max)` to another shard; answers when the move is committed.
+    """To the owning shard: move `[min, max)`, which is in one chunk of it, or a part of that to another shard; answers
+    when the move is committed. What does not fill its chunk is split off first.
 
-    `version`: of the collection as the sender knows it; `most_bytes`: the size that chunks have, 0 where a chunk of any
-    size is to go. -> `{}`; ok also when `to` owns the chunk already. ChunkTooBig for one that is much larger.
+    `version`: of the collection as the sender knows it. -> `{}`; ok also when `to` owns it already. ChunkTooBig where
+    the extent does not let it go, or no part of it is small enough.
     StaleEpoch or ConflictingOperationInProgress: not moved, refresh and think again; OperationFailed: tried and undone.
     """
     return {
@@ -281,7 +289,9 @@ def move_range(
         "max": bounds.max.document(),
         "version": version.to_document(),
         "toShard": to,
-        "maxChunkSizeBytes": Int64(most_bytes),
+        "maxChunkSizeBytes": Int64(extent.most_bytes),
+        "partBytes": Int64(extent.part_bytes),
+        "upperPart": extent.upper,
         "waitForDelete": wait_for_delete,
     }
 

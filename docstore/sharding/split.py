@@ -142,6 +142,47 @@ class SplitScan:
         return self._medians
 
 
+class PartScan:
+    """Finds where to split off one end of a chunk, from its keys: rising for the lower end, falling for the upper.
+
+    `add` every encoded key with the bytes of its document until it returns False or there are none left; then `cut`.
+    Equal keys stay together.
+    """
+
+    def __init__(self, wanted: int, most: int, *, upper: bool) -> None:
+        """Bytes: about as many as `wanted`, no more than `most`."""
+        self._wanted = wanted
+        self._most = most
+        self._upper = upper
+        self._bytes = 0
+        self._enough = False
+        self._last: bytes | None = None
+        self._best: tuple[int, bytes] | None = None
+
+    def add(self, key: bytes, size: int) -> bool:
+        """Take one key; False when the rest of the chunk cannot change the answer."""
+        if self._last is not None and key != self._last:
+            self._note(self._last if self._upper else key)
+            self._enough = self._bytes >= self._wanted
+            if self._enough:
+                return False
+        self._last = key
+        self._bytes += size
+        return True
+
+    def cut(self, low: bytes) -> bytes | None:
+        """The encoded key at which the part begins (the upper end) or before which it ends; None when there is no such
+        part. `low`: that of the chunk; it means all of it, which is little enough."""
+        if not self._enough and self._bytes <= self._most:
+            return low
+        return None if self._best is None else self._best[1]
+
+    def _note(self, point: bytes) -> None:
+        away = abs(self._bytes - self._wanted)
+        if self._bytes <= self._most and (self._best is None or away < self._best[0]):
+            self._best = away, point
+
+
 def median_of(keys: Sequence[bytes]) -> bytes | None:
     """The key to cut at so that both halves have about as many documents; None when all keys are equal.
 

@@ -13,6 +13,7 @@ from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.node.node import DataNode
+from docstore.node.slices import Steps
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.migration import Migration
 
@@ -33,6 +34,9 @@ class RangeCloner(Protocol):
         self, collection: Collection, key: ShardKey, bounds: KeyRange, target: int | None
     ) -> list[Bound]:
         """Where to cut a chunk: at every half of `target` bytes; once in the middle with None."""
+
+    def sized(self, collection: Collection, key: ShardKey, bounds: KeyRange) -> Steps[list[tuple[Bound, int]]]:
+        """(place, bytes) of what is in a range, in order: everything between two cuts."""
 
     def partitioner(self, collection: Collection) -> str:
         """The class name of what makes places on the ring of its keys."""

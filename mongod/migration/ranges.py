@@ -13,7 +13,8 @@ from docstore.key_layout import long_of
 from docstore.node.ddl.shard_key_rules import serves
 from docstore.node.node import DataNode
 from docstore.node.slices import PAUSE, Steps
-from docstore.sharding.key import KeyRange, ShardKey
+from docstore.sharding.key import Bound, KeyRange, ShardKey
+from docstore.sharding.split import PartScan
 from docstore.storage import Family, Reader
 from mongod.migration.range_cloner import cloner_of
 
@@ -49,12 +50,34 @@ def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyR
         yield record_id, raw
 
 
+def shard_keys(
+    reader: Reader, collection: Collection, key: ShardKey, bounds: KeyRange, *, reverse: bool = False
+) -> Iterator[bytes]:
+    """The encoded shard keys of the range's documents, in their order. IndexNotFound."""
+    index = key_index(collection, key)
+    longer = len(index.fields) > len(key.fields)
+    for encoded, record_id in entries(reader, index, bounds.min.key, bounds.max.key, reverse=reverse):
+        yield key.key_of(collection.record(reader, record_id) or b"") if longer else encoded
+
+
+def bound_at(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, point: bytes) -> Bound:
+    """The bound whose encoding is `point`, read from the first document there. ConflictingOperationInProgress."""
+    for _, record_id in entries(node.engine, key_index(collection, key), point, bounds.max.key):
+        raw = collection.record(node.engine, record_id)
+        assert raw is not None, f"{collection.ns}: an index entry leads to no record"
+        return key.bound_of(raw)
+    raise CommandError(Code.ConflictingOperationInProgress, "the documents at a split point have just gone")
+
+
 def range_bytes(
     node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, most: int = 1 << 62
 ) -> Steps[int]:
-    """How large the documents of a range are, by their number and their average size; no further than `most`."""
-    if not collection.count or cloner_of(node, collection) is not None:
+    """How large what is in a range is, documents by their number and their average size; no further than `most`."""
+    if not collection.count:
         return 0
+    cloner = cloner_of(node, collection)
+    if cloner is not None:
+        return sum(size for _, size in (yield from cloner.sized(collection, key, bounds)))
     average = max(collection.size // collection.count, 1)
     snapshot = node.engine.snapshot()
     count = 0
@@ -67,6 +90,37 @@ def range_bytes(
     finally:
         snapshot.close()
     return count * average
+
+
+def part_of(
+    node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, wanted: int, most: int, *, upper: bool
+) -> Steps[KeyRange | None]:
+    """The lower or the `upper` end of a range with about `wanted` bytes, at most `most`; None where keys with too much
+    data leave none. All of the range where it is little enough."""
+    scan = PartScan(wanted, most, upper=upper)
+    cloner = cloner_of(node, collection)
+    if cloner is not None:
+        sized = yield from cloner.sized(collection, key, bounds)
+        places = {bound.key: bound for bound, _ in sized}
+        for bound, size in reversed(sized) if upper else sized:
+            if not scan.add(bound.key, size):
+                break
+    else:
+        average = max(collection.size // collection.count, 1) if collection.count else 1
+        snapshot = node.engine.snapshot()
+        try:
+            for count, encoded in enumerate(shard_keys(snapshot, collection, key, bounds, reverse=upper), 1):
+                if not scan.add(encoded, average):
+                    break
+                if count % 512 == 0:
+                    yield PAUSE
+        finally:
+            snapshot.close()
+    point = scan.cut(bounds.min.key)
+    if point is None or point == bounds.min.key:
+        return None if point is None else bounds
+    bound = places[point] if cloner is not None else bound_at(node, collection, key, bounds, point)
+    return KeyRange(bound, bounds.max) if upper else KeyRange(bounds.min, bound)
 
 
 class Removal:

@@ -20,7 +20,6 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool, ReplicaSetClient
 from docstore.node.node import DataNode
-from docstore.node.slices import finish_work
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.ddl.operation import conflict
 from docstore.sharding.key import KeyRange
@@ -30,7 +29,6 @@ from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
-from mongod.migration.ranges import range_bytes
 from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
@@ -39,8 +37,6 @@ from mongod.migration.tunables import Tunables
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5
 _STARTING_SECONDS = 0.01
-TOO_BIG_PERCENT = 130
-"""Of the size that chunks have: one that is larger does not move."""
 
 
 class Shard:
@@ -153,55 +149,8 @@ class Shard:
 
     # Donor
 
-    async def move(
-        self, namespace: str, raw_min: bytes, raw_max: bytes, epoch: Any, to: str, *, most_bytes: int = 0
-    ) -> Binary:
-        """Move a chunk to another shard; the migration's id, once the move is committed.
-
-        Asked again for a move that runs or has happened, it is the same move. Errors: StaleEpoch,
-        ConflictingOperationInProgress when there is no such chunk here or another migration runs, OperationFailed,
-        ChunkTooBig where it is much larger than `most_bytes`, if any.
-        """
-        self.shard_filter.forget(namespace)
-        known = await self.shard_filter.refresh(namespace)
-        collection = known.collection
-        if collection is None or collection.epoch != epoch:
-            raise CommandError(Code.StaleEpoch, f"{namespace} is not sharded under the epoch {epoch}")
-        bounds = collection.key.range(raw_min, raw_max)
-        donation = self._running(namespace, bounds, to)
-        if donation is None:
-            chunk = collection.chunks.exact(bounds)
-            if chunk is not None and chunk.shard == to:
-                return Binary(bytes(16), 4)
-            if chunk is None or chunk.shard != self.name:
-                raise CommandError(
-                    Code.ConflictingOperationInProgress, f"{self.name} has no chunk {bounds} of {namespace}"
-                )
-            if most_bytes:
-                await self._check_size(collection, bounds, most_bytes * TOO_BIG_PERCENT // 100)
-            donation = await self._begin_move(collection, chunk, to)
-        await asyncio.shield(donation.finished)
-        return donation.migration.id
-
-    async def _check_size(self, routed: CollectionRouting, bounds: KeyRange, most: int) -> None:
-        """ChunkTooBig."""
-        collection = self.node.store.collection(routed.namespace)
-        if collection is None:
-            return
-        size = await finish_work(self.node, range_bytes(self.node, collection, routed.key, bounds, most))
-        if size > most:
-            what = f"the chunk {bounds} of {routed.namespace}"
-            raise CommandError(Code.ChunkTooBig, f"Cannot move chunk: {what} is larger than {most} bytes")
-
-    def _running(self, namespace: str, bounds: KeyRange, to: str) -> DonorDriver | None:
-        for donation, _ in self._donations.values():
-            migration = donation.migration
-            same = (migration.namespace, migration.recipient) == (namespace, to) and migration.range.same(bounds)
-            if same and not donation.decided:
-                return donation
-        return None
-
-    async def _begin_move(self, collection: CollectionRouting, chunk: Chunk, to: str) -> DonorDriver:
+    async def donate(self, collection: CollectionRouting, chunk: Chunk, to: str) -> Migration:
+        """Begin to give a chunk away. ConflictingOperationInProgress, ShardNotFound."""
         self.check_free(collection.namespace)
         migration = Migration(
             id=Binary(uuid.uuid4().bytes, 4),
@@ -219,9 +168,17 @@ class Shard:
             client = await self.client_of(to)
         finally:
             self._starting = False
-        donation = DonorDriver(self, migration, client)
-        self._run(donation, None)
-        return donation
+        self._run(DonorDriver(self, migration, client), None)
+        return migration
+
+    def donating(self) -> list[Migration]:
+        """The migrations away from here that are not decided."""
+        return [donation.migration for donation, _ in self._donations.values() if not donation.decided]
+
+    async def donated(self, migration: Migration) -> Binary:
+        """The migration's id, once it is committed. OperationFailed when it is aborted."""
+        await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
+        return migration.id
 
     def _run(self, donation: DonorDriver, resumed: list[Any] | None) -> None:
         identity = bytes(donation.migration.id)
@@ -238,20 +195,24 @@ class Shard:
         """ConflictingOperationInProgress while this shard gives a chunk away, or is about to, or while the collection
         is held.
         """
-        for donation, _ in self._donations.values():
-            if not donation.decided:
-                return conflict_with(donation.migration)
+        for migration in self.donating():
+            return conflict_with(migration)
         if self._starting:
             return CommandError(Code.ConflictingOperationInProgress, "a migration begins here just now")
         return self.shard_filter.holds.conflict(namespace)
 
-    def check_free(self, namespace: str) -> None:
+    def conflict(self, namespace: str) -> CommandError | None:
         """ConflictingOperationInProgress while a migration runs here, or while the collection is held."""
-        conflict = self.donation_conflict(namespace)
-        if conflict is None and self.recipient.running is not None:
-            conflict = conflict_with(self.recipient.running)
-        if conflict is not None:
-            raise conflict
+        found = self.donation_conflict(namespace)
+        if found is None and self.recipient.running is not None:
+            found = conflict_with(self.recipient.running)
+        return found
+
+    def check_free(self, namespace: str) -> None:
+        """The same, raised."""
+        found = self.conflict(namespace)
+        if found is not None:
+            raise found
 
     async def end_migrations(self, held: str) -> None:
         """Return when no chunk of a namespace or database is being given away here: what can be given up is."""
@@ -268,9 +229,8 @@ class Shard:
 
     def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:
         """ConflictingOperationInProgress while a chunk that overlaps is being moved away."""
-        for donation, _ in self._donations.values():
-            migration = donation.migration
-            if not donation.decided and migration.namespace == namespace and migration.range.overlaps(bounds):
+        for migration in self.donating():
+            if migration.namespace == namespace and migration.range.overlaps(bounds):
                 raise conflict_with(migration)
 
 

@@ -10,6 +10,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
+from docstore.node.slices import Steps
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.migration import Migration
 from docstore.widecolumn.node.keyspaces import MARK
@@ -17,7 +18,7 @@ from mongod.migration.donor.clone_source import CloneSource, collection_of
 from mongod.migration.donor.recipient_link import BATCH_BYTES, CHANGES_AT_ONCE
 from mongod.widecolumn.held_families import hold_family
 from mongod.widecolumn.row_ranges import RowCapture, delete_rows, partitioner_of, row_documents, rows_of
-from mongod.widecolumn.splits import split_places
+from mongod.widecolumn.splits import sized_places, split_places
 
 
 class RowSource(CloneSource):
@@ -59,6 +60,9 @@ class RowRangeCloner:
         self, collection: Collection, key: ShardKey, bounds: KeyRange, target: int | None
     ) -> list[Bound]:
         return await split_places(self._node, collection, key, bounds, target)
+
+    def sized(self, collection: Collection, key: ShardKey, bounds: KeyRange) -> Steps[list[tuple[Bound, int]]]:
+        return sized_places(self._node, collection, key, bounds)
 
     def partitioner(self, collection: Collection) -> str:
         return partitioner_of(self._node, collection).name

@@ -45,6 +45,14 @@ async def split_places(
     return [key.bound(place_document(place)) for place in points[: 1 if once else None]]
 
 
+def sized_places(
+    node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange
+) -> Steps[list[tuple[Bound, int]]]:
+    """(bound of the place, bytes) of what a chunk holds, in the order of places."""
+    sizes = yield from _sizes(node, collection, bounds)
+    return [(key.bound(place_document(place)), size) for place, size in sizes]
+
+
 def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> Steps[list[tuple[Any, int]]]:
     """(place, bytes) of what the chunk holds, in the order of places."""
     partitioner = partitioner_of(node, collection)

@@ -11,12 +11,20 @@ import asyncio
 from itertools import islice
 from typing import Any
 
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.sharding import requests
-from docstore.sharding.balance import Route, ShardState, candidates, choose_chunk, choose_route
+from docstore.sharding.balance import (
+    FEW_CHUNKS,
+    Route,
+    ShardState,
+    Transfer,
+    at_once,
+    best_of,
+    candidates,
+    choose_route,
+)
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import CollectionRouting
-from docstore.sharding.split import MIB
 from mongos.balancer.autosplit import Report
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
@@ -28,7 +36,6 @@ BUSY_ROUND_SECONDS = 1.0
 LEASE_MILLIS = 30_000
 LEASE = "balancer"
 SIZED_AT_ONCE = 64
-FEW_CHUNKS = 20
 
 
 class Balancer:
@@ -99,53 +106,40 @@ class Balancer:
         collection = (await self._cache.refresh(namespace)).collection
         if collection is None:
             return False
-        chunk_bytes = self._settings.chunk_bytes
-        sizes = {name: await self._owned(collection, name) for name in sorted(collection.chunks.shards)}
-        route = choose_route(collection.chunks, states, sizes, chunk_bytes)
-        if route is None:
-            return False
-        chunk, size = await self._choose(collection, route)
-        if chunk is None or not await self._lease():
-            return False
-        told = {"ns": namespace, "chunk": str(chunk.range), "from": route.donor, "to": route.to}
-        if size > chunk_bytes or (route.difference is not None and size >= route.difference):
-            if await self._cut(collection, chunk):
-                self._report("Split for balancing", told)
-                return True
-            if size <= chunk_bytes:
+        sizes = {name: (await self._commands.sizes(collection, name))[0] for name in sorted(collection.chunks.shards)}
+        route = choose_route(collection.chunks, states, sizes, self._settings.chunk_bytes)
+        tried: set[bytes] = set()
+        while route is not None:
+            transfer = await self._choose(collection, route, tried)
+            if transfer is None or not await self._lease():
                 return False
-        await self._commands.move(collection, chunk, route.to)
-        self._report("Balanced", told)
-        return True
+            told = {"ns": namespace, "chunk": str(transfer.chunk.range), "from": route.donor, "to": route.to}
+            try:
+                await self._commands.transfer(collection, transfer, route.to)
+            except CommandError as error:
+                if error.code != Code.ChunkTooBig:
+                    raise
+                self._report("Too large to move", told)
+                tried.add(transfer.chunk.min.key)
+                continue
+            self._report("Balanced", told | {"size": transfer.size, "wanted": transfer.part_bytes})
+            return True
+        return False
 
-    async def _owned(self, collection: CollectionRouting, shard: str) -> int:
-        """The bytes of a collection on a shard. Chunks of a column family count alike."""
-        if collection.partitioner is not None:
-            return collection.chunks.counts.get(shard, 0) * self._settings.chunk_bytes
-        return (await self._commands.sizes(collection, shard))[0]
-
-    async def _choose(self, collection: CollectionRouting, route: Route) -> tuple[Chunk | None, int]:
-        """The chunk to move with its size in bytes; where none can be moved, the largest, to be cut."""
-        few = len(collection.chunks) < FEW_CHUNKS
-        largest: tuple[Chunk | None, int] = None, self._settings.chunk_bytes if not few else MIB
-        listed = candidates(collection.chunks, route)
-        while batch := list(islice(listed, SIZED_AT_ONCE)):
-            if collection.partitioner is not None:
-                return batch[0], 0
-            _, sizes = await self._commands.sizes(collection, route.donor, batch)
-            sized = list(zip(batch, sizes, strict=True))
-            chunk = choose_chunk(route, sized, few=few)
-            if chunk is not None:
-                return next(row for row in sized if row[0] is chunk)
-            largest = max([largest, *sized], key=lambda row: row[1])
-        return largest
-
-    async def _cut(self, collection: CollectionRouting, chunk: Chunk) -> bool:
-        """Split a chunk in the middle; false where it has a single key."""
-        points = await self._commands.split_points(collection, chunk, None)
-        if points:
-            await self._commands.split(collection, chunk, points)
-        return bool(points)
+    async def _choose(self, collection: CollectionRouting, route: Route, tried: set[bytes]) -> Transfer | None:
+        """What is to take the route. `tried`: the low ends of chunks that turned out to be too large."""
+        chunks, listed = collection.chunks, candidates(collection.chunks, route)
+        looked_at: list[tuple[Chunk, int]] = []
+        while batch := list(islice(listed, 1 if route.difference is None else SIZED_AT_ONCE)):
+            batch = [chunk for chunk in batch if chunk.min.key not in tried]
+            enough = route.wanted // 2 if len(chunks) >= FEW_CHUNKS else 0
+            _, sizes = await self._commands.sizes(collection, route.donor, batch, enough=enough)
+            sized = list(zip(batch, sizes, strict=False))
+            transfer = at_once(chunks, route, sized)
+            if transfer is not None:
+                return transfer
+            looked_at += sized
+        return best_of(chunks, route, looked_at)
 
     async def _shard_states(self) -> list[ShardState]:
         await self._shards.refresh()

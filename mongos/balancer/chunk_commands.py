@@ -12,8 +12,10 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
+from docstore.sharding.balance import Transfer, most_bytes
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import Bound
+from docstore.sharding.move_request import Extent
 from docstore.sharding.routing import CollectionRouting, Routing
 from mongos.balancer.settings import BalancerSettings
 from mongos.routing.cache import RoutingCache
@@ -59,29 +61,39 @@ class ChunkCommands:
             await self._cache.refresh(collection.namespace)
 
     async def sizes(
-        self, collection: CollectionRouting, shard: str, chunks: Sequence[Chunk] = ()
+        self, collection: CollectionRouting, shard: str, chunks: Sequence[Chunk] = (), *, enough: int = 0
     ) -> tuple[int, list[int]]:
-        """(the bytes of the collection that a shard owns, those of some of its chunks)."""
+        """(the bytes of the collection that a shard owns, those of some of its chunks). With `enough` the chunks end
+        with the first that has so many."""
         asked = await self._shards.get(shard)
         ranges = [chunk.range for chunk in chunks]
-        answer = await asked.command(
-            "admin", requests.chunk_sizes(collection.namespace, collection.key.document(), ranges), repeatable=True
-        )
-        reply = answer.decoded()
+        command = requests.chunk_sizes(collection.namespace, collection.key.document(), ranges, enough=enough)
+        reply = (await asked.command("admin", command, repeatable=True)).decoded()
         return int(reply["size"]), [int(size) for size in reply["sizes"]]
 
     async def move(self, collection: CollectionRouting, chunk: Chunk, to: str, *, force_jumbo: bool = False) -> Routing:
         """Move a chunk to another shard; the routing after it. A chunk that is too large is flagged jumbo, unless it is
         to be moved by force. Errors: ChunkTooBig; those of `requests.move_range`."""
+        most = 0 if force_jumbo or collection.partitioner is not None else self._settings.chunk_bytes
+        return await self._move(collection, chunk, to, Extent(most_bytes=most), jumbo=True)
+
+    async def transfer(self, collection: CollectionRouting, transfer: Transfer, to: str) -> Routing:
+        """Move a chunk or a part of it. A chunk that is larger than chunks may be, of which no part can be split off,
+        is flagged jumbo. Errors: those of `move`."""
+        extent = Extent(part_bytes=transfer.part_bytes, upper=transfer.upper)
+        jumbo = transfer.size > most_bytes(self._settings.chunk_bytes)
+        return await self._move(collection, transfer.chunk, to, extent, jumbo=jumbo)
+
+    async def _move(
+        self, collection: CollectionRouting, chunk: Chunk, to: str, extent: Extent, *, jumbo: bool
+    ) -> Routing:
         await self._shards.get(to)
         donor = await self._shards.get(chunk.shard)
-        most = 0 if force_jumbo or collection.partitioner is not None else self._settings.chunk_bytes
-        version = collection.chunks.version
-        command = requests.move_range(collection.namespace, chunk.range, version, to, most_bytes=most)
+        command = requests.move_range(collection.namespace, chunk.range, collection.chunks.version, to, extent)
         try:
             await donor.command("admin", command, repeatable=True)
         except CommandError as error:
-            if error.code == Code.ChunkTooBig:
+            if error.code == Code.ChunkTooBig and jumbo:
                 await self.set_jumbo(collection, chunk, jumbo=True)
             raise
         finally:

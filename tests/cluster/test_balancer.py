@@ -38,11 +38,6 @@ def setting(cluster: Cluster, megabytes: int) -> None:
         client.admin.command("balancerStop")
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="not yet in every run: where the load has left a chunk larger than the difference between the shards, it"
-    " would have to be split to be moved, and one shard keeps a little more than two thirds",
-)
 def test_posts_loaded_through_a_router_end_on_both_shards(cluster: Cluster) -> None:
     """26 MB, which the ladder cuts to four or five chunks."""
     posts = cluster.shard("posts", {"number": 1})

@@ -27,7 +27,11 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         return {"size": Int64(0), "sizes": [Int64(0) for _ in arguments["ranges"]]}
     key = ShardKey.parse(document_to_python(arguments["keyPattern"]))
     ranges = [key.range(raw_field(raw, "min"), raw_field(raw, "max")) for raw in arguments["ranges"]]
-    sizes = [await finish_steps(context, range_bytes(node, collection, key, bounds)) for bounds in ranges]
+    sizes: list[int] = []
+    for bounds in ranges:
+        sizes.append(await finish_steps(context, range_bytes(node, collection, key, bounds)))
+        if arguments["enough"] and sizes[-1] >= arguments["enough"]:
+            break
     known = await shard.shard_filter.known(arguments.value)
     routed = None if known is None else known.routing.collection
     orphans = 0
@@ -48,6 +52,7 @@ COMMAND = Command(
     parameters=(
         Parameter("keyPattern", Type.OBJECT, required=True, internal=True),
         Parameter("ranges", Type.DOCUMENTS, required=True, internal=True),
+        Parameter("enough", Type.LONG, default=0, minimum=0, internal=True),
     ),
     help="how much data of a collection is here",
 )

@@ -16,10 +16,10 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, finish_steps
-from docstore.sharding.key import Bound, KeyRange, ShardKey
+from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.split import MIB, SplitScan, median_of, split_target
 from mongod.migration.range_cloner import cloner_of
-from mongod.migration.ranges import entries, key_index
+from mongod.migration.ranges import bound_at, shard_keys
 
 _NO_LIMIT = 1 << 62
 
@@ -46,7 +46,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         steps = _points(node, collection, key, bounds, _target(arguments), arguments["openEnds"])
     found = await finish_steps(context, steps)
     limit = arguments["maxSplitPoints"] or len(found)
-    return {"splitKeys": [_bound(node, collection, key, bounds, point).document() for point in found[:limit]]}
+    return {"splitKeys": [bound_at(node, collection, key, bounds, point).document() for point in found[:limit]]}
 
 
 def _target(arguments: Arguments) -> int:
@@ -66,32 +66,24 @@ def _points(
     wanted = split_target(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
     if collection.count < wanted.keys_in_target:
         return []
-    index = key_index(collection, key)
     scan = SplitScan(low, wanted)
-    prefix_only = len(index.fields) > len(key.fields)
     snapshot = node.engine.snapshot()
     try:
-        for count, (encoded, record_id) in enumerate(entries(snapshot, index, low, high)):
-            point = key.key_of(collection.record(snapshot, record_id) or b"") if prefix_only else encoded
+        for count, point in enumerate(shard_keys(snapshot, collection, key, bounds)):
             if not scan.add(point):
                 break
             if count % 512 == 511:
                 yield PAUSE
-        last = next(entries(snapshot, index, low, high, reverse=True), None)
-        if last is None:
-            return []
-        highest = key.key_of(collection.record(snapshot, last[1]) or b"") if prefix_only else last[0]
-        return scan.points(highest)
+        return scan.points(next(shard_keys(snapshot, collection, key, bounds, reverse=True), None))
     finally:
         snapshot.close()
 
 
 def _median(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange) -> Steps[list[bytes]]:
-    index = key_index(collection, key)
     snapshot = node.engine.snapshot()
     try:
         keys: list[bytes] = []
-        for encoded, _ in entries(snapshot, index, bounds.min.key, bounds.max.key):
+        for encoded in shard_keys(snapshot, collection, key, bounds):
             keys.append(encoded)
             if len(keys) % 512 == 0:
                 yield PAUSE
@@ -99,16 +91,6 @@ def _median(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRa
         snapshot.close()
     middle = median_of(keys)
     return [] if middle is None or middle <= bounds.min.key else [middle]
-
-
-def _bound(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, point: bytes) -> Bound:
-    """The bound whose encoding (or whose encoding's beginning) is `point`, read from the first document there."""
-    index = key_index(collection, key)
-    for _, record_id in entries(node.engine, index, point, bounds.max.key):
-        raw = collection.record(node.engine, record_id)
-        assert raw is not None, f"{collection.ns}: an index entry leads to no record"
-        return key.bound_of(raw)
-    raise CommandError(Code.ConflictingOperationInProgress, "the documents at a split point have just gone")
 
 
 COMMAND = Command(

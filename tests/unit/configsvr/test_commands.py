@@ -156,11 +156,19 @@ def test_a_shard_is_removed_once_it_is_empty() -> None:
 def test_a_shard_with_chunks_or_databases_is_drained_first() -> None:
     async def test() -> None:
         async with cluster() as made:
-            assert (await made.ask("config", requests.remove_shard("shard1")))["state"] == "started"
+            started = await made.ask("config", requests.remove_shard("shard1"))
+            assert started["state"] == "started"
+            assert list(started)[:5] == ["msg", "state", "shard", "note", "dbsToMove"]
             ongoing = await made.ask("config", requests.remove_shard("shard1"))
             assert ongoing["state"] == "ongoing"
-            assert ongoing["remaining"] == {"chunks": 1, "dbs": 1}
+            assert ongoing["remaining"] == {"chunks": 1, "dbs": 1, "jumboChunks": 0}
             assert ongoing["dbsToMove"] == ["test"]
+            assert list(ongoing)[:5] == ["msg", "state", "remaining", "note", "dbsToMove"]
+            await made.refresh()
+            flag = requests.set_jumbo(NAMESPACE, made.epoch, made.chunk("0").range, jumbo=True)
+            await made.ask("config", flag)
+            left = (await made.ask("config", requests.remove_shard("shard1")))["remaining"]
+            assert left == {"chunks": 1, "dbs": 1, "jumboChunks": 1}
             assert [row.get("draining") for row in await rows(made, "shards")] == [True, None]
 
     run(test)

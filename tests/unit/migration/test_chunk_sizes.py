@@ -12,6 +12,7 @@ import pytest
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.key import KeyRange
+from docstore.sharding.move_request import Extent
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
 DOCUMENT_BYTES = 1000
@@ -65,14 +66,59 @@ def test_a_chunk_much_larger_than_chunks_are_does_not_move_unless_it_is_let() ->
             assert made.routing is not None
             version = made.routing.version()
             _, (size,) = await sizes(made, "shard1", chunk.range)
-            tight = requests.move_range(NAMESPACE, chunk.range, version, "shard2", most_bytes=size * 100 // 131)
+            tight = requests.move_range(NAMESPACE, chunk.range, version, "shard2", Extent(most_bytes=size * 100 // 131))
             with pytest.raises(CommandError) as caught:
                 await made.ask("shard1", tight)
             assert caught.value.code == Code.ChunkTooBig
-            loose = requests.move_range(NAMESPACE, chunk.range, version, "shard2", most_bytes=size * 100 // 129)
+            loose = requests.move_range(NAMESPACE, chunk.range, version, "shard2", Extent(most_bytes=size * 100 // 129))
             await made.ask("shard1", loose)
             await made.refresh()
             assert made.chunk("0").shard == "shard2"
+
+    run(test)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_part_of_a_chunk_moves_alone(upper: bool) -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            chunk = made.chunk("0")
+            assert made.routing is not None
+            part = Extent(part_bytes=20 * DOCUMENT_BYTES, upper=upper)
+            command = requests.move_range(NAMESPACE, chunk.range, made.routing.version(), "shard2", part)
+            for _ in range(2):
+                await made.ask("shard1", command)
+            await made.refresh()
+            assert [made.chunk(f"{n:03}").shard for n in (0, 19, 20, 29, 30, 49, 50)] == (
+                ["shard1"] * 4 + ["shard2"] * 2 + ["shard1"] if upper else ["shard2"] * 2 + ["shard1"] * 5
+            )
+            assert len(await made.stored("shard2")) == 20
+
+    run(test)
+
+
+def test_a_chunk_of_which_no_part_is_small_enough_stays_whole() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            chunk = made.chunk("0")
+            assert made.routing is not None
+            part = Extent(part_bytes=DOCUMENT_BYTES // 2)
+            command = requests.move_range(NAMESPACE, chunk.range, made.routing.version(), "shard2", part)
+            with pytest.raises(CommandError) as caught:
+                await made.ask("shard1", command)
+            assert caught.value.code == Code.ChunkTooBig
+            await made.refresh()
+            assert made.chunk("0").range.same(chunk.range)
+
+    run(test)
+
+
+def test_sizes_end_with_the_first_range_that_has_enough() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            low, high = made.chunk("0").range, made.chunk("9").range
+            command = requests.chunk_sizes(NAMESPACE, made.key.document(), [low, high], enough=DOCUMENT_BYTES)
+            assert len((await made.ask("shard1", command))["sizes"]) == 1
 
     run(test)
 

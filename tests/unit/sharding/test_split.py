@@ -10,6 +10,7 @@ from docstore.sharding.chunks import Chunk, ChunkMap, first_chunk, move_chunk, s
 from docstore.sharding.split import (
     KIB,
     MIB,
+    PartScan,
     SplitScan,
     WriteCounts,
     chunk_target_bytes,
@@ -168,3 +169,28 @@ def test_the_walk_throughs_19998_ids_make_its_three_chunks(size: int, batch: int
     assert next(iter(loading.chunks)).lastmod == (2, 1)
     assert sum(1 for identity in ids if identity >= "999") == 11
     assert sum(1 for key in loading.documents if key >= at("999").key) == 11
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted", "upper", "cut"),
+    [
+        pytest.param("abcdefgh", 3, False, "d", id="the lower end"),
+        pytest.param("abcdefgh", 3, True, "f", id="the upper end"),
+        pytest.param("abbbbcde", 3, False, "b", id="as near as equal keys allow, below"),
+        pytest.param("abcccdef", 4, False, "d", id="as near as equal keys allow, above"),
+        pytest.param("aaaaaaab", 3, False, None, id="a key with too much at the end"),
+        pytest.param("abbbbbbb", 3, True, None, id="a key with too much at the upper end"),
+        pytest.param("bcd", 3, False, "a", id="all of it"),
+        pytest.param("bcd", 4, True, "a", id="all of what is less than wanted"),
+        pytest.param("", 4, False, "a", id="nothing"),
+    ],
+)
+def test_a_part_of_a_chunk_ends_between_keys_near_what_is_wanted(
+    keys: str, wanted: int, upper: bool, cut: str | None
+) -> None:
+    """Every key has 10 bytes, the chunk begins at `a`; its low end means all of it."""
+    scan = PartScan(wanted * 10, wanted * 13, upper=upper)
+    for key in reversed(keys) if upper else keys:
+        if not scan.add(key.encode(), 10):
+            break
+    assert scan.cut(b"a") == (None if cut is None else cut.encode())

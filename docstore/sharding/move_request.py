@@ -1,0 +1,275 @@
+"""What becomes of a request to move a range, before there is a migration: decisions only.
+
+    READING    the routing is being read anew
+    MEASURING  how much there is of what is to go, or where the part that is to go ends
+    SPLITTING  the config servers cut the chunk, so that what is to go is a chunk; then READING once more
+    ENDED      it is a migration now, or one that ran already; or `to` owns it already; or it is refused
+
+Always true: what begins to move is exactly one chunk, owned here when the routing was last read, while nothing that
+runs here is in its way; and a chunk is cut only then. So a request that fails in the middle has at most split a chunk,
+and one that is asked again finds what the first has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from docstore.errors import Code, CommandError
+from docstore.sharding.balance import most_bytes
+from docstore.sharding.chunks import Chunk
+from docstore.sharding.key import Bound, KeyRange
+from docstore.sharding.migration import Migration
+from docstore.sharding.routing import CollectionRouting
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of a range is to go. `most_bytes`: the size that chunks have, 0 where one of any size may go;
+    `part_bytes`: about so many from the lower or (`upper`) the upper end, 0 for all."""
+
+    most_bytes: int = 0
+    part_bytes: int = 0
+    upper: bool = False
+
+
+EVERYTHING = Extent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest:
+    """`low`, `high`: the documents of the bounds, of a range in one chunk."""
+
+    namespace: str
+    epoch: Any
+    low: bytes
+    high: bytes
+    to: str
+    extent: Extent = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Of the shard, when an event is told. `running`: the undecided migrations away from it; `conflict`: why none may
+    begin now."""
+
+    running: Sequence[Migration] = ()
+    conflict: CommandError | None = None
+
+
+class State(Enum):
+    """See the module's heading."""
+
+    READING = auto()
+    MEASURING = auto()
+    SPLITTING = auto()
+    ENDED = auto()
+
+
+# Effects; each but the last three is answered by the event named
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRouting:
+    """Anew, from the config servers: `RoutingRead`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The bytes in a range, no further than a little more than `most`: `Measured`."""
+
+    routed: CollectionRouting
+    range: KeyRange
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindPart:
+    """Where a part of about `wanted` bytes ends, and at most so many: `PartFound`."""
+
+    routed: CollectionRouting
+    range: KeyRange
+    wanted: int
+    most: int
+    upper: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Have the chunk cut: `SplitDone`."""
+
+    routed: CollectionRouting
+    chunk: Chunk
+    points: list[Bound]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Move the chunk."""
+
+    routed: CollectionRouting
+    chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Wait for the migration that runs."""
+
+    migration: Migration
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """There is nothing to do, or an error."""
+
+    error: CommandError | None = None
+
+
+Effect = ReadRouting | Measure | FindPart | Split | Begin | Join | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingRead:
+    """None for a collection that is not sharded."""
+
+    collection: CollectionRouting | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartFound:
+    """None where keys with too much data leave no part."""
+
+    range: KeyRange | None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDone:
+    """The chunk is cut."""
+
+
+Event = RoutingRead | Measured | PartFound | SplitDone
+
+
+class Moving:
+    """One request at the shard `shard`."""
+
+    def __init__(self, request: MoveRequest, shard: str) -> None:
+        self.state = State.READING
+        self._request = request
+        self._shard = shard
+        self._measured = request.extent == EVERYTHING
+        self._part: KeyRange | None = None
+        """What is to go, once it is known."""
+        self._found: tuple[CollectionRouting, Chunk, KeyRange] | None = None
+
+    def start(self) -> Effect:
+        return ReadRouting()
+
+    def receive(self, event: Event, situation: Situation) -> Effect:
+        """What follows from an event; an event that the state does not wait for is a broken driver."""
+        match self.state, event:
+            case State.READING, RoutingRead(collection):
+                return self._judge(collection, situation)
+            case State.MEASURING, Measured(size):
+                self._measured = True
+                assert self._found is not None, "measured is what was found"
+                if size > most_bytes(self._request.extent.most_bytes):
+                    return self._too_big(self._found[2])
+                return self._go(situation)
+            case State.MEASURING, PartFound(part):
+                assert self._found is not None, "measured is what was found"
+                if part is None:
+                    return self._too_big(self._found[2])
+                self._part, self._measured = part, True
+                self._found = (*self._found[:2], part)
+                return self._go(situation)
+            case State.SPLITTING, SplitDone():
+                self.state = State.READING
+                return ReadRouting()
+            case _:
+                raise AssertionError(f"{event} in {self.state}")
+
+    def _judge(self, routed: CollectionRouting | None, situation: Situation) -> Effect:
+        request = self._request
+        if routed is None or routed.epoch != request.epoch:
+            why = f"{request.namespace} is not sharded under the epoch {request.epoch}"
+            return self._end(Answer(CommandError(Code.StaleEpoch, why)))
+        bounds = self._part or routed.key.range(request.low, request.high)
+        running = self._same(bounds, situation)
+        if running is not None:
+            return self._end(Join(running))
+        chunk = self._at_the_end(routed, bounds)
+        partly = self._part is None and request.extent.part_bytes > 0
+        reaches = chunk.min.key <= bounds.min.key and bounds.max.key <= chunk.max.key
+        if chunk.shard == request.to and (reaches or partly):
+            return self._end(Answer())
+        if chunk.shard != self._shard or not (reaches or partly):
+            why = f"{self._shard} has no chunk {bounds} of {request.namespace}"
+            return self._end(Answer(CommandError(Code.ConflictingOperationInProgress, why)))
+        low, high = max(bounds.min, chunk.min, key=_key), min(bounds.max, chunk.max, key=_key)
+        self._found = routed, chunk, KeyRange(low, high)
+        return self._go(situation)
+
+    def _at_the_end(self, routed: CollectionRouting, bounds: KeyRange) -> Chunk:
+        """The chunk at the end of the range that the request counts from."""
+        *_, last = routed.chunks.overlapping(bounds.min.key, bounds.max.key)
+        return last if self._request.extent.upper else routed.chunks.chunk_at(bounds.min.key)
+
+    def _same(self, bounds: KeyRange, situation: Situation) -> Migration | None:
+        """The migration that this request, sent before, has become."""
+        request = self._request
+        for migration in situation.running:
+            if (migration.namespace, migration.recipient) != (request.namespace, request.to):
+                continue
+            at_our_end = (
+                migration.range.max.key == bounds.max.key
+                if request.extent.upper
+                else migration.range.min.key == bounds.min.key
+            )
+            if migration.range.same(bounds) or (request.extent.part_bytes and at_our_end):
+                return migration
+        return None
+
+    def _go(self, situation: Situation) -> Effect:
+        """What was found goes, unless something is in its way: measured, and as a chunk of its own."""
+        assert self._found is not None, "it was found"
+        routed, chunk, bounds = self._found
+        running = self._same(bounds, situation)
+        if running is not None:
+            return self._end(Join(running))
+        if situation.conflict is not None:
+            return self._end(Answer(situation.conflict))
+        extent = self._request.extent
+        if not self._measured:
+            self.state = State.MEASURING
+            if extent.part_bytes:
+                most = most_bytes(extent.part_bytes)
+                return FindPart(routed, bounds, extent.part_bytes, most, extent.upper)
+            return Measure(routed, bounds, most_bytes(extent.most_bytes))
+        points = [point for point in (bounds.min, bounds.max) if chunk.min.key < point.key < chunk.max.key]
+        if points:
+            self._part = bounds
+            self.state = State.SPLITTING
+            return Split(routed, chunk, points)
+        return self._end(Begin(routed, chunk))
+
+    def _too_big(self, bounds: KeyRange) -> Effect:
+        extent = self._request.extent
+        least = most_bytes(extent.part_bytes or extent.most_bytes)
+        why = f"Cannot move chunk: the chunk {bounds} of {self._request.namespace} is larger than {least} bytes"
+        return self._end(Answer(CommandError(Code.ChunkTooBig, why)))
+
+    def _end(self, effect: Effect) -> Effect:
+        self.state = State.ENDED
+        return effect
+
+
+def _key(bound: Bound) -> bytes:
+    return bound.key
