@@ -22,6 +22,7 @@ from docstore.collection.index.spec import IndexSpec
 from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite
+from docstore.collection.oplog.undo_history import UndoHistory
 from docstore.collection.unit_of_work import Change, Commit, WriteUnitOfWork
 from docstore.collection.validate import Report, validate
 from docstore.collection.write_lock import WriteLock
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
     from docstore.storage import Engine
 
 LOG = component("STORAGE")
-
-_UNDO_DISCARDED_AT_ONCE = 256
-"""Undo records of committed entries are left standing until so many entries have come: each removal is a range on
-disk.
-"""
 
 _RECLAIMED_AT_ONCE = 128
 """Trees whose space is given back by one batch."""
@@ -64,8 +60,8 @@ class Store:
         self.has_listeners = False
         self._listeners: tuple[Callable[[Commit], None], ...] = ()
         self.watchers: list[Callable[[OpTime | None], None]] = []
+        self.undo_history = UndoHistory()
         self._undo_limit = 0
-        self._undo_count = 0
         self._give_up_builds()
 
     def _oplog_entry(self, timestamp: int) -> bytes | None:
@@ -200,19 +196,23 @@ class Store:
                 listener(commit)
 
     def discard_undo(self, up_to: OpTime) -> None:
-        """Entries up to `up_to` are majority-committed: they will not be undone, and may leave the oplog."""
+        """Entries up to `up_to` are majority-committed: they will not be undone, and may leave the oplog.
+
+        Their undo records stay for a while (`docstore.collection.oplog.undo_history`).
+        """
         oplog = self.oplog
         assert oplog is not None, "the commit point moves where there is an oplog"
         if up_to.timestamp <= oplog.commit_limit:
             return
         oplog.commit_limit = up_to.timestamp
-        if oplog.written_entries - self._undo_count < _UNDO_DISCARDED_AT_ONCE:
+        if not self.undo_history.due(oplog.written_entries):
             return
-        self._undo_count = oplog.written_entries
-        batch = Batch()
-        batch.delete_range(Family.UNDO, timestamp_key(self._undo_limit), timestamp_key(up_to.timestamp + 1))
-        self.engine.write(batch)
-        self._undo_limit = up_to.timestamp
+        limit = self.undo_history.passed(oplog.written_entries, oplog.written_undo, up_to.timestamp)
+        if limit is not None:
+            batch = Batch()
+            batch.delete_range(Family.UNDO, timestamp_key(self._undo_limit), timestamp_key(limit + 1))
+            self.engine.write(batch)
+            self._undo_limit = limit
 
     def undone(self) -> None:
         """A rollback has ended: read anew what is kept in memory, but for the oplog, which has followed each group: to

@@ -1,7 +1,8 @@
 """The state of a snapshot as it was some oplog entries before: what their undo records have kept is laid over it.
 
-It costs the memory of those undo records, so it is made only where no snapshot of the wanted state was kept. Counters
-of collections are not taken back: nobody reads them from a snapshot.
+It costs the memory of those undo records, so it is made only where no snapshot of the wanted state was kept: for reads
+at a cluster time of the last minutes, and where the commit point lies between two snapshots. Counters of collections
+are not taken back: nobody reads them from a snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _ENTRIES_PER_LOOK = 16
 
 
 class EarlierState:
-    """Satisfies `docstore.storage.engine.Snapshot` once `step` has returned True. It owns the snapshot."""
+    """Satisfies `docstore.storage.engine.Snapshot` once `step` has returned True. It owns the snapshot.
+
+    `undo_bytes`: of the undo records that were laid over it.
+    """
 
     def __init__(self, snapshot: Snapshot, optime: OpTime) -> None:
         """`optime`: the entry of the snapshot's oplog behind which everything is taken back.
@@ -38,6 +42,7 @@ class EarlierState:
             raise UnrecoverableRollback(f"the oplog has no entry at {optime}")
         self._changes: tuple[dict[bytes, bytes | None], ...] = tuple({} for _ in Family)
         self._keys: tuple[list[bytes], ...] = ()
+        self.undo_bytes = 0
         self._entries = snapshot.keys(Family.OPLOG, timestamp_key(optime.timestamp + 1), END_KEY, reverse=True)
 
     def step(self, clock: Callable[[], float], deadline: float) -> bool:
@@ -49,6 +54,7 @@ class EarlierState:
             record = self._snapshot.get(Family.UNDO, key)
             if record is None:
                 raise UnrecoverableRollback("an entry has no undo record")
+            self.undo_bytes += len(record)
             for family, changed, previous in reversed(list(undo_keys(record))):
                 # Of several touches of a key the first one counts: it found what stood there before.
                 self._changes[family][changed] = previous

@@ -56,6 +56,7 @@ class Journal:
         "_sessions",
         "_statements",
         "_undo",
+        "_undo_bytes",
         "_wall_ms",
         "last",
     )
@@ -80,6 +81,7 @@ class Journal:
         self._reserved = 0
         self._logged = 0
         self._logged_bytes = 0
+        self._undo_bytes = 0
         self.last: OpTime | None = None
         self._session = session
         if session is not None:
@@ -163,6 +165,7 @@ class Journal:
         self.last = OpTime(term, timestamp)
         self._logged += 1
         self._logged_bytes += len(entry)
+        self._undo_bytes += len(undo)
 
     def finish(self) -> None:
         """Put into the batch what is written once a unit: the oplog's counters."""
@@ -174,7 +177,7 @@ class Journal:
     def written(self) -> None:
         """The batch stands: bring the oplog and the session table up to it."""
         if self.last is not None:
-            self._oplog.written(self.last, self._logged, self._logged_bytes)
+            self._oplog.written(self.last, self._logged, self._logged_bytes, self._undo_bytes)
             self._sessions_written()
 
     def _sessions_written(self) -> None:

@@ -51,8 +51,8 @@ class Oplog:
 
     `last` is the newest entry's optime, `first` the oldest one's (both NULL_OPTIME while there is none), `term` what
     new entries are written under: the replica set sets it when an election is won. `commit_limit` is the highest
-    timestamp that may be truncated, `written_entries` how many have been written since the start of the process, `cuts`
-    how often entries were undone.
+    timestamp that may be truncated, `written_entries` how many have been written since the start of the process,
+    `written_undo` the bytes of their undo records, `cuts` how often entries were undone.
     """
 
     def __init__(self, engine: Engine, *, max_bytes: int, clock: Callable[[], float]) -> None:
@@ -62,6 +62,7 @@ class Oplog:
         self.term = 1
         self.commit_limit = 0
         self.written_entries = 0
+        self.written_undo = 0
         self.cuts = 0
         self.count = 0
         self.size = 0
@@ -120,10 +121,13 @@ class Oplog:
         entry = self.entry(optime.timestamp)
         return entry is not None and entry_optime(entry) == optime
 
-    def written(self, last: OpTime, entries: int, added: int) -> None:
-        """A batch with `entries` more entries of `added` bytes together has been written, ending in `last`."""
+    def written(self, last: OpTime, entries: int, added: int, undo: int) -> None:
+        """A batch with `entries` more entries of `added` bytes together has been written, ending in `last`; their undo
+        records have `undo` bytes.
+        """
         self.count += entries
         self.written_entries += entries
+        self.written_undo += undo
         self.size += added
         self.last = max(last, self.last)
         if last.timestamp > self._time:

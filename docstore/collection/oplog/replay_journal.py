@@ -70,7 +70,9 @@ class ReplayJournal(Journal):
             changes = self._batch.changes
             changes[Family.OPLOG][key] = entry
             if not self._tolerant:
-                changes[Family.UNDO][key] = self._undo_head + b"".join(self._undo)
+                undo = self._undo_head + b"".join(self._undo)
+                changes[Family.UNDO][key] = undo
+                self._undo_bytes += len(undo)
             before = self.last
             assert before is None or optime.term >= before.term, f"a log's terms never fall: {optime} after {before}"
             self.last = optime

@@ -1,4 +1,5 @@
-"""Undo records: what an oplog entry has overwritten, kept until the entry is majority-committed.
+"""Undo records: what an oplog entry has overwritten, kept until the entry is majority-committed, and
+for some minutes longer so that reads of the past can be answered.
 
 A record lists every key that the entry's change has touched, with the value that stood there before, and by how much a
 collection's counters moved. Undoing puts those values back and removes the entry and the record, all in one batch:

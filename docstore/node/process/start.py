@@ -36,6 +36,7 @@ from docstore.node.node import DataNode, Replication
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.upkeep.periodic import Housekeeping
+from docstore.node.upkeep.snapshot_window import snapshot_window
 from docstore.node.upkeep.ttl import TtlMonitor
 from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
@@ -141,7 +142,9 @@ class NodeProcess:
             engine=engine,
             store=store,
             replication=replication,
-            parameters=ParameterTable([*FACTS, *expiry.parameters(), *self._extension.parameters]),
+            parameters=ParameterTable(
+                [*FACTS, *expiry.parameters(), snapshot_window(store.undo_history), *self._extension.parameters]
+            ),
             expiry=expiry,
             clock=time.monotonic,
             wall_clock=time.time,

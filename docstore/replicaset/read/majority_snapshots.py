@@ -67,6 +67,16 @@ class _Held:
         self.close = close
 
 
+def state_before(snapshot: Snapshot, release: Callable[[], None], optime: OpTime) -> EarlierState | None:
+    """The state at `optime`, still to be made, from a later one, which it owns; None when there is no way back."""
+    held = _Held(snapshot, release)
+    try:
+        return EarlierState(held, optime)
+    except UnrecoverableRollback:
+        held.close()
+        return None
+
+
 class MajoritySnapshots:
     """The snapshots of one member."""
 
@@ -109,14 +119,7 @@ class MajoritySnapshots:
     def earlier_state(self, optime: OpTime) -> EarlierState | None:
         """The state at `optime`, still to be made, from the oldest that is later; None when there is no way back."""
         later = next((held for held in self._kept if held.optime > optime), None)
-        if later is None:
-            return None
-        held = _Held(later.snapshot, _let_go_once(later))
-        try:
-            return EarlierState(held, optime)
-        except UnrecoverableRollback:
-            held.close()
-            return None
+        return None if later is None else state_before(later.snapshot, _let_go_once(later), optime)
 
     def keep(self, optime: OpTime, state: Snapshot) -> None:
         """Take over a state that has been made; `optime` is at or below the commit point."""

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import bson
 
+from docstore.collection.oplog.earlier_state import EarlierState
+from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.commands.concerns import ReadLevel
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime, unpack_timestamp
-from docstore.replicaset.read.majority_snapshots import MajoritySnapshots
+from docstore.replicaset.read.majority_snapshots import MajoritySnapshots, state_before
 from docstore.replicaset.read.snapshot_leases import SnapshotLeases
 from docstore.replicaset.waiters import Waiters
 from docstore.replication.state import State
@@ -22,7 +24,7 @@ from docstore.replication.state import State
 if TYPE_CHECKING:
     from docstore.collection.store import Store
     from docstore.commands.concerns import ReadConcern
-    from docstore.storage.engine import Reader
+    from docstore.storage.engine import Reader, Snapshot
 
     View = tuple[Reader, Callable[[], None]]
 
@@ -41,6 +43,7 @@ class ReadConcernWaiters:
         self._snapshots = MajoritySnapshots(store.engine)
         self._leases = SnapshotLeases(time.monotonic)
         self._waiters = Waiters()
+        self._making = asyncio.Lock()
 
     def progressed(self, last: OpTime, commit_point: OpTime, *, keep: bool) -> None:
         """The log or the commit point has moved. `keep`: the state is one that members may read.
@@ -72,7 +75,7 @@ class ReadConcernWaiters:
         _, committed, release = await self._open_majority(after, deadline)
         return committed, release
 
-    async def _open_majority(self, after: int, deadline: float | None) -> tuple[OpTime, Reader, Callable[[], None]]:
+    async def _open_majority(self, after: int, deadline: float | None) -> tuple[OpTime, Snapshot, Callable[[], None]]:
         """(position, committed state, release): everything is in it that was committed when the call was made, and
         `after`, which is waited for.
         """
@@ -96,18 +99,8 @@ class ReadConcernWaiters:
 
         The next snapshot may never be committed: the majority may be gone.
         """
-        state = self._snapshots.earlier_state(wanted)
-        if state is None:
-            return
-        try:
-            while not state.step(time.monotonic, time.monotonic() + SLICE_SECONDS):
-                await asyncio.sleep(0)
-        except UnrecoverableRollback:
-            state.close()
-        except BaseException:
-            state.close()
-            raise
-        else:
+        state = await _made(self._snapshots.earlier_state(wanted), None)
+        if state is not None:
             self._snapshots.keep(wanted, state)
 
     async def open_snapshot(
@@ -115,8 +108,9 @@ class ReadConcernWaiters:
     ) -> tuple[int, Reader, Callable[[], None]]:
         """(packed timestamp, the majority's state at it, release).
 
-        Without `atClusterTime` the newest such state, which is then kept for a while for those who ask for it again.
-        Errors: InvalidOptions, MaxTimeMSExpired, SnapshotTooOld for a state that was not kept.
+        Without `atClusterTime` the newest such state. What was read is kept for a while for those who ask for it again;
+        other states of the last minutes are made anew from undo records.
+        Errors: InvalidOptions, MaxTimeMSExpired, SnapshotTooOld for a state that cannot be made any more.
         """
         at = concern.at_cluster_time
         if at is None:
@@ -134,14 +128,35 @@ class ReadConcernWaiters:
             await self._lease_present(at, deadline)
             return self._leased(at)
         await self._wait_cluster_time(at, deadline, name="atClusterTime")
+        await self._wait(lambda: self._committed().timestamp >= at, deadline)
+        async with self._making:
+            # One at a time: each may take the memory of many undo records.
+            if not self._leases.has(at):
+                await self._lease_past(at, deadline)
+            return self._leased(at)
+
+    async def _lease_past(self, at: int, deadline: float | None) -> None:
+        """Keep the state at `at`, which the log has passed: that of the newest entry that is not later, once it is
+        committed that there is none between. Errors: MaxTimeMSExpired, SnapshotTooOld.
+        """
+        oplog = self._store.oplog
+        assert oplog is not None
         position, snapshot, release = await self._open_majority(at, deadline)
-        if position.timestamp != at:
+        entry = next(oplog.scan_back(snapshot, at + 1), None)
+        if entry is not None and entry_optime(entry) == position:
+            self._leases.keep(at, snapshot, release)
+            return
+        state = None
+        if entry is None:
             release()
+        else:
+            state = await _made(state_before(snapshot, release, entry_optime(entry)), deadline)
+        if state is None:
             raise CommandError(
-                Code.SnapshotTooOld, f"the state at {unpack_timestamp(at)} was not kept; read without atClusterTime"
+                Code.SnapshotTooOld,
+                f"Read timestamp {unpack_timestamp(at)} is older than the oldest available timestamp.",
             )
-        self._leases.keep(at, snapshot, release)
-        return self._leased(at)
+        self._leases.keep(at, state, state.close, state.undo_bytes)
 
     async def _lease_present(self, at: int, deadline: float | None) -> None:
         """Keep the present state as that of `at`.
@@ -222,6 +237,26 @@ class ReadConcernWaiters:
     async def _wait(self, condition: Callable[[], bool], deadline: float | None) -> None:
         if not await self._waiters.wait(condition, _limit(deadline)):
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+
+
+async def _made(state: EarlierState | None, deadline: float | None) -> EarlierState | None:
+    """The state when it has been made, in slices; None where there is no way back. Errors: MaxTimeMSExpired."""
+    if state is None:
+        return None
+    try:
+        done = False
+        while not done:
+            await asyncio.sleep(0)
+            if deadline is not None and time.monotonic() > deadline:
+                raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+            done = state.step(time.monotonic, time.monotonic() + SLICE_SECONDS)
+    except UnrecoverableRollback:
+        state.close()
+        return None
+    except BaseException:
+        state.close()
+        raise
+    return state
 
 
 def _limit(deadline: float | None, most: float | None = None) -> float | None:

@@ -1,7 +1,8 @@
 """States that were read with read concern "snapshot", kept a while for those who ask for the same cluster time again.
 
-At most `MOST` are kept, each for `SECONDS`; one that is being read outlives its lease until the last reader has
-released it. A state is whole: the majority had it, and nothing in it changes.
+At most `MOST` are kept, each for `SECONDS`, and of those that take memory no more than have `MOST_BYTES` together; one
+that is being read outlives its lease until the last reader has released it. A state is whole: the majority had it, and
+nothing in it changes.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 MOST = 32
+MOST_BYTES = 32 << 20
 
 
 class _Lease:
-    __slots__ = ("holders", "release", "snapshot", "until")
+    __slots__ = ("holders", "release", "size", "snapshot", "until")
 
-    def __init__(self, snapshot: Reader, release: Callable[[], None], until: float) -> None:
+    def __init__(self, snapshot: Reader, release: Callable[[], None], until: float, size: int) -> None:
         self.snapshot = snapshot
         self.release = release
         self.until = until
+        self.size = size
         self.holders = 1
 
     def let_go(self) -> None:
@@ -46,17 +49,22 @@ class SnapshotLeases:
         self.expire()
         return at in self._leases
 
-    def keep(self, at: int, snapshot: Reader, release: Callable[[], None]) -> None:
-        """Take over a state; when that of the timestamp is kept already, this one is released and that one renewed."""
+    def keep(self, at: int, snapshot: Reader, release: Callable[[], None], size: int = 0) -> None:
+        """Take over a state that takes `size` bytes of memory; when that of the timestamp is kept already, this one is
+        released and that one renewed.
+        """
         known = self._leases.pop(at, None)
         if known is not None:
             release()
             known.until = self._clock() + SECONDS
             self._leases[at] = known
             return
-        self._leases[at] = _Lease(snapshot, release, self._clock() + SECONDS)
-        if len(self._leases) > MOST:
+        if len(self._leases) == MOST:
             self._leases.pop(next(iter(self._leases))).let_go()
+        large = [known for known, lease in self._leases.items() if lease.size] if size else []
+        while large and size + sum(lease.size for lease in self._leases.values()) > MOST_BYTES:
+            self._leases.pop(large.pop(0)).let_go()
+        self._leases[at] = _Lease(snapshot, release, self._clock() + SECONDS, size)
 
     def open(self, at: int) -> tuple[Reader, Callable[[], None]]:
         """(the state, call to release it once)."""

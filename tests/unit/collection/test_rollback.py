@@ -194,6 +194,7 @@ def test_there_is_no_way_behind_the_commit_point() -> None:
 
 def test_many_committed_entries_lose_their_undo_records() -> None:
     store = store_on()
+    store.undo_history.window = 0
     coll = make(store, "db.c")
     for n in range(300):
         insert(store, coll, doc(n))

@@ -217,3 +217,57 @@ def test_a_cluster_time_that_nobody_has_given_out_is_refused() -> None:
         assert isinstance(unpack_timestamp(future), Timestamp)
 
     run(scenario(), 10)
+
+
+def test_a_time_that_was_given_to_a_client_can_be_read_long_after_the_log_has_passed_it() -> None:
+    """Nobody read at that time before, and no snapshot of it was kept."""
+
+    async def scenario() -> None:
+        primary = Primary()
+        given = [primary.write(n).timestamp for n in range(1, 8)]
+        update(primary.store, primary.coll, doc(3, changed=True))
+        remove(primary.store, primary.coll, 1)
+        for n in range(8, 600):
+            primary.committed_up_to(primary.write(n))
+            primary.store.discard_undo(primary.commit_point)
+        for place, at in enumerate(given, 1):
+            found, reader, release = await primary.reading.open_snapshot(snapshot_at(at), None)
+            assert (found, read(primary.coll, reader)) == (at, [doc_of(n) for n in range(place + 1)])
+            release()
+
+    run(scenario(), 10)
+
+
+def test_a_past_time_between_two_entries_shows_the_earlier_one() -> None:
+    async def scenario() -> None:
+        primary = Primary()
+        primary.writable = False
+        at = primary.write(1).timestamp + 500
+        oplog = primary.store.oplog
+        assert oplog is not None
+        oplog.observe(at + 500)
+        primary.committed_up_to(primary.write(2))
+        found, reader, release = await primary.reading.open_snapshot(snapshot_at(at), None)
+        assert (found, primary.ids(reader)) == (at, [0, 1])
+        release()
+
+    run(scenario(), 10)
+
+
+def test_a_time_beyond_the_window_is_too_old() -> None:
+    async def scenario() -> None:
+        primary = Primary()
+        primary.store.undo_history.window = 0
+        at = primary.write(1).timestamp
+        for n in range(2, 400):
+            primary.committed_up_to(primary.write(n))
+            primary.store.discard_undo(primary.commit_point)
+        with pytest.raises(CommandError, match="is older than the oldest available timestamp") as refused:
+            await primary.reading.open_snapshot(snapshot_at(at), None)
+        assert refused.value.code == Code.SnapshotTooOld
+
+    run(scenario(), 10)
+
+
+def doc_of(number: int) -> dict[str, Any]:
+    return {"_id": number}

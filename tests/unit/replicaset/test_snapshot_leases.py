@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from docstore.replicaset.read.snapshot_leases import MOST, SECONDS, SnapshotLeases
+from docstore.replicaset.read.snapshot_leases import MOST, MOST_BYTES, SECONDS, SnapshotLeases
 
 
 class Clock:
@@ -58,3 +58,14 @@ def test_the_oldest_goes_when_there_are_too_many() -> None:
     for at in range(MOST + 2):
         _keep(leases, at, released)
     assert (len(leases), released) == (MOST, [0, 1])
+
+
+def test_states_that_take_memory_take_a_bounded_amount_together() -> None:
+    released = list[int]()
+    leases = SnapshotLeases(Clock())
+    _keep(leases, 0, released)
+    for at in range(1, 4):
+        leases.keep(at, cast(Any, at), lambda at=at: released.append(at), MOST_BYTES // 2)  # type: ignore[misc]
+    assert (len(leases), released) == (3, [1])
+    leases.keep(4, cast(Any, 4), lambda: released.append(4), 2 * MOST_BYTES)
+    assert (leases.has(0), leases.has(4), released) == (True, True, [1, 2, 3])

@@ -1,0 +1,24 @@
+"""The parameter that says for how long reads at a past cluster time are answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.collection.oplog.undo_history import UndoHistory
+from docstore.commands.parameters import ServerParameter, whole_number
+from docstore.errors import Code, CommandError
+
+_NAME = "minSnapshotHistoryWindowInSeconds"
+
+
+def snapshot_window(history: UndoHistory) -> ServerParameter:
+    """Its value is the history's window."""
+
+    def put(value: Any) -> None:
+        seconds = whole_number(_NAME, value)
+        if seconds < 0:
+            text = f"Invalid value for parameter {_NAME}: {seconds} is not greater than or equal to 0"
+            raise CommandError(Code.BadValue, text)
+        history.window = seconds
+
+    return ServerParameter(name=_NAME, get=lambda: history.window, put=put)
