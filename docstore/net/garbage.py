@@ -4,6 +4,8 @@ The interpreter's own full collections come whenever enough objects have grown o
 of objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
 become garbage since the last one, and not while much more memory is in use than after it; after a while they come in
 any case. Large structures that are done with are taken apart in slices (`docstore.deferred_free`).
+
+A process that has grown gives back what lies free (`FreeMemory`): large requests one after the other do not add up.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import gc
 import sys
 
 from docstore.deferred_free import DEFERRED_FREE
+from docstore.net.allocator import give_back, resident_bytes
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """The thresholds: young objects are looked at as ever, all of them only by `GarbageCollection`."""
@@ -29,6 +32,14 @@ _MOST_BLOCKS = 200_000
 
 _SLICE_SECONDS = 0.002
 
+_WEIGHED_SECONDS = 0.25
+_GROWN_BYTES = 32 * 1024 * 1024
+"""Memory beyond the least there has been, from which some of it may lie free."""
+
+_GAINED_BYTES = 4 * 1024 * 1024
+_MOST_PATIENCE = 128
+"""Looks from one attempt to the next when nothing lay free; those before are twice as many each time."""
+
 
 class GarbageCollection:
     """The full collections of a process, and what it frees in slices."""
@@ -38,6 +49,7 @@ class GarbageCollection:
         self._blocks = 0
         self._collected = 0.0
         self._timer: asyncio.Handle | None = None
+        self._free = FreeMemory(loop)
 
     def start(self) -> None:
         """What there is now stays: it is never looked at again."""
@@ -46,9 +58,11 @@ class GarbageCollection:
         gc.set_threshold(*_COLLECT_AFTER)
         DEFERRED_FREE.wake = self._wake
         self._collect()
+        self._free.start()
 
     def stop(self) -> None:
         DEFERRED_FREE.wake = None
+        self._free.stop()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -72,6 +86,50 @@ class GarbageCollection:
         if not DEFERRED_FREE.sweep(self._loop.time, self._loop.time() + _SLICE_SECONDS):
             # Not at once: whoever waits for the loop comes first.
             self._loop.call_later(_SLICE_SECONDS / 4, self._sweep)
+
+
+class FreeMemory:
+    """Gives back what lies free, on a thread: soon after the process has grown, and ever more rarely in vain."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._least = 0
+        self._left = 0
+        self._patience = 1
+        self._looks = 0
+        self._timer: asyncio.Handle | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        self._least = self._left = resident_bytes()
+        self._later()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _later(self) -> None:
+        if not self._stopped:
+            self._timer = self._loop.call_later(_WEIGHED_SECONDS, self._weigh)
+
+    def _weigh(self) -> None:
+        in_use = resident_bytes()
+        self._least = min(self._least, in_use)
+        self._looks += 1
+        if in_use >= self._left + _GROWN_BYTES:
+            self._patience = self._looks = 1
+        if in_use < self._least + _GROWN_BYTES or self._looks < self._patience:
+            self._later()
+        else:
+            self._loop.run_in_executor(None, give_back).add_done_callback(lambda _: self._given_back(in_use))
+
+    def _given_back(self, before: int) -> None:
+        self._left = resident_bytes()
+        gained = before - self._left >= _GAINED_BYTES
+        self._patience = 1 if gained else min(2 * self._patience, _MOST_PATIENCE)
+        self._looks = 0
+        self._later()
 
 
 def is_due(aged: int, more_blocks: int, *, late: bool) -> bool:

@@ -26,7 +26,6 @@ cdef class Compare(PathPredicate):
 cdef bint _is_nan(int code, bytes raw, Py_ssize_t at) except -1
 
 cdef class In(PathPredicate):
-    cdef readonly tuple operands
     cdef set _keys
     cdef KeyWriter _out
     cdef bint _null

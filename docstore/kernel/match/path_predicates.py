@@ -110,14 +110,12 @@ def _is_nan(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
 class In(PathPredicate):
     """A value equals one of the operands."""
 
-    operands: tuple[Value, ...]
     _keys: set[bytes]
     _out: KeyWriter
     _null: bool
 
     def __init__(self, path: str, operands: Sequence[Value]) -> None:
         super().__init__(path, True)
-        self.operands = tuple(operands)
         self._out = KeyWriter()
         self._keys = {encode_key(operand) for operand in operands}
         self._null = encode_key((10, b"")) in self._keys

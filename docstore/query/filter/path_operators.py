@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from docstore.bson.walk import (
     ARRAY,
@@ -14,12 +15,14 @@ from docstore.bson.walk import (
     STRING,
     UNDEFINED,
     Value,
+    each_value,
     elements,
     values,
 )
 from docstore.errors import Code, CommandError
 from docstore.query.filter.regex import compile_regex
 from docstore.query.filter.tree import Comparison, Exists, Filter, In, Mod, Not, Op, RegexMatch, Size, TypeIs
+from docstore.query.value.packed import PackedValues
 from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
@@ -37,6 +40,9 @@ from docstore.query.value.values import (
 )
 
 Element = tuple[str, int, bytes]
+
+_LONG = 64 * 1024
+"""Bytes of a list from which its values are kept as they came."""
 
 
 def parse_equality(path: str, value: Value) -> Filter:
@@ -100,16 +106,21 @@ def _parse_in(path: str, value: Value) -> In:
         raise CommandError(Code.BadValue, "$in needs an array")
     operands: list[Value] = []
     patterns: list[RegexMatch] = []
-    for item in values(value[1]):
+    packed = len(value[1]) > _LONG
+    for item in each_value(value[1]):
         if item[0] == REGEX:
+            if packed:
+                packed = False
+                operands = list(takewhile(lambda before: before[0] != REGEX, each_value(value[1])))
             patterns.append(_regex(path, *regex_of(item)))
             continue
         if item[0] == OBJECT and _starts_with_dollar(item[1]):
             raise CommandError(Code.BadValue, "cannot nest $ under $in")
         if item[0] == UNDEFINED:
             raise CommandError(Code.BadValue, "InMatchExpression equality cannot be undefined")
-        operands.append(item)
-    return In(path, tuple(operands), tuple(patterns))
+        if not packed:
+            operands.append(item)
+    return In(path, PackedValues(value[1]) if packed else tuple(operands), tuple(patterns))
 
 
 def _starts_with_dollar(raw: bytes) -> bool:

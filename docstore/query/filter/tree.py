@@ -7,7 +7,7 @@ an implicit equality is a `Comparison`: every consumer (predicates, bounds, targ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
@@ -157,7 +157,7 @@ class In:
     """
 
     path: str
-    values: tuple[Value, ...]
+    values: Sequence[Value]
     patterns: tuple[RegexMatch, ...] = ()
     collation: Collation | None = None
 

@@ -170,8 +170,11 @@ def fixed_values(tree: Filter, *, collated: bool = True) -> list[tuple[str, Valu
         return []
     if isinstance(tree, Comparison) and tree.op is Op.EQ:
         return [(tree.path, tree.value)]
-    if isinstance(tree, In) and not tree.patterns and len({encode_key(value) for value in tree.values}) == 1:
-        return [(tree.path, tree.values[0])]
+    if isinstance(tree, In) and not tree.patterns and tree.values:
+        first = tree.values[0]
+        key = encode_key(first)
+        if all(encode_key(value) == key for value in tree.values):
+            return [(tree.path, first)]
     return []
 
 

@@ -6,6 +6,7 @@ equalities only; a wildcard index one path at a time; one of geometry regions, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -227,7 +228,7 @@ def _hashes(entry: PathConditions) -> tuple[Ranges, tuple[Condition, ...]] | Non
     """The hashes of the values that one condition asks for. Values of one hash can differ, so they say it never all."""
     for condition in entry.single:
         if isinstance(condition, Comparison) and condition.op is Op.EQ:
-            listed: tuple[Value, ...] = (condition.value,)
+            listed: Sequence[Value] = (condition.value,)
         elif isinstance(condition, In) and not condition.patterns:
             listed = condition.values
         else:
@@ -235,7 +236,7 @@ def _hashes(entry: PathConditions) -> tuple[Ranges, tuple[Condition, ...]] | Non
         if any(value[0] == ARRAY for value in listed):
             continue
         if any(value[0] in (NULL, UNDEFINED) for value in listed):
-            listed += ((NULL, b""), (UNDEFINED, b""))
+            listed = (*listed, (NULL, b""), (UNDEFINED, b""))
         hashes = {hashed_key(value) for value in listed}
         return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes), ()
     return None

@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import Value
 from docstore.kernel.keys.encoding import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
+
+_SORTED_AT_ONCE = 16 * 1024
+_SPENT = 64 * 1024
 
 LOWEST = b"\x01"
 HIGHEST = b"\xfe"
@@ -50,6 +54,24 @@ def point(value: Value) -> Range:
     """The keys of one value."""
     key = encode_key(value)
     return Range(key, behind(key), True)
+
+
+def points_of(keys: list[bytes]) -> Ranges:
+    """The keys of the values that have one of these keys."""
+    for at in range(0, len(keys), _SORTED_AT_ONCE):
+        # What is sorted in parts already is sorted as a whole at once.
+        keys[at : at + _SORTED_AT_ONCE] = sorted(keys[at : at + _SORTED_AT_ONCE])
+        spend(16 * min(len(keys) - at, _SORTED_AT_ONCE))
+    keys.sort()
+    found: list[Range] = []
+    last = b""
+    for key in keys:
+        if key != last:
+            last = key
+            found.append(Range(key, behind(key), True))
+            if not len(found) & 1023:
+                spend(_SPENT)
+    return tuple(found)
 
 
 def union(ranges: Iterable[Range]) -> Ranges:

@@ -31,7 +31,18 @@ from docstore.kernel.keys.encoding import KEY_OF_NULL, KEY_OF_UNDEFINED, encode_
 from docstore.query.filter.expr_bounds import Computed
 from docstore.query.filter.regex import literal_prefix
 from docstore.query.filter.tree import Comparison, Exists, Filter, In, Mod, Not, Op, RegexMatch, TypeIs
-from docstore.query.plan.intervals import EVERYTHING, HIGHEST, LOWEST, Range, Ranges, behind, complement, point, union
+from docstore.query.plan.intervals import (
+    EVERYTHING,
+    HIGHEST,
+    LOWEST,
+    Range,
+    Ranges,
+    behind,
+    complement,
+    point,
+    points_of,
+    union,
+)
 from docstore.query.value.values import string_value
 
 Condition = Filter | Computed
@@ -150,16 +161,23 @@ def _equality(value: Value) -> tuple[Ranges, bool]:
     return (point(value),), True
 
 
+_NOT_ONE_POINT = frozenset((NULL, UNDEFINED, ARRAY))
+
+
 def _in(condition: In) -> tuple[Ranges, bool]:
-    found: list[Range] = []
+    special: list[Range] = []
+    keys: list[bytes] = []
     exact = not condition.patterns
     for value in condition.values:
-        ranges, same = _equality(value)
-        found.extend(ranges)
-        exact = exact and same
+        if value[0] in _NOT_ONE_POINT:
+            special.extend(_equality(value)[0])
+            exact = False
+        else:
+            keys.append(encode_key(value))
     for pattern in condition.patterns:
-        found.extend(_regex(pattern)[0])
-    return union(found), exact
+        special.extend(_regex(pattern)[0])
+    points = points_of(keys)
+    return (union([*points, *special]) if special else points), exact
 
 
 def _regex(condition: RegexMatch) -> tuple[Ranges, bool]:
