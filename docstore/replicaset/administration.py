@@ -22,6 +22,7 @@ from docstore.replication.config import (
     Settings,
     parse_config,
 )
+from docstore.replication.config_rules import check_initial, check_next
 from docstore.replication.messages import (
     FollowerState,
     Initiate,
@@ -30,7 +31,7 @@ from docstore.replication.messages import (
     StepDown,
 )
 from docstore.replication.progress import on_majority
-from docstore.replication.reconfig import check_first, check_rules, proposed, unsettled
+from docstore.replication.reconfig import check_first, proposed, unsettled
 from docstore.replication.states import MemberState
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
     if membership.state.config is not None:
         raise CommandError(Code.AlreadyInitialized, "already initialized")
     if document:
+        check_initial(document)
         config = parse_config(document)
     else:
         config = _own_config(replica_set)
@@ -83,12 +85,16 @@ async def reconfigure(
     state = membership.state
     if state.config is None:
         raise CommandError(Code.NotYetInitialized, "no replset config has been received")
+    if "version" not in document:
+        raise CommandError(
+            Code.InvalidReplicaSetConfig, "BSON field 'ReplSetConfig.version' is missing but a required field"
+        )
     config = parse_config(document)
     if any(member.newly_added for member in config.members):
         raise CommandError(
             Code.InvalidReplicaSetConfig, "Cannot provide newlyAdded field to member config during reconfig."
         )
-    check_rules(config)
+    check_next(config)
     await membership.find_own_hosts(config)
     limit = _seconds_left(deadline)
     if not force and state.writable:

@@ -17,7 +17,8 @@ from bson.timestamp import Timestamp
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
-from docstore.replication.config import ConfigVersion, ReplicaSetConfig, parse_config, validate
+from docstore.replication.config import ConfigVersion, ReplicaSetConfig, parse_config
+from docstore.replication.config_rules import validate
 from docstore.replication.messages import (
     NO_MEMBER,
     HeartbeatReply,

@@ -1,8 +1,8 @@
 """The replica set's configuration document: values, parsing, defaults, the rules a document obeys by itself.
 
-Rules about *changing* one configuration into another are in `reconfig`.
+What a configuration must be by itself is in `config_rules`, how one may be changed into another in `reconfig`.
 
-Invariants of a `ReplicaSetConfig` (checked by `validate`):
+Invariants of a `ReplicaSetConfig`:
 
 * 1 to 50 members, at most 7 of them voters, at least one of them electable (rules 21, 23c);
 * member ids and hosts are unique; arbiters vote, hold no data and have priority 0 when not electable;
@@ -23,9 +23,9 @@ from bson.objectid import ObjectId
 
 from docstore.errors import Code, CommandError
 
-MAX_MEMBERS = 50
-MAX_VOTERS = 7
-MAX_MEMBER_ID = 255
+DEFAULT_PORT = 27017
+CUSTOMIZED_DEFAULTS = 5624102
+"""MongoDB's code for `getLastErrorDefaults` that are not the defaults."""
 
 
 class ConfigVersion(NamedTuple):
@@ -213,13 +213,13 @@ def different_sets(ours: ObjectId | None, theirs: ObjectId | None) -> str:
 
 
 def parse_config(document: Mapping[str, Any]) -> ReplicaSetConfig:
-    """Parse and fill in defaults; InvalidReplicaSetConfig (93) names the field that is wrong. Does not `validate`."""
+    """Parse and fill in defaults; InvalidReplicaSetConfig (93) names the field that is wrong. Does not check values."""
     take = _Fields("ReplSetConfig", document)
     set_name = take.required("_id", str)
     version = take.integer("version", 1)
     term = take.integer("term", -1)
     if take.integer("protocolVersion", 1) != 1:
-        raise _invalid("protocolVersion must be 1")
+        raise invalid("protocolVersion must be 1")
     config = ReplicaSetConfig(
         set_name=set_name,
         version=version,
@@ -227,7 +227,7 @@ def parse_config(document: Mapping[str, Any]) -> ReplicaSetConfig:
         members=tuple(_parse_member(entry) for entry in take.required("members", list)),
         settings=_parse_settings(take.optional("settings", Mapping, {})),
         journal_default=bool(take.optional("writeConcernMajorityJournalDefault", (bool, int, float), True)),
-        config_server=bool(take.optional("configsvr", (bool, int, float), False)),
+        config_server=take.optional("configsvr", bool, False),
     )
     take.finish()
     return config
@@ -235,15 +235,18 @@ def parse_config(document: Mapping[str, Any]) -> ReplicaSetConfig:
 
 def _parse_member(document: object) -> MemberConfig:
     if not isinstance(document, Mapping):
-        raise _invalid("Expected an object in the array field 'members'")
+        raise invalid("Expected an object in the array field 'members'")
     take = _Fields("MemberConfig", document)
     flag: tuple[type, ...] = (bool, int, float)
     arbiter = bool(take.optional("arbiterOnly", flag, False))
     if not take.optional("buildIndexes", flag, True):
-        raise _invalid("members without indexes (buildIndexes: false) are not supported")
+        raise invalid("members without indexes (buildIndexes: false) are not supported")
+    if document.get("newlyAdded", True) is not True:
+        raise invalid("Value must be true if specified")
+    host: str = take.required("host", str)
     member = MemberConfig(
         id=take.integer("_id"),
-        host=take.required("host", str),
+        host=f"{host}:{DEFAULT_PORT}" if host and ":" not in host else host,
         arbiter_only=arbiter,
         hidden=bool(take.optional("hidden", flag, False)),
         priority=float(take.optional("priority", (int, float), 0 if arbiter else 1)),
@@ -259,19 +262,26 @@ def _parse_member(document: object) -> MemberConfig:
 def _parse_tags(document: Mapping[str, Any]) -> dict[str, str]:
     for name, value in document.items():
         if not isinstance(value, str):
-            raise _invalid(f"tags.{name} must be a string")
+            raise invalid(f"tags.{name} must be a string")
     return dict(document)
 
 
 def _parse_settings(document: Mapping[str, Any]) -> Settings:
     take = _Fields("ReplSetConfigSettings", document)
     defaults = take.optional("getLastErrorDefaults", Mapping, {"w": 1, "wtimeout": 0})
+    if defaults.get("w", 1) == 0:
+        raise invalid("Default write concern mode must wait for at least 1 member")
     if dict(defaults) != {"w": 1, "wtimeout": 0}:
-        raise _invalid("settings.getLastErrorDefaults may only be { w: 1, wtimeout: 0 }")
+        raise CommandError(
+            CUSTOMIZED_DEFAULTS,
+            "Failed to reconfig: Replica set config contains customized getLastErrorDefaults, which has been "
+            "deprecated and is now ignored. Use setDefaultRWConcern instead to set a cluster-wide default "
+            "writeConcern.",
+        )
     modes = take.optional("getLastErrorModes", Mapping, {})
     for name, mode in modes.items():
         if not isinstance(mode, Mapping) or not all(isinstance(n, (int, float)) and n > 0 for n in mode.values()):
-            raise _invalid(f"settings.getLastErrorModes.{name} must map tags to positive numbers")
+            raise invalid(f"settings.getLastErrorModes.{name} must map tags to positive numbers")
     default = Settings()
     settings = Settings(
         chaining_allowed=bool(take.optional("chainingAllowed", (bool, int, float), default.chaining_allowed)),
@@ -289,88 +299,8 @@ def _parse_settings(document: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def validate(config: ReplicaSetConfig) -> None:
-    """Refuse a configuration that breaks the module's invariants (InvalidReplicaSetConfig)."""
-    count = len(config.members)
-    if not 1 <= count <= MAX_MEMBERS:
-        raise _invalid(
-            f"Replica set configuration contains {count} members, "
-            f"but must have at least 1 and no more than  {MAX_MEMBERS}"
-        )
-    if not config.set_name:
-        raise _invalid("Replica set configuration must have non-empty _id field")
-    if config.version < 1:
-        raise _invalid(f"version field value of {config.version} is out of range")
-    settings = config.settings
-    for name, number in (
-        ("heartbeatIntervalMillis", settings.heartbeat_interval_millis),
-        ("heartbeatTimeoutSecs", settings.heartbeat_timeout_secs),
-        ("electionTimeoutMillis", settings.election_timeout_millis),
-    ):
-        if number <= 0:
-            raise _invalid(f"{name} must be greater than 0")
-    if settings.catch_up_timeout_millis < -1 or settings.catch_up_takeover_delay_millis < -1:
-        raise _invalid("catchUpTimeoutMillis and catchUpTakeoverDelayMillis must be -1 or more")
-    for member in config.members:
-        _validate_member(member, config)
-    _refuse_twins("_id", [member.id for member in config.members])
-    _refuse_twins("host", [member.host.lower() for member in config.members])
-    voters = sum(member.votes for member in config.members)
-    if not 1 <= voters <= MAX_VOTERS:
-        raise _invalid(
-            f"Replica set configuration contains {voters} voting members, but must be between 1 and {MAX_VOTERS}"
-        )
-    if not any(member.priority > 0 and not member.arbiter_only for member in config.members):
-        raise _invalid("Replica set configuration must contain at least one non-arbiter member with priority > 0")
-    for name, mode in settings.modes.items():
-        for tag, wanted in mode.items():
-            if len({member.tags[tag] for member in config.members if tag in member.tags}) < wanted:
-                raise _invalid(
-                    f"getLastErrorModes.{name} needs {wanted} different values of tag {tag}, which no members have"
-                )
-
-
-def _validate_member(member: MemberConfig, config: ReplicaSetConfig) -> None:
-    place = f"member {member.host}"
-    if not 0 <= member.id <= MAX_MEMBER_ID:
-        raise _invalid(f"_id field value of {member.id} is out of range.")
-    name, colon, port = member.host.rpartition(":")
-    if not colon or not name or not port.isdigit() or not 0 < int(port) < 65536:
-        raise _invalid(f"host '{member.host}' is not of the form name:port")
-    if member.votes not in (0, 1):
-        raise _invalid(f"votes field value is {member.votes} but must be 0 or 1")
-    if not 0 <= member.priority <= 1000:
-        raise _invalid(f"priority field value of {member.priority} is out of range")
-    if member.arbiter_only:
-        if member.votes == 0:
-            raise _invalid(f"{place}: an arbiter must vote (cannot have 0 votes)")
-        if member.priority not in (0, 1):
-            raise _invalid(f"{place}: the priority of an arbiter must be 0 or 1")
-        if config.config_server:
-            raise _invalid("Arbiters are not allowed in replica set configurations being used for config servers")
-        if member.tags:
-            raise _invalid(f"{place}: an arbiter cannot have tags")
-    else:
-        for why, found in (
-            ("non-voting", member.votes == 0),
-            ("hidden", member.hidden),
-            ("delayed", member.delay_seconds > 0),
-        ):
-            if found and member.priority != 0:
-                raise _invalid(f"{place}: priority must be 0 when the member is {why}")
-    if member.delay_seconds < 0 or member.delay_seconds > 366 * 24 * 3600:
-        raise _invalid(f"secondaryDelaySecs field value of {member.delay_seconds} is out of range")
-    if config.config_server and member.delay_seconds:
-        raise _invalid("Delayed members are not allowed in replica set configurations being used for config servers")
-
-
-def _refuse_twins(name: str, values: list[Any]) -> None:
-    twins = {value for value in values if values.count(value) > 1}
-    if twins:
-        raise _invalid(f"Found two member configurations with same {name} field, {name} == {min(twins)}")
-
-
-def _invalid(message: str) -> CommandError:
+def invalid(message: str) -> CommandError:
+    """InvalidReplicaSetConfig."""
     return CommandError(Code.InvalidReplicaSetConfig, message)
 
 
@@ -383,7 +313,7 @@ class _Fields:
 
     def required(self, name: str, kind: Callable[..., Any] | type) -> Any:
         if name not in self._left:
-            raise _invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
+            raise invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
         return self.optional(name, kind, None)
 
     def optional(self, name: str, kind: Any, default: Any) -> Any:
@@ -391,17 +321,17 @@ class _Fields:
             return default
         value = self._left.pop(name)
         if not isinstance(value, kind):
-            raise _invalid(f"BSON field '{self._place}.{name}' is the wrong type '{type(value).__name__}'")
+            raise invalid(f"BSON field '{self._place}.{name}' is the wrong type '{type(value).__name__}'")
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
         number = self.optional(name, (int, float), default)
         if number is None:
-            raise _invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
+            raise invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
         if isinstance(number, bool) or not float(number).is_integer():
-            raise _invalid(f"BSON field '{self._place}.{name}' must be a whole number")
+            raise invalid(f"BSON field '{self._place}.{name}' must be a whole number")
         return int(number)
 
     def finish(self) -> None:
         if self._left:
-            raise _invalid(f"BSON field '{self._place}.{next(iter(self._left))}' is an unknown field.")
+            raise invalid(f"BSON field '{self._place}.{next(iter(self._left))}' is an unknown field.")

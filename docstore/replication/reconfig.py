@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-from docstore.replication.config import MemberConfig, ReplicaSetConfig, is_foreign, validate
+from docstore.replication.config import MemberConfig, ReplicaSetConfig, is_foreign
+from docstore.replication.config_rules import check_next, validate
 from docstore.replication.effects import Effects, Persist, Reply, log
 from docstore.replication.messages import NO_MEMBER, Initiate, Reconfigure
 from docstore.replication.peers import picture
@@ -225,7 +226,8 @@ def _next_forced(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     version = max(config.version, state.config.version) + FORCED_VERSION_JUMP + int(state.rng() * FORCED_VERSION_JUMP)
     members = tuple(replace(member, newly_added=False) for member in config.members)
     config = replace(_of_this_set(state.config, config), version=version, term=-1, members=members)
-    check_rules(config)
+    check_next(config)
+    _check_default_write_concern(state.config, config)
     _find_me(config, state.own_hosts, absent=Code.NodeNotFound)
     return config
 
@@ -247,29 +249,16 @@ def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
             "New replica set configuration version and term must be greater than old, but "
             f"{config.config_version} is not greater than {current.config_version} for replica set {current.set_name}",
         )
-    check_rules(config)
+    check_next(config)
     me = _find_me(config, state.own_hosts, absent=Code.NodeNotFound)
     config = _mark_newly_added(current, config, state.my_id, me)
     _check_electable(_find_me(config, state.own_hosts), config)
     _check_one_voter(current, config, state.my_id)
-    if config.defaults_to_majority != current.defaults_to_majority:
-        raise CommandError(
-            Code.NewReplicaSetConfigurationIncompatible,
-            "Reconfig attempted to install a config that would change the implicit default write concern: with these "
-            "arbiters, a majority of the voters could no longer be reached by data-bearing members alone",
-        )
+    _check_default_write_concern(current, config)
     why = unsettled(state)
     if why:
         raise CommandError(CONFIG_NOT_COMMITTED, f"Cannot run replSetReconfig because {why}")
     return config
-
-
-def check_rules(config: ReplicaSetConfig) -> None:
-    """A next configuration that breaks the rules by itself is refused as one that does not fit."""
-    try:
-        validate(config)
-    except CommandError as refusal:
-        raise CommandError(Code.NewReplicaSetConfigurationIncompatible, refusal.message) from None
 
 
 def _check_pair(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
@@ -302,6 +291,15 @@ def _check_pair(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
                 "New and old configurations differ in the setting of the arbiterOnly field for member "
                 f"{member.host}; to make this change, remove then re-add the member"
             )
+
+
+def _check_default_write_concern(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
+    if config.defaults_to_majority != current.defaults_to_majority:
+        raise CommandError(
+            Code.NewReplicaSetConfigurationIncompatible,
+            "Reconfig attempted to install a config that would change the implicit default write concern. Use the "
+            "setDefaultRWConcern command to set a cluster-wide write concern and try the reconfig again.",
+        )
 
 
 def _check_one_voter(current: ReplicaSetConfig, config: ReplicaSetConfig, my_id: int) -> None:

@@ -8,7 +8,8 @@ import pytest
 from bson.objectid import ObjectId
 
 from docstore.errors import Code, CommandError
-from docstore.replication.config import ConfigVersion, ReplicaSetConfig, parse_config, validate
+from docstore.replication.config import CUSTOMIZED_DEFAULTS, ConfigVersion, ReplicaSetConfig, parse_config
+from docstore.replication.config_rules import check_initial, check_next, validate
 from tests.unit.replication.members import config_of, with_member
 
 
@@ -77,7 +78,7 @@ def test_a_newly_added_member_is_stored_but_not_shown() -> None:
     ("fields", "part"),
     [
         ({"members": []}, "contains 0 members"),
-        ({"version": 0}, "version field value"),
+        ({"version": 0}, "'version' value must be > 0"),
         ({"protocolVersion": 0}, "protocolVersion"),
         ({"nosuch": 1}, "'ReplSetConfig.nosuch' is an unknown field"),
         ({"members": [{"_id": 0, "host": "a:1", "foo": 1}]}, "'MemberConfig.foo' is an unknown field"),
@@ -85,15 +86,15 @@ def test_a_newly_added_member_is_stored_but_not_shown() -> None:
         ({"members": [{"_id": 0.5, "host": "a:1"}]}, "whole number"),
         ({"members": [{"_id": 0, "host": "a:1"}, {"_id": 0, "host": "b:1"}]}, "same _id field"),
         ({"members": [{"_id": 0, "host": "a:1"}, {"_id": 1, "host": "A:1"}]}, "same host field"),
-        ({"members": [{"_id": 0, "host": "a"}]}, "not of the form name:port"),
+        ({"members": [{"_id": 0, "host": "a:x"}]}, "not of the form name:port"),
         ({"members": [{"_id": 0, "host": "a:1", "priority": 0}]}, "at least one non-arbiter member with priority"),
-        ({"members": [{"_id": 0, "host": "a:1", "votes": 2}]}, "must be 0 or 1"),
+        ({"members": [{"_id": 0, "host": "a:1", "votes": 2}]}, "'votes' value must be <= 1"),
         ({"members": [{"_id": 0, "host": "a:1", "votes": 0}]}, "priority must be 0"),
         ({"members": [{"_id": 0, "host": "a:1", "hidden": True}]}, "priority must be 0"),
         ({"members": [{"_id": 0, "host": "a:1", "buildIndexes": False}]}, "not supported"),
         ({"settings": {"electionTimeoutMillis": 0}}, "electionTimeoutMillis"),
-        ({"settings": {"getLastErrorDefaults": {"w": 2, "wtimeout": 0}}}, "getLastErrorDefaults"),
-        ({"settings": {"getLastErrorModes": {"two": {"dc": 2}}}}, "2 different values of tag dc"),
+        ({"settings": {"getLastErrorDefaults": {"w": 0, "wtimeout": 0}}}, "at least 1 member"),
+        ({"settings": {"getLastErrorModes": {"two": {"dc": 2}}}}, "No replica set tag key dc"),
         ({"settings": {"nosuch": 1}}, "'ReplSetConfigSettings.nosuch'"),
         ({"members": [{"_id": n, "host": f"h{n}:1"} for n in range(8)]}, "8 voting members"),
         ({"members": [{"_id": n, "host": f"h{n}:1", "votes": 0, "priority": 0} for n in range(51)]}, "51 members"),
@@ -125,3 +126,77 @@ def test_configurations_are_ordered_by_term_then_version_and_by_version_alone_wh
 ) -> None:
     assert ConfigVersion(*newer).newer_than(ConfigVersion(*older))
     assert not ConfigVersion(*older).newer_than(ConfigVersion(*newer))
+
+
+def test_a_host_without_a_port_means_the_default_one() -> None:
+    assert parsed(members=[{"_id": 0, "host": "a"}]).members[0].host == "a:27017"
+
+
+WRONG_BY_ITSELF: list[dict[str, Any]] = [
+    *({"votes": votes} for votes in (3, -1)),
+    *({"priority": priority} for priority in (-1, 1001)),
+    {"votes": 0},
+    {"hidden": True},
+    *({"secondaryDelaySecs": seconds} for seconds in (5, -1, 366 * 24 * 3600 + 1)),
+    {"arbiterOnly": True, "votes": 0},
+    {"arbiterOnly": True, "tags": {"a": "b"}},
+    {"_id": -1},
+    *({"host": host} for host in ("", "b:x", "b:0", "b:70000")),
+    {"newlyAdded": False},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_BY_ITSELF)
+def test_a_member_that_is_wrong_by_itself_makes_the_next_configuration_invalid(wrong: dict[str, Any]) -> None:
+    assert refused_as_next(members=[{"_id": 0, "host": "a:1"}, {"_id": 1, "host": "b:1", **wrong}]) == 93
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"version": version} for version in (0, -1, 2**31)),
+        {"term": -2},
+        {"_id": ""},
+        {"configsvr": 1},
+        *({"settings": {name: 0}} for name in ("heartbeatIntervalMillis", "heartbeatTimeoutSecs")),
+        {"settings": {"electionTimeoutMillis": 0}},
+        *({"settings": {name: -2}} for name in ("catchUpTimeoutMillis", "catchUpTakeoverDelayMillis")),
+        {"settings": {"getLastErrorModes": {"m": {"dc": 2}}}},
+    ],
+)
+def test_a_field_that_is_wrong_by_itself_makes_the_next_configuration_invalid(wrong: dict[str, Any]) -> None:
+    assert refused_as_next(**wrong) == 93
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [],
+        [{"_id": 0, "host": "a:1"}, {"_id": 0, "host": "b:1"}],
+        [{"_id": 0, "host": "a:1"}, {"_id": 1, "host": "a:1"}],
+        [{"_id": 0, "host": "a:1", "votes": 0, "priority": 0}],
+        [{"_id": 0, "host": "a:1", "priority": 0}],
+        [{"_id": n, "host": f"h{n}:1", "votes": 0, "priority": 0} for n in range(51)],
+    ],
+)
+def test_a_next_configuration_that_is_wrong_as_a_whole_does_not_fit(members: list[dict[str, Any]]) -> None:
+    assert refused_as_next(members=members) == 103
+
+
+def refused_as_next(**fields: Any) -> int:
+    with pytest.raises(CommandError) as refused:
+        check_next(parse_config(document(**fields)))
+    return refused.value.code
+
+
+def test_a_first_configuration_names_no_set_and_no_new_members() -> None:
+    for wrong in (document(settings={"replicaSetId": ObjectId()}), document(members=[{"_id": 0, "newlyAdded": True}])):
+        with pytest.raises(CommandError) as refused:
+            check_initial(wrong)
+        assert refused.value.code == Code.InvalidReplicaSetConfig
+
+
+def test_defaults_of_write_concern_in_a_configuration_are_refused_by_their_own_code() -> None:
+    with pytest.raises(CommandError) as refused:
+        parsed(settings={"getLastErrorDefaults": {"w": 2, "wtimeout": 0}})
+    assert refused.value.code == CUSTOMIZED_DEFAULTS
