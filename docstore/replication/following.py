@@ -5,7 +5,9 @@ ping is taken, in classes of 5 ms; within a class the primary goes first, then w
 MongoDB, which prefers strictly the nearest: on one machine all are equally near, and going through a third member
 only adds a hop to every majority write.
 
-`settings.chainingAllowed: false` leaves only the primary. A member that syncs from us is never our source.
+`settings.chainingAllowed: false` leaves only the primary. A member that syncs from us, over whichever others, is never
+our source. A copy from nothing (STARTUP2) is not given up for a better source: it would start over. It bears with an
+outage by itself and says when it has failed.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def review(state: State, now: float, out: Effects) -> None:
             _follow(state, None, now, out)
         return
     if state.sync_source.host is not None:
-        why = _unfit(state, state.sync_source.host, now)
+        copying = state.follower_state is MemberState.STARTUP2
+        why = (_no_source if copying else _unfit)(state, state.sync_source.host)
         if not why:
             return
         state.sync_source.reason = why
@@ -203,7 +206,7 @@ def _choose(state: State, now: float) -> str | None:
         forced, state.sync_source.forced = state.sync_source.forced, None
         if forced in state.peers:
             return forced
-    fit = [peer for peer in state.peers.values() if peer.avoid_until <= now and not _unfit(state, peer.host, now)]
+    fit = [peer for peer in state.peers.values() if peer.avoid_until <= now and not _unfit(state, peer.host)]
     if state.role is Role.LEADER:
         fit = [peer for peer in fit if peer.applied > state.applied]
         return max(fit, key=lambda peer: peer.applied).host if fit else None
@@ -230,12 +233,18 @@ def _discouraged(state: State, peer: Peer) -> bool:
     return (member.hidden and not state.me.hidden) or member.delay_seconds > state.me.delay_seconds
 
 
-def _unfit(state: State, host: str, now: float) -> str:
-    """Why `host` cannot be our source; empty when it can."""
-    peer = state.peers.get(host)
+def _no_source(state: State, host: str) -> str:
     member = state.member_of(host)
-    if peer is None or member is None or not member.data_bearing:
+    if host not in state.peers or member is None or not member.data_bearing:
         return "sync source is no data-bearing member of the set"
+    return ""
+
+
+def _unfit(state: State, host: str) -> str:
+    """Why `host` cannot be our source; empty when it can."""
+    if why := _no_source(state, host):
+        return why
+    peer = state.peers[host]
     if not peer.up:
         return "sync source is down"
     if not peer.state.readable:
@@ -251,7 +260,7 @@ def _unfit(state: State, host: str, now: float) -> str:
         return ""
     if peer.applied < state.applied:
         return "sync source is behind"
-    if state.role is not Role.LEADER and state.me is not None and peer.sync_source in state.own_hosts:
+    if state.role is not Role.LEADER and _fetches_from_us(state, peer):
         # A new primary that catches up fetches from whoever is ahead, though all have turned to it already.
         return "sync source syncs from us"
     if primary is not None and primary.up:
@@ -262,6 +271,23 @@ def _unfit(state: State, host: str, now: float) -> str:
         if host == state.sync_source.host and peer.ping - primary.ping >= PING_CLASS_SECONDS:
             return "the primary is closer"
     return ""
+
+
+def _fetches_from_us(state: State, peer: Peer) -> bool:
+    """Whether what `peer` fetches comes from us in the end, or from nobody, in a circle of others.
+
+    A link over a member that is down is about to change, and a primary fetches from nobody.
+    """
+    passed: set[str] = set()
+    while peer.up and peer.state is not MemberState.PRIMARY and peer.sync_source:
+        if peer.sync_source in state.own_hosts or peer.sync_source in passed:
+            return True
+        passed.add(peer.sync_source)
+        behind = state.peers.get(peer.sync_source)
+        if behind is None:
+            return False
+        peer = behind
+    return False
 
 
 def _checked_target(state: State, host: str) -> Peer:

@@ -109,7 +109,19 @@ class SimulatedSet:
                 return False
             if other.commit_point != last or other.config_version != config.config_version:
                 return False
-        return len(self.members()) >= len(named)
+        return len(self.members()) >= len(named) and self._all_fetch_from(primary)
+
+    def _all_fetch_from(self, primary: Machine) -> bool:
+        """Whether what members fetch comes from the primary, over whichever others."""
+        sources = {address(machine.name): rs.membership.state.sync_source.host for machine, rs in self.members()}
+        for host, replica_set in [(address(machine.name), rs) for machine, rs in self.members()]:
+            me = replica_set.membership.state.me
+            reached: str | None = host
+            for _ in sources:
+                reached = reached if reached == address(primary.name) else sources.get(reached or "")
+            if me is not None and me.data_bearing and reached != address(primary.name):
+                return False
+        return True
 
     async def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Errors: Broken when that takes longer."""

@@ -129,6 +129,7 @@ class InitialSync:
             raise AttemptFailed(f"the source's log cannot be kept: {error}") from error
         finally:
             await fetch.close()
+            await self._remote.kill_unfinished()
         if await self._remote.rollback_id() != rollback_id:
             raise AttemptFailed("the source has rolled back during the initial sync")
         await self._flush()
@@ -176,6 +177,7 @@ class InitialSync:
                 LOG.debug("Initial sync: collection cloned", ns=namespace)
                 return
             self._progress.documents = counted
+            await self._remote.kill_unfinished()
             if self._store.collection(namespace) is not None:
                 with self._store.unit(replicated=False) as unit:
                     self._store.drop_collection(unit, namespace)
@@ -235,8 +237,7 @@ class InitialSync:
                 if spec.name not in collection.indexes:
                     self._store.create_index(unit, collection, spec)
             unit.commit()
-        find = {"find": name, "noCursorTimeout": True}
-        async for batch in self._remote.cursor(database, find):
+        async for batch in self._remote.cursor(database, {"find": name}):
             await self._insert(collection, batch)
 
     async def _clone_rows(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:

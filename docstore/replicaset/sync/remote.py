@@ -6,6 +6,7 @@ Everything is asked with `secondaryPreferred`, as a source may be a secondary. E
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -16,6 +17,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import array_documents, document_to_python, get_field
 from docstore.errors import Code, CommandError
+from docstore.net.errors import NetworkError
 from docstore.optime import OpTime, unpack_timestamp
 from docstore.replication.config import different_sets, is_foreign
 
@@ -26,6 +28,7 @@ SECONDARY_OK = {"mode": "secondaryPreferred"}
 SLACK_SECONDS = 5.0
 """How much longer than it asked the other side to wait a getMore may take."""
 POSITIONS_AT_ONCE = 500
+KILL_SECONDS = 1.0
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 
@@ -38,6 +41,8 @@ class RemoteMember:
         self._replica_set_id = replica_set_id
         self.address = address
         self._timeout = timeout
+        self._unfinished: dict[int, tuple[str, str]] = {}
+        """Cursors of `cursor` that have more to give: database and collection by id."""
 
     async def command(self, database: str, command: Mapping[str, Any], *, timeout: float | None = None) -> bytes:
         """The raw reply."""
@@ -115,11 +120,23 @@ class RemoteMember:
         reply = await self.command(database, command)
         collection = str(bson.decode(reply, _RAW)["cursor"]["ns"]).partition(".")[2]
         cursor, documents = batch_of(reply)
+        opened = cursor
+        self._unfinished[opened] = (database, collection)
         yield documents
         while cursor:
             reply = await self.command(database, {"getMore": Int64(cursor), "collection": collection})
             cursor, documents = batch_of(reply)
             yield documents
+        del self._unfinished[opened]
+
+    async def kill_unfinished(self) -> None:
+        """End the cursors that were not read to their end; one that cannot be reached times out there."""
+        while self._unfinished:
+            cursor, (database, collection) = self._unfinished.popitem()
+            with suppress(NetworkError, CommandError):
+                await self.command(
+                    database, {"killCursors": collection, "cursors": [Int64(cursor)]}, timeout=KILL_SECONDS
+                )
 
 
 def batch_of(reply: bytes) -> tuple[int, list[bytes]]:

@@ -195,3 +195,43 @@ def test_a_member_in_initial_sync_reports_no_position() -> None:
 def test_heartbeat_timeouts_never_outlive_the_election_timeout() -> None:
     assert Settings(election_timeout_millis=1000).heartbeat_timeout == 1.0
     assert Settings().heartbeat_timeout == 10.0
+
+
+def test_nobody_fetches_in_a_circle_of_three() -> None:
+    core = follower(config_of("a", "b", "c", "d"), last=op(1, 10))
+    hear(core, "b:1", applied=op(1, 10))
+    assert core.state.sync_source.host == "b:1"
+    hear(core, "c:1", applied=op(1, 10), sync_source="a:1")
+    hear(core, "b:1", applied=op(1, 10), sync_source="c:1")
+    assert core.state.sync_source.host not in ("b:1", "c:1")
+    hear(core, "d:1", applied=op(1, 10), sync_source="c:1")
+    core.tick(NOW + 2)
+    assert core.state.sync_source.host is None
+    hear(core, "c:1", applied=op(1, 10), sync_source="e:1")
+    core.tick(NOW + 4)
+    assert core.state.sync_source.host is not None
+
+
+def test_nobody_fetches_from_a_circle_of_others() -> None:
+    core = follower(config_of("a", "b", "c", "d"), last=op(1, 10))
+    hear(core, "c:1", applied=op(1, 10), sync_source="b:1")
+    core.receive(SourceFailed(peer="c:1", seconds=0.0, reason="try again"), NOW)
+    hear(core, "b:1", applied=op(1, 10), sync_source="c:1")
+    assert core.state.sync_source.host is None
+    hear(core, "b:1", applied=op(1, 10), sync_source="d:1")
+    core.tick(NOW + 2)
+    assert core.state.sync_source.host is not None
+
+
+def test_a_copy_from_nothing_is_not_given_up_for_a_better_source_or_an_outage() -> None:
+    core = follower(THREE)
+    core.receive(FollowerState(state=MemberState.STARTUP2), NOW)
+    hear(core, "b:1", applied=op(1, 10))
+    assert core.state.sync_source.host == "b:1"
+    ping(core, "b:1", 1.0)
+    with_primary(core, "c:1", op(1, 20))
+    lose(core, "b:1")
+    hear(core, "c:1", state=MemberState.PRIMARY, term=1, applied=op(1, 30))
+    assert core.state.sync_source.host == "b:1"
+    core.receive(SourceFailed(peer="b:1", seconds=1.0, reason="it has failed"), NOW)
+    assert core.state.sync_source.host == "c:1"
