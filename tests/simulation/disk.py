@@ -10,6 +10,7 @@ power cuts them to a length between that and the present one.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -90,6 +91,8 @@ class Disk:
         self.writes = 0
         self.die_at_write: int | None = None
         """The process dies with this write of its engine, before or after the batch."""
+        self.fail_at_write: int | None = None
+        """This write of its engine and all that follow fail; the batch of the first one may be there all the same."""
         self.lost: list[bytes] = []
         """Entries of the log that went with the power."""
         self._synced: dict[str, int] = {}
@@ -197,6 +200,10 @@ class MachineEngine:
                 self._contents.write(batch)
             owner.machine.crash_now("at a write of its engine")
             raise Killed
+        if disk.fail_at_write is not None and disk.writes >= disk.fail_at_write:
+            if disk.writes == disk.fail_at_write and owner.world.fault_dice.random() < 0.5:
+                self._contents.write(batch)
+            raise StorageError("the write failed: input/output error")
         self._contents.write(batch)
 
     def flush(self) -> None:
@@ -211,9 +218,12 @@ class MachineEngine:
 
 
 def note_fsync(descriptor: int, machines: dict[str, Any]) -> None:
-    """A process has synced a file: remember how long it was."""
+    """A process has synced a file: remember how long it was. Errors: OSError where its disk is full or fails."""
     path = os.readlink(f"/proc/self/fd/{descriptor}")
     size = os.fstat(descriptor).st_size
     for machine in machines.values():
-        if path.startswith(f"{machine.disk.path}/"):
+        if path == str(machine.disk.path) or path.startswith(f"{machine.disk.path}/"):
+            if machine.disk.full or machine.disk.failing:
+                wrong = errno.ENOSPC if machine.disk.full else errno.EIO
+                raise OSError(wrong, os.strerror(wrong))
             machine.disk.synced(path, size)

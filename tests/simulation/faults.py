@@ -44,6 +44,9 @@ class Nemesis:
             "blink": self.blink,
             "disk full": self.fill_disk,
             "disk error": self.break_disk,
+            "write error": self.break_writes,
+            "duplicates": self.duplicate,
+            "clock far": self.jump_clock_far,
         }
 
     # When
@@ -92,12 +95,12 @@ class Nemesis:
         world.tell("nemesis", "ends: everything is healed and started")
         network = world.network
         network.slow.clear()
-        network.stall_probability = network.reset_probability = 0.0
+        network.stall_probability = network.reset_probability = network.duplicate_probability = 0.0
         network.heal()
         for machine in self._machines:
             machine.disk.full = machine.disk.failing = False
             machine.disk.seconds = 0.0005
-            machine.disk.die_at_write = None
+            machine.disk.die_at_write = machine.disk.fail_at_write = None
             if machine.process is not None and machine.process.alive:
                 machine.process.resume()
             machine.start()
@@ -206,6 +209,12 @@ class Nemesis:
         self._tell(f"lets flushes of {machine.name} fail")
         self._later(0.1, 1.5, setattr, machine.disk, "failing", False)
 
+    def break_writes(self, machine: Machine) -> None:
+        """One of the next writes fails, and all after it, until the process has ended by that."""
+        machine.expected_to_break = True
+        machine.disk.fail_at_write = machine.disk.writes + self._dice.choice((1, 1, 2, 3, 5, 10, 30))
+        self._tell(f"will let write {machine.disk.fail_at_write} of {machine.name} fail, now {machine.disk.writes}")
+
     def slow_link(self, machine: Machine) -> None:
         seconds = self._dice.choice((0.02, 0.1, 0.6))
         self._tell(f"slows what leaves {machine.name} by {seconds} s")
@@ -217,6 +226,17 @@ class Nemesis:
         machine.wall_offset += self._dice.choice((-50.0, -3.0, -0.5, 0.5, 3.0, 50.0))
         machine.drift = self._dice.choice((0.0, 0.001, -0.001))
         self._tell(f"sets the wall clock of {machine.name} to {machine.wall_offset:+} s")
+
+    def jump_clock_far(self, machine: Machine) -> None:
+        """By hours, and it goes on too fast or too slowly."""
+        machine.wall_offset += self._dice.choice((-7200.0, -600.0, 600.0, 7200.0)) * self._dice.random()
+        machine.drift = self._dice.choice((0.0, 0.05, -0.05))
+        self._tell(f"sets the wall clock of {machine.name} to {machine.wall_offset:+.1f} s, drift {machine.drift}")
+
+    def duplicate(self, _machine: Machine) -> None:
+        self._world.network.duplicate_probability = self._dice.choice((0.05, 0.3))
+        self._tell("lets commands come twice")
+        self._later(0.5, 2.5, setattr, self._world.network, "duplicate_probability", 0.0)
 
     def resets(self, _machine: Machine) -> None:
         network = self._world.network

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from tests.simulation.process import Incarnation
     from tests.simulation.world import World
 
+_OP_MSG = (2013).to_bytes(4, "little")
+_MAY_COME_TWICE = (b"txnNumber\0", b"replSet")
+"""What commands say that mean the same however often they come: retryable writes, and those of members."""
+
 _END = object()
 """In the stream of a connection: the end, in order."""
 
@@ -177,8 +181,11 @@ class Network:
         self.base, self.jitter = 0.0003, 0.0005
         self.stall_probability, self.reset_probability = 0.0, 0.0
         self.stall_seconds = 0.3
+        self.duplicate_probability = 0.0
+        """How many of the commands that may come twice do, again on a connection of its own, perhaps much later."""
         self.slow: dict[tuple[str, str], float] = {}
         self.cut: set[tuple[str, str]] = set()
+        self.healed_at = 0.0
         self.silent: set[str] = set()
         """Hosts without power."""
         self._listening: dict[tuple[str, int], tuple[Any, Context, Incarnation | None]] = {}
@@ -267,12 +274,39 @@ class Network:
         if self.reset_probability and self.dice.random() < self.reset_probability:
             self.break_off(end)
             return
+        if self.duplicate_probability and data is not _END and self._may_come_twice(end, data):
+            self._world.after(self.dice.choice((0.001, 0.05, 0.5, 3.0)) * self.dice.random(), self._repeat, end, data)
         end.pipe.append(data)
         if not end.stalled:
             if self.blocked(end.host, peer.host):
                 end.stalled = True
             else:
                 self._send(end)
+
+    def _may_come_twice(self, end: SimulatedTransport, data: bytes) -> bool:
+        whole = len(data) > 16 and int.from_bytes(data[:4], "little") == len(data) and data[12:16] == _OP_MSG
+        if not whole or end.peer_name not in self._listening or not any(name in data for name in _MAY_COME_TWICE):
+            return False
+        return self.dice.random() < self.duplicate_probability
+
+    def _repeat(self, end: SimulatedTransport, data: bytes) -> None:
+        """Bring a command once more; nobody is there to hear the answer."""
+        assert end.peer_name is not None
+        listening = self._listening.get(end.peer_name)
+        if listening is None or self.blocked(end.host, end.peer_name[0]):
+            return
+        factory, context, owner = listening
+        client = SimulatedTransport(self, end.host, None, contextvars.copy_context())
+        server = SimulatedTransport(self, end.peer_name[0], owner, context.copy())
+        client.peer, server.peer = server, client
+        self._ports += 1
+        client.peer_name, server.peer_name = end.peer_name, (end.host, self._ports)
+        self._ends[client] = self._ends[server] = None
+        client.protocol = asyncio.Protocol()
+        self.loop.call_soon(self._accept, server, factory, context=server.context.copy())
+        self._world.tell(end.host, f"sends once more to {end.peer_name[0]}")
+        client.write(data)
+        self._world.after(5.0, client.close)
 
     def _send(self, end: SimulatedTransport) -> None:
         assert end.peer is not None
@@ -337,6 +371,7 @@ class Network:
     def heal(self, *, resets: float = 0.3) -> None:
         """Nothing is cut any more; of the connections over a cut, so many a part are reset."""
         self.cut.clear()
+        self.healed_at = self._world.now
         self._send_held(resets)
 
     def power(self, host: str, *, on: bool) -> None:

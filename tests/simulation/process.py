@@ -201,6 +201,7 @@ class Machine:
         if self.running:
             return
         self._number += 1
+        self.disk.fail_at_write = None
         self.world.network.power(self.name, on=True)
         name = self.name if self._number == 1 else f"{self.name}#{self._number}"
         self.process = Incarnation(self.world, self, name)
@@ -218,6 +219,12 @@ class Machine:
         self.world.network.power(self.name, on=False)
         self.process.kill(why, silently=True)
         self.world.tell(self.name, self.disk.lose_power())
+
+    def wipe(self) -> None:
+        """The process ends, and its disk is replaced by an empty one."""
+        self.kill("its disk is lost")
+        self.disk.wipe()
+        self.world.tell(self.name, "has an empty disk")
 
     def crash_now(self, why: str) -> None:
         """End inside the running callback, of power or by SIGKILL; whoever calls unwinds it with `Killed`."""

@@ -7,6 +7,10 @@ import functools
 from tests.simulation.scenarios.elections import a_set, under_faults
 from tests.simulation.schedule import Scenario
 
+KINDS = (
+    "disk full", "disk full", "disk error", "write error", "write error", "slow disk", "kill", "isolate", "power",
+)  # fmt: skip
+
 SCENARIOS = (
     Scenario(
         name="disks",
@@ -14,7 +18,7 @@ SCENARIOS = (
         topology=functools.partial(a_set, size=3),
         run=functools.partial(
             under_faults,
-            kinds=("disk full", "disk full", "disk error", "slow disk", "kill", "isolate", "power"),
+            kinds=KINDS,
             seconds=6.0,
             count=4,
         ),

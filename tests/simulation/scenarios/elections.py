@@ -19,7 +19,7 @@ from tests.simulation.world import Broken, World
 
 ALL = (
     "kill", "power", "power of all", "isolate", "halves", "one way", "bridge", "pause", "die at write", "slow disk",
-    "slow link", "clock", "resets",
+    "slow link", "clock", "clock far", "resets", "duplicates",
 )  # fmt: skip
 WITHOUT_POWER = tuple(kind for kind in ALL if kind not in ("power", "power of all", "die at write"))
 
