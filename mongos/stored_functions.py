@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import bson
+
 from docstore.commands.context import Context
 from docstore.js.stored import COLLECTION, functions_of
+from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.requests import cursor_of
-from mongos.routing.targeting import primary_of
+from mongos.routing.requests import cursor_of, versioned
 
 
 async def stored_functions(context: Context) -> bytes | None:
     """A document of them all by name; None where there are none. At most as many as one reply holds."""
     router = router_of(context)
-    routing = await router.cache.get(f"{context.db}.{COLLECTION}")
-    if routing.primary is None:
-        return None
-    shard = await router.shards.get(primary_of(routing))
-    command = {"find": COLLECTION, "batchSize": 100_000, "singleBatch": True}
-    answer = await shard.command(context.db, command, repeatable=True, deadline=context.deadline)
-    return functions_of(cursor_of(answer.body).documents)
+    command = bson.encode({"find": COLLECTION, "batchSize": 100_000, "singleBatch": True})
+
+    async def attempt(routing: Routing) -> bytes | None:
+        if routing.primary is None:
+            return None
+        shard = await router.shards.get(routing.primary)
+        body = versioned(command, routing.shard_version(shard.name))
+        answer = await shard.command(context.db, body, repeatable=True, deadline=context.deadline)
+        return functions_of(cursor_of(answer.body).documents)
+
+    found: bytes | None = await router.cache.routed(f"{context.db}.{COLLECTION}", attempt)
+    return found

@@ -46,6 +46,7 @@ from mongos.commands import (
     list_shards,
     map_reduce,
     move_chunk,
+    move_primary,
     remove_shard,
     rename_collection,
     server_status,
@@ -63,8 +64,8 @@ _MODULES = (
     distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
     flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
     is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce,
-    move_chunk, remove_shard, rename_collection, server_status, shard_collection, shutdown, split, update,
-    validate,
+    move_chunk, move_primary, remove_shard, rename_collection, server_status, shard_collection, shutdown, split,
+    update, validate,
 )  # fmt: skip
 
 _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}
@@ -81,7 +82,6 @@ TABLE = CommandTable(
         "configureCollectionBalancing": "the balancer treats all collections alike",
         "mergeChunks": "chunks are not merged",
         "eval": "functions are run by shards",
-        "movePrimary": "movePrimary is not supported yet",
         "netstat": "connections to shards are not tested by a command",
         "removeShardFromZone": "zones are not supported yet",
         "reshardCollection": "resharding is not supported yet",

@@ -16,6 +16,7 @@ from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_database_name, split_namespace
 from docstore.sharding.ddl.operation import REMEMBERED_SECONDS
+from docstore.sharding.version import DatabaseVersion
 
 OWN_DATABASES = frozenset(("admin", "config", "local"))
 
@@ -149,6 +150,24 @@ class Cluster:
             wanted = replace(database, dropped=(*kept, (uuid, now)))
             self._tables.put(unit, DATABASES, wanted.document())
             unit.commit()
+
+    def move_primary(self, name: str, version: DatabaseVersion, to: str) -> bool:
+        """Give a database of exactly this version another primary shard; False when it has it already.
+
+        The version gets a new timestamp besides the next count: what a shard knows to be over is told by timestamps.
+        """
+        database = self.database(name)
+        if database is not None and database.uuid == version.uuid and database.primary == to:
+            return False
+        if database is None or database.version != version:
+            raise CommandError(Code.StaleDbVersion, f"the database {name} is another one by now")
+        if self.shard(to).draining:
+            raise CommandError(Code.ShardNotFound, f"Requested primary shard {to} is draining")
+        moved = replace(database, primary=to, last_mod=database.last_mod + 1, timestamp=self._tables.timestamp())
+        with self._tables.store.unit() as unit:
+            self._tables.put(unit, DATABASES, moved.document())
+            unit.commit()
+        return True
 
     def drop_database(self, name: str) -> None:
         """Remove a database's record."""

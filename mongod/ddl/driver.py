@@ -225,7 +225,7 @@ class Driver:
             except CommandError as error:
                 if error.code == Code.ShardNotFound and not may_fail:
                     return {}
-                unanswered = error.code in _NO_ANSWER
+                unanswered = error.code in _NO_ANSWER or self._waits_for_another(error)
                 if may_fail and (not unanswered or loop.time() >= give_up):
                     raise
                 if not unanswered and self._keeps_refusals:
@@ -234,6 +234,10 @@ class Driver:
                 if error.code == Code.HostUnreachable and loop.time() - asked >= PATIENCE_SECONDS:
                     give_up = loop.time() + PATIENCE_SECONDS  # it was at work all the while
             await asyncio.sleep(_RETRY_SECONDS)
+
+    def _waits_for_another(self, error: CommandError) -> bool:
+        """Whether a shard is held by an operation that another shard coordinates, and that is about to end."""
+        return self.operation.phase is Phase.HOLDING and error.code == Code.ConflictingOperationInProgress
 
     @property
     def _keeps_refusals(self) -> bool:

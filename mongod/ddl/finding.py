@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from docstore.bson import document_to_python
+from bson.binary import Binary
+from bson.timestamp import Timestamp
+
+from docstore.bson import document_to_python, get_field
 from docstore.errors import Code, CommandError
+from docstore.namespace import replicates
 from docstore.sharding.ddl.coordinator import Found, NothingToDo
 from docstore.sharding.ddl.operation import Kind, Operation
 from docstore.sharding.key import ShardKey
@@ -25,6 +29,8 @@ async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
     """See the module."""
     if operation.kind is Kind.DROP_DATABASE:
         return await _database(shard, operation)
+    if operation.kind is Kind.MOVE_PRIMARY:
+        return await _moved_database(shard, operation)
     shard.shard_filter.forget(operation.namespace)
     routing = (await shard.shard_filter.refresh(operation.namespace)).routing
     if routing.primary != shard.name or routing.database is None:
@@ -47,12 +53,49 @@ async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
         return NothingToDo({"dropped": False})
     if records[0]["primary"] != shard.name:
         raise CommandError(Code.StaleDbVersion, f"{shard.name} is not the primary shard of {name}")
-    inside = {"$gt": f"{name}.", "$lt": f"{name}/"}
     collections = [
-        {"ns": row["_id"], "uuid": row["uuid"], "timestamp": row["timestamp"]}
-        for row in await _config_rows(shard, "collections", {"_id": inside})
+        {"ns": row["_id"], "uuid": row["uuid"], "timestamp": row["timestamp"]} for row in await _sharded_in(shard, name)
     ]
     return Found(await _all_shards(shard), {"databaseVersion": records[0]["version"], "collections": collections})
+
+
+async def _moved_database(shard: Shard, operation: Operation) -> Found | NothingToDo:
+    """`collections`: what this shard has of the database; `after`: of an optime at which all of it is there."""
+    name, to = operation.namespace, operation.request["to"]
+    records = await _config_rows(shard, "databases", {"_id": name})
+    if not records or records[0]["version"]["uuid"] != operation.request["databaseVersion"]["uuid"]:
+        raise CommandError(Code.StaleDbVersion, f"the database {name} is another one by now")
+    if records[0]["primary"] == to:
+        return NothingToDo({"primary": to})
+    if records[0]["primary"] != shard.name:
+        raise CommandError(Code.StaleDbVersion, f"{shard.name} is not the primary shard of {name}")
+    sharded = {row["_id"] for row in await _sharded_in(shard, name)}
+    store = shard.node.store
+    collections = []
+    for collection in store.catalog.in_database(name):
+        if collection.options.keyspace is not None:
+            raise CommandError(Code.CommandNotSupported, f"{name} is a keyspace: its primary shard does not change")
+        if not replicates(collection.ns) or get_field(collection.options.raw, "temp") is not None:
+            continue
+        collections.append(
+            {
+                "ns": collection.ns,
+                "uuid": Binary.from_uuid(collection.uuid),
+                "options": Binary(collection.options.raw),
+                "indexes": [Binary(index.spec.raw) for index in collection.indexes.values()],
+                "sharded": collection.ns in sharded,
+            }
+        )
+    after = store.last_optime.timestamp
+    facts = {
+        "databaseVersion": records[0]["version"], "from": shard.name, "to": to, "sharded": sorted(sharded),
+        "collections": collections, "after": Timestamp(after >> 32, after & 0xFFFFFFFF),
+    }  # fmt: skip
+    return Found((shard.name, to), facts)
+
+
+async def _sharded_in(shard: Shard, database: str) -> list[dict[str, Any]]:
+    return await _config_rows(shard, "collections", {"_id": {"$gt": f"{database}.", "$lt": f"{database}/"}})
 
 
 async def _dropped_collection(shard: Shard, operation: Operation, routing: Routing) -> Found | NothingToDo:

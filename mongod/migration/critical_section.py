@@ -6,10 +6,14 @@ import asyncio
 
 
 class CriticalSection:
-    """Operations on one collection wait for its end; reads too once `reads` is set."""
+    """Operations on one collection, or on a database, wait for its end; reads too once `reads` is set.
+
+    `unsharded_only`: those on sharded collections do not wait.
+    """
 
     def __init__(self) -> None:
         self.reads = False
+        self.unsharded_only = False
         self._ended = asyncio.Event()
 
     async def wait(self) -> None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from bson.binary import Binary
 
-from docstore.bson import from_python
+from docstore.bson import document_to_python, from_python
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.sharding.ddl.operation import HOLDS, REMEMBERED_SECONDS, Blocks, Hold, conflict, let_go, taken
+from docstore.sharding.version import ShardVersion
 from mongod.migration.critical_section import CriticalSection
 
 if TYPE_CHECKING:
@@ -50,9 +51,12 @@ class Holds:
         """Whether one stands."""
         return bool(self._standing)
 
-    def section(self, namespace: str) -> CriticalSection | None:
-        """What an operation on the namespace waits for."""
-        return self.sections.get(namespace) or self.sections.get(namespace.partition(".")[0])
+    def section(self, namespace: str, shard_version: bytes | None) -> CriticalSection | None:
+        """What an operation on the namespace waits for. `shard_version`: that under which it comes."""
+        found = self.sections.get(namespace) or self.sections.get(namespace.partition(".")[0])
+        if found is None or not found.unsharded_only or shard_version is None:
+            return found
+        return None if ShardVersion.from_document(document_to_python(shard_version)).sharded else found
 
     def over(self, namespace: str) -> Hold | None:
         """The hold on the namespace or on its database, or, for a database, on anything in it."""
@@ -110,9 +114,11 @@ class Holds:
 
     def _begin(self, hold: Hold) -> None:
         self._standing[bytes(hold.operation)] = hold
-        if hold.blocks is Blocks.EVERYTHING and hold.namespace not in self.sections:
-            section = self.sections[hold.namespace] = CriticalSection()
-            section.reads = True
+        if hold.blocks is Blocks.NOTHING:
+            return
+        section = self.sections.setdefault(hold.namespace, CriticalSection())
+        section.reads = hold.blocks is not Blocks.UNSHARDED_WRITES
+        section.unsharded_only = hold.blocks is not Blocks.EVERYTHING
 
     def _end(self, hold: Hold) -> None:
         if self._standing.pop(bytes(hold.operation), None) is None:

@@ -138,7 +138,7 @@ class RangeShardFilter:
         if oplog is not None and oplog.term != self._term:
             self.settle_term()
         if self._sections or self.holds.sections:
-            section = self._sections.get(namespace) or self.holds.section(namespace)
+            section = self._sections.get(namespace) or self.holds.section(namespace, shard_version)
             if section is not None and (write or (section.reads and shard_version is not None)):
                 raise MustWait(section.wait)
         if shard_version is None:

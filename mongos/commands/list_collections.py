@@ -8,6 +8,7 @@ from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
+from mongos.merge.remote import RemoteCursor
 from mongos.router import router_of
 from mongos.routing.requests import forwarded
 
@@ -15,14 +16,14 @@ from mongos.routing.requests import forwarded
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     namespace = f"{context.db}.$cmd.listCollections"
-    routing: Routing = await router.cache.get(namespace)
-    remotes = []
-    if routing.primary is not None:
-        shard = await router.shards.get(routing.primary)
-        answer = await shard.command(
-            context.db, forwarded(context.raw), read_preference=context.read_preference, repeatable=True
-        )
-        remotes = await router.remotes(context, [answer], None)
+
+    async def attempt(routing: Routing) -> list[RemoteCursor]:
+        if routing.primary is None:
+            return []
+        answers = await router.ask(context, routing, [routing.primary], forwarded(context.raw))
+        return await router.remotes(context, answers, None)
+
+    remotes = await router.cache.routed(namespace, attempt)
     merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
     return await first_reply(context, merged, batch_size=100_000, namespace=namespace, catalog=True)
 

@@ -185,7 +185,9 @@ def test_a_map_reduce_runs_on_every_shard_and_null_is_a_key(cluster):
         ({"shardCollection": "test.fresh", "key": {}}, 2),
         ({"moveEverything": 1}, 59),
         ({"listShards": 1, "loudly": True}, 40415),
-        ({"movePrimary": "test", "to": "two"}, 115),
+        ({"movePrimary": "test", "to": "nowhere"}, 70),
+        ({"movePrimary": "admin", "to": "two"}, 72),
+        ({"movePrimary": "nothing", "to": "two"}, 26),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_its_code(cluster, command, code):
@@ -204,6 +206,25 @@ def test_dropping_a_sharded_collection_drops_it_everywhere_and_the_name_is_free_
     assert cluster.clients[1].test.gone.count_documents({}) == 0
     cluster.clients[1].test.gone.insert_one({"plain": True})
     assert [row["plain"] for row in cluster.client.test.gone.find()] == [True]
+
+
+def test_a_shard_that_is_the_primary_of_a_database_can_be_emptied(cluster):
+    admin = cluster.client.admin
+    admin.command("enableSharding", "travelling", primaryShard="two")
+    routers = [client.travelling for client in cluster.clients]
+    routers[0].plain.insert_many([{"_id": n} for n in range(1000)])
+    routers[0].plain.create_index("a", name="a", expireAfterSeconds=10**6)
+    routers[1].command({"create": "view", "viewOn": "plain", "pipeline": [{"$limit": 3}]})
+    assert routers[1].plain.count_documents({}) == 1000
+    admin.command({"movePrimary": "travelling", "to": "one"})
+    assert admin.command({"movePrimary": "travelling", "to": "one"})["ok"] == 1
+    for router in routers:
+        assert sorted(router.list_collection_names()) == ["plain", "system.views", "view"]
+        assert router.plain.index_information()["a"]["expireAfterSeconds"] == 10**6
+        assert router.view.count_documents({}) == 3
+        assert router.plain.update_many({}, {"$inc": {"x": 1}}).modified_count == 1000
+    assert {row["x"] for row in routers[0].plain.find()} == {2}
+    assert cluster.client.config.databases.find_one({"_id": "travelling"})["primary"] == "one"
 
 
 def test_the_legacy_spellings_mean_the_same(cluster):

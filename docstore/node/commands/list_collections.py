@@ -21,17 +21,24 @@ from docstore.commands.declaration import Response
 from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import split_namespace
+from docstore.node.entry import enter_read
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MadeSource, first_batch
 from docstore.node.read.requests import batch_size_of
-from docstore.node.slices import run_steps
+from docstore.node.slices import Steps, run_steps
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 
 
 def run(context: Context, arguments: Arguments) -> Response:
-    store = node_of(context).store
     batch_size = batch_size_of(arguments)
+    return run_steps(context, _listed(context, arguments, batch_size))
+
+
+def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> Steps[dict[str, Any] | bytes]:
+    shown = f"{context.db}.$cmd.listCollections"
+    yield from enter_read(context, shown)
+    store = node_of(context).store
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
     entries: list[tuple[str, Callable[[], dict[str, Any]]]] = [
         (collection.name, partial(describe, collection)) for collection in store.catalog.in_database(context.db)
@@ -41,8 +48,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         entries.append((split_namespace(OPLOG_NS)[1], partial(describe_oplog, store.oplog)))
     entries.sort(key=itemgetter(0))
     source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
-    shown = f"{context.db}.$cmd.listCollections"
-    return run_steps(context, first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
+    return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
 
 
 def _shown(

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response
 from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.errors import Code, CommandError
+from docstore.node.entry import enter_read
 from docstore.node.node import node_of
 from docstore.node.read.cursors import ListSource, first_batch
 from docstore.node.read.requests import batch_size_of
-from docstore.node.slices import run_steps
+from docstore.node.slices import Steps, run_steps
 from docstore.node.upkeep.collection_stats import stored_count
 
 
 def run(context: Context, arguments: Arguments) -> Response:
+    return run_steps(context, _listed(context, batch_size_of(arguments)))
+
+
+def _listed(context: Context, batch_size: int | None) -> Steps[dict[str, Any] | bytes]:
+    yield from enter_read(context)
     collection = node_of(context).store.collection(context.namespace)
     if stored_count(node_of(context), context.namespace) is None:
         check_no_view(node_of(context).store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, f"ns does not exist: {context.namespace}")
     specs = [] if collection is None else [index.spec.raw for index in collection.indexes.values()]
-    return run_steps(
-        context, first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)
-    )
+    return (yield from first_batch(context, ListSource(specs), batch_size=batch_size, catalog=True))
 
 
 COMMAND = LIST_INDEXES.command(run)

@@ -14,6 +14,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import VALIDATE
 from docstore.errors import Code, CommandError
+from docstore.node.entry import enter_read
 from docstore.node.node import node_of
 from docstore.node.slices import finish_steps, until_done
 from docstore.node.upkeep.collection_stats import number
@@ -33,6 +34,7 @@ _FINDINGS: dict[str, Any] = {
 async def run(context: Context, arguments: Arguments) -> Result:
     check_options(arguments)
     node = node_of(context)
+    await finish_steps(context, enter_read(context))
     store = node.store
     collection = store.collection(context.namespace)
     if collection is None:

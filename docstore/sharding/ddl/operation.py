@@ -38,6 +38,7 @@ class Kind(Enum):
     CREATE_INDEXES = "createIndexes"
     DROP_INDEXES = "dropIndexes"
     COLL_MOD = "collMod"
+    MOVE_PRIMARY = "movePrimary"
 
 
 class Phase(Enum):
@@ -45,6 +46,7 @@ class Phase(Enum):
 
     HOLDING     the participants are being held
     PREPARING   participants do what can be undone, or check
+    BLOCKING    reads are to wait too where only writes have waited
     UNDOING     one of them has refused: what the others have done is being undone
     APPLYING    participants do it; from here there is no way back
     COMMITTING  the config servers' catalog is being changed
@@ -53,6 +55,7 @@ class Phase(Enum):
 
     HOLDING = "holding"
     PREPARING = "preparing"
+    BLOCKING = "blocking"
     UNDOING = "undoing"
     APPLYING = "applying"
     COMMITTING = "committing"
@@ -130,9 +133,15 @@ def conflict(one: str, other: str) -> bool:
 
 
 class Blocks(Enum):
-    """What waits where a hold stands, besides migrations; the value is what documents hold."""
+    """What waits where a hold stands, besides migrations; the value is what documents hold.
+
+    UNSHARDED       operations on what is not sharded
+    UNSHARDED_WRITES   of these, the writes
+    """
 
     NOTHING = "nothing"
+    UNSHARDED_WRITES = "unshardedWrites"
+    UNSHARDED = "unsharded"
     EVERYTHING = "everything"
 
 

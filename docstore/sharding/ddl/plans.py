@@ -13,6 +13,10 @@ dropIndexes
     The same shards say which indexes are meant; then all drop these.
 collMod
     The primary shard changes the collection, or refuses; then the others do.
+movePrimary
+    Writes to what is not sharded wait on the old primary shard and on the new one, which copies it. Then reads wait
+    too, the config servers name the new one, and the old one notes that it is not the primary any more and drops what
+    was copied. Until the config servers have changed the new one drops its copy if anything fails.
 """
 
 from __future__ import annotations
@@ -50,11 +54,21 @@ PLANS: Mapping[Kind, Plan] = {
     Kind.CREATE_INDEXES: Plan(phases=(Phase.HOLDING, Phase.PREPARING, Phase.RELEASING), undoes=True),
     Kind.DROP_INDEXES: _CHECKED,
     Kind.COLL_MOD: _CHECKED,
-}
+    Kind.MOVE_PRIMARY: Plan(
+        phases=(
+            Phase.HOLDING, Phase.PREPARING, Phase.BLOCKING, Phase.COMMITTING, Phase.APPLYING, Phase.RELEASING,
+        ),
+        blocks=Blocks.UNSHARDED_WRITES,
+        undoes=True,
+        may_be_refused=True,
+    ),
+}  # fmt: skip
 
 
 def asked_of(operation: Operation) -> tuple[str, ...]:
     """The shards that do what the phase is."""
+    if operation.kind is Kind.MOVE_PRIMARY and operation.phase is not Phase.BLOCKING:
+        return (operation.facts["from" if operation.phase is Phase.APPLYING else "to"],)
     if operation.kind is not Kind.COLL_MOD:
         return operation.participants
     primary = operation.facts["primary"]
@@ -84,5 +98,7 @@ def result_of(operation: Operation) -> dict[str, Any]:
             return {"collectionsharded": operation.namespace, "collectionUUID": operation.facts["uuid"]}
         case Kind.DROP_COLLECTION | Kind.DROP_DATABASE:
             return {"dropped": True}
+        case Kind.MOVE_PRIMARY:
+            return {"primary": operation.facts["to"]}
         case _:
             return {"shards": operation.facts.get("replies", {})}

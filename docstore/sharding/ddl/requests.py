@@ -30,6 +30,13 @@ def drop_database(database: str, version: DatabaseVersion) -> dict[str, Any]:
     return {"_shardsvrDropDatabase": database, "databaseVersion": version.to_document()}
 
 
+def move_primary(database: str, version: DatabaseVersion, to: str) -> dict[str, Any]:
+    """Make `to` the primary shard of a database, with all that is not sharded. -> `{primary: shard}`, also when it is
+    so already. StaleDbVersion for another database; NamespaceExists where `to` has other documents under a name.
+    """
+    return {"_shardsvrMovePrimary": database, "databaseVersion": version.to_document(), "to": to}
+
+
 def change_collection(namespace: str, epoch: ObjectId, request: bytes) -> dict[str, Any]:
     """Carry out a client's createIndexes, dropIndexes or collMod on a sharded collection: on all shards or on none.
 
@@ -75,6 +82,12 @@ def commit(operation: Operation, shard: str) -> dict[str, Any]:
         return {"_configsvrRemoveDatabase": operation.namespace, "databaseVersion": facts["databaseVersion"]}
     if operation.kind is Kind.DROP_COLLECTION:
         return {"_configsvrRemoveCollection": operation.namespace, "uuid": facts["uuid"]}
+    if operation.kind is Kind.MOVE_PRIMARY:
+        return {
+            "_configsvrCommitMovePrimary": operation.namespace,
+            "databaseVersion": facts["databaseVersion"],
+            "to": facts["to"],
+        }
     return commit_shard_collection(
         operation.namespace, operation.request["key"], operation.request["unique"], facts["uuid"], shard,
         DatabaseVersion.from_document(facts["databaseVersion"]), partitioner=facts.get("partitioner"),

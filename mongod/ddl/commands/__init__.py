@@ -7,13 +7,15 @@ from mongod.ddl.commands import (
     change_collection,
     drop_collection,
     drop_database,
+    move_primary,
     participant_act,
     participant_block,
     shard_collection,
 )
 
 _MODULES = (
-    change_collection, drop_collection, drop_database, participant_act, participant_block, shard_collection,
+    change_collection, drop_collection, drop_database, move_primary, participant_act, participant_block,
+    shard_collection,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from tests.checkers.history import Anomaly
 from tests.simulation.faults import Nemesis
@@ -33,6 +33,12 @@ ALL_STATEMENTS = (
 BESIDE_MOVES = (
     "shard", "shard", "split", "drop", "index", "index", "drop index", "insert", "insert", "move", "move", "move",
 )  # fmt: skip
+WITH_PRIMARIES = (
+    "shard", "split", "drop", "index", "drop index", "insert", "insert", "move", "out", "keep", "keep", "keep",
+    "move primary",
+)  # fmt: skip
+KEPT = "kept"
+"""A collection that is neither sharded nor dropped."""
 MAJORITY = {"writeConcern": {"w": "majority"}}
 
 
@@ -56,6 +62,8 @@ class Operator:
         self._dice = dice
         self._number = number
         self._count = 0
+        self.kept: list[str] = []
+        """What was inserted into `KEPT` and acknowledged."""
         self.over = False
 
     async def run(self, statements: Sequence[str]) -> None:
@@ -70,8 +78,12 @@ class Operator:
         world.tell(f"ddl{self._number}", told)
         try:
             async with asyncio.timeout(OPERATOR_SECONDS):
-                await self._cluster.admin(command, database, on=self._machine)
+                reply = await self._cluster.admin(command, database, on=self._machine)
+                if "writeErrors" in reply or "writeConcernError" in reply:
+                    raise CommandError(Code.OperationFailed, str(reply)[:200])
             world.tell(f"ddl{self._number}", f"{told}: done")
+            if command.get("insert") == KEPT:
+                self.kept.append(command["documents"][0]["_id"])
             world.counts["statements"] = world.counts.get("statements", 0) + 1
         except (CommandError, NetworkError, TimeoutError) as error:
             world.tell(f"ddl{self._number}", f"{told}: {error!r}"[:240])
@@ -99,6 +111,10 @@ class Operator:
                     "find": {"k": dice.choice((1, KEYS - 1))},
                     "to": dice.choice(("shard0", "shard1")),
                 }
+            case "move primary":
+                return "admin", {"movePrimary": "test", "to": dice.choice(("shard0", "shard1"))}
+            case "keep":
+                name = KEPT
             case "out":
                 return "test", {"aggregate": "source", "pipeline": [{"$out": name}], "cursor": {}}
         self._count += 1
@@ -133,7 +149,7 @@ async def changing(
     await asyncio.gather(*running)
     await cluster.settled()
     world.counts |= {"faults": nemesis.done}
-    judge(await anomalies(cluster))
+    judge([*await anomalies(cluster), *await lost(cluster, {id_ for each in operators for id_ in each.kept})])
 
 
 async def anomalies(cluster: SimulatedCluster) -> list[Anomaly]:
@@ -161,6 +177,20 @@ async def anomalies(cluster: SimulatedCluster) -> list[Anomaly]:
     found += await cluster.catalogs()
     for each in cluster.shards.values():
         found += await each.anomalies()
+    return found
+
+
+async def lost(cluster: SimulatedCluster, kept: set[str]) -> list[Anomaly]:
+    """What is not there any more of `KEPT`, or on a shard that is not the primary one."""
+    found: list[Anomaly] = []
+    (record,) = await cluster.primary_documents(cluster.config, "config", "databases")
+    for reader in cluster.routers:
+        seen = {each["_id"] for each in await cluster.all_documents(reader, "test", KEPT)}
+        if missing := sorted(kept - seen):
+            found.append(Anomaly("lost", f"{reader.name} does not show {missing} of {KEPT}"))
+    for name, members in cluster.shards.items():
+        if name != record["primary"] and (left := await cluster.primary_documents(members, "test", KEPT)):
+            found.append(Anomaly("left behind", f"{name} still has {len(left)} documents of {KEPT}"))
     return found
 
 
@@ -192,6 +222,12 @@ SCENARIOS = (
         what="the same under faults",
         topology=a_cluster,
         run=functools.partial(changing, statements=ALL_STATEMENTS, kinds=KINDS, count=2),
+    ),
+    Scenario(
+        name="ddl-primaries",
+        what="the database's primary shard changes beside all of that, under faults",
+        topology=a_cluster,
+        run=functools.partial(changing, statements=WITH_PRIMARIES, kinds=KINDS, count=1),
     ),
     Scenario(
         name="ddl-moves",

@@ -71,7 +71,7 @@ class World:
         operation = self.core.operation
         match effect:
             case Find():
-                return Found(self.shards, {"primary": "a", "uuid": UUID})
+                return Found(self.shards, {"primary": "a", "uuid": UUID, "from": "a", "to": "b"})
             case Persist():
                 self.document = bson.encode(operation.document())
             case HoldShards():
@@ -139,7 +139,10 @@ def every_crash(make: Callable[[], World], holds: Callable[[World], None]) -> No
             holds(world)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+ON_EACH = [kind for kind in Kind if kind is not Kind.MOVE_PRIMARY]
+
+
+@pytest.mark.parametrize("kind", ON_EACH)
 def test_an_operation_is_done_on_all_or_on_none_wherever_its_coordinator_crashes(kind: Kind) -> None:
     def holds(world: World) -> None:
         done = [world.done[shard] for shard in world.shards if kind is not Kind.COLL_MOD or shard != "a"]
@@ -165,6 +168,17 @@ def test_a_collection_that_the_config_servers_refuse_to_shard_is_let_go() -> Non
         assert all(answer.failure is not None and answer.failure["code"] == 20 for answer in world.answers)
 
     every_crash(lambda: World(Kind.SHARD_COLLECTION, refuses="config"), holds)
+
+
+@pytest.mark.parametrize("refuses", ["", "b", "config"])
+def test_a_database_is_copied_then_changes_hands_then_goes_wherever_the_coordinator_crashes(refuses: str) -> None:
+    def holds(world: World) -> None:
+        assert not (refuses and world.committed)
+        copied, dropped_ = Phase.PREPARING in world.done["b"], Phase.APPLYING in world.done["a"]
+        assert copied == dropped_ == world.committed
+        assert all((answer.failure is None) == world.committed for answer in world.answers)
+
+    every_crash(lambda: World(Kind.MOVE_PRIMARY, refuses=refuses), holds)
 
 
 def test_what_is_so_already_is_answered_without_holding_anyone() -> None:

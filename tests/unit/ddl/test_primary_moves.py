@@ -1,0 +1,212 @@
+"""A database that gets another primary shard: all that is not sharded goes with it, whoever crashes meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.errors import Code
+from docstore.sharding import requests
+from docstore.sharding.ddl.requests import change_collection, drop_database, move_primary
+from docstore.sharding.routing import Routing
+from tests.unit.ddl.test_drops import SHARDS, code_of, insert, nothing_is_left, persistently, rows, run, version_of
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+
+DOCUMENTS = 300
+_TOLD = frozenset(("_shardsvrParticipantBlock", "_shardsvrParticipantAct", "_configsvrCommitMovePrimary"))
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    """Database "test" on shard1: "plain" with an index and documents, "small" capped, a view, "test" sharded."""
+    made = await Cluster().build()
+    try:
+        await made.insert("1")
+        await made.split("5")
+        await made.move("5", "shard2")
+        await made.insert("7")
+        await made.settled()
+        documents = [{"_id": number, "a": number} for number in range(DOCUMENTS)]
+        await made.ask("shard1", {"insert": "plain", "documents": documents}, "test")
+        index = {"key": {"a": 1}, "name": "a", "unique": True}
+        await made.ask("shard1", {"createIndexes": "plain", "indexes": [index]}, "test")
+        await made.ask("shard1", {"create": "small", "capped": True, "size": 4096}, "test")
+        await made.ask("shard1", {"insert": "small", "documents": [{"_id": n} for n in (3, 1, 2)]}, "test")
+        await made.ask("shard1", {"create": "view", "viewOn": "plain", "pipeline": []}, "test")
+        yield made
+    finally:
+        made.network.lose_reply = lambda _address, _name: False
+        await made.stop()
+
+
+async def moved(made: Cluster, to: str = "shard2") -> dict[str, Any]:
+    return await made.ask("shard1", move_primary("test", await version_of(made), to))
+
+
+async def check_place(made: Cluster, old: Routing, place: str) -> None:
+    """All of the database is on one shard, and routers that believe in another one are refused there."""
+    other = next(shard for shard in SHARDS if shard != place)
+    fresh = await made.routing_of("test.plain")
+    assert fresh.primary == place
+    find = {"find": "plain", "batchSize": 1000}
+    found = await made.ask(place, made.versioned(find, fresh.shard_version(place)), "test")
+    assert [row["a"] for row in found["cursor"]["firstBatch"]] == list(range(DOCUMENTS))
+    small = await made.ask(place, made.versioned({"find": "small"}, fresh.shard_version(place)), "test")
+    assert [row["_id"] for row in small["cursor"]["firstBatch"]] == [3, 1, 2]
+    listed = await made.ask(place, {"listCollections": 1}, "test")
+    names = {row["name"]: row for row in listed["cursor"]["firstBatch"]}
+    assert sorted(names) == ["plain", "small", "system.views", "test", "view"]
+    assert names["small"]["options"]["size"] == 4096
+    indexes = await made.ask(place, {"listIndexes": "plain"}, "test")
+    assert [index.get("unique") for index in indexes["cursor"]["firstBatch"]] == [None, True]
+    collection = made.members[place].node.store.collection(NAMESPACE)
+    assert collection is not None
+    assert collection.uuid.bytes == bytes(made.uuid)
+    assert made.members[other].node.store.namespaces("test") == [NAMESPACE]
+    for version in {old.shard_version("shard1"), fresh.shard_version(place)}:
+        command = made.versioned({"insert": "plain", "documents": [{"_id": -1, "a": -1}]}, version)
+        assert await code_of(made.ask(other, command, "test")) == Code.StaleDbVersion
+    assert (await insert(made, fresh, place, "plain"))["n"] == 1
+    assert sorted(await made.visible()) == ["1", "7"]
+
+
+def test_everything_that_is_not_sharded_goes_to_the_new_primary_shard() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            assert (await moved(made))["primary"] == "shard2"
+            await check_place(made, old, "shard2")
+            (record,) = await rows(made, "config", "databases")
+            assert (record["primary"], record["version"]["lastMod"]) == ("shard2", 2)
+            index = {"createIndexes": "test", "indexes": [{"key": {"z": 1}, "name": "z"}]}
+            change = change_collection(NAMESPACE, made.epoch, bson.encode(index))
+            assert await code_of(made.ask("shard1", change)) == Code.StaleDbVersion
+            assert sorted((await made.ask("shard2", change))["shards"]) == ["shard1", "shard2"]
+            back = move_primary("test", await version_of(made), "shard1")
+            assert (await made.ask("shard2", back))["primary"] == "shard1"
+            assert (await made.ask("shard2", back))["primary"] == "shard1"
+            assert (await made.routing_of("test.plain")).primary == "shard1"
+            assert made.members["shard2"].node.store.collection("test.plain") is None
+            assert (await made.ask("shard1", drop_database("test", await version_of(made))))["dropped"]
+
+    run(test)
+
+
+def test_writes_wait_while_a_database_is_copied_and_reads_while_its_record_changes() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            find = made.versioned({"find": "plain", "limit": 1}, old.shard_version("shard1"))
+            held = made.network.held["_configsvrCommitMovePrimary"] = asyncio.Event()
+            copying = made.network.held["getMore"] = asyncio.Event()
+            moving = asyncio.ensure_future(moved(made))
+            while not any(name == "getMore" for _, name in made.network.seen):
+                await asyncio.sleep(0.001)
+            writing = asyncio.ensure_future(insert(made, old, "shard1", "plain"))
+            await made.ask("shard1", find, "test")
+            await made.insert("2")
+            copying.set()
+            while ("config:1", "_configsvrCommitMovePrimary") not in made.network.seen:
+                await asyncio.sleep(0.001)
+            reading = asyncio.ensure_future(made.ask("shard1", find, "test"))
+            await asyncio.sleep(0.05)
+            assert not writing.done()
+            assert not reading.done()
+            await made.insert("3")
+            held.set()
+            await moving
+            assert await code_of(writing) == Code.StaleDbVersion
+            assert await code_of(reading) == Code.StaleDbVersion
+            assert sorted(await made.visible()) == ["1", "2", "3", "7"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(("victim", "number"), list(itertools.product((*SHARDS, "config"), range(9))))
+def test_a_database_is_on_one_shard_whoever_is_killed_at_whatever_message(victim: str, number: int) -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            count = itertools.count()
+            killed = asyncio.Event()
+
+            def lose(_address: str, name: str) -> bool:
+                if name in _TOLD and next(count) == number:
+                    made.members[victim].kill()
+                    killed.set()
+                    return True
+                return False
+
+            made.network.lose_reply = lose
+            moving = asyncio.ensure_future(persistently(made, move_primary("test", await version_of(made), "shard2")))
+            await asyncio.wait([moving, asyncio.ensure_future(killed.wait())], return_when=asyncio.FIRST_COMPLETED)
+            made.network.lose_reply = lambda _address, _name: False
+            if killed.is_set():
+                await made.restart(victim)
+            assert (await moving)["primary"] == "shard2"
+            await nothing_is_left(made)
+            await made.refresh()
+            await check_place(made, old, "shard2")
+
+    run(test)
+
+
+def test_a_database_stays_where_the_new_primary_shard_has_something_else_of_a_name() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            await made.ask("shard2", {"insert": "small", "documents": [{"_id": 9}]}, "test")
+            assert await code_of(moved(made)) == Code.NamespaceExists
+            await nothing_is_left(made)
+            await made.ask("shard2", {"drop": "small"}, "test")
+            await check_place(made, old, "shard1")
+
+    run(test)
+
+
+def test_what_was_copied_is_dropped_where_the_config_servers_refuse() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            held = made.network.held["_configsvrCommitMovePrimary"] = asyncio.Event()
+            moving = asyncio.ensure_future(moved(made))
+            while ("config:1", "_configsvrCommitMovePrimary") not in made.network.seen:
+                await asyncio.sleep(0.001)
+            assert made.members["shard2"].node.store.collection("test.plain") is not None
+            await made.ask("config", requests.remove_shard("shard2"))
+            held.set()
+            assert await code_of(moving) == Code.ShardNotFound
+            await nothing_is_left(made)
+            await made.refresh()
+            await check_place(made, old, "shard1")
+
+    run(test)
+
+
+def test_a_late_copy_of_an_ended_move_does_nothing() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            late: list[tuple[str, dict[str, Any]]] = []
+            command = made.network.command
+
+            async def recording(address: str, db: str, body: Any, **options: Any) -> bytes:
+                if isinstance(body, dict) and next(iter(body)) == "_shardsvrParticipantAct":
+                    late.append((address.partition(":")[0], body))
+                return await command(address, db, body, **options)
+
+            made.network.command = recording  # type: ignore[method-assign]
+            old = await made.routing_of("test.plain")
+            await moved(made)
+            made.network.command = command  # type: ignore[method-assign]
+            assert [body["document"]["phase"] for _, body in late] == ["preparing", "blocking", "blocking", "applying"]
+            for name, body in late:
+                assert await code_of(made.ask(name, body)) == Code.OperationFailed
+            await check_place(made, old, "shard2")
+
+    run(test)
