@@ -6,13 +6,14 @@ session row of everything done in the unit. Invariants:
 * operations of a unit see those before them (the unit is a `Reader` over its own changes); nobody else sees them before
   `commit`, except changes of the catalog, which nobody meets because nothing awaits between creation and commit;
 * an operation that is refused (DuplicateKey, CannotIndexParallelArrays) leaves the unit as it was;
-* each logged operation has one oplog entry and one undo record under the same timestamp;
+* each logged operation has one oplog entry and one undo record under the same timestamp; inserts that belong together
+  (`insert_all`) are one operation;
 * `local.*`, unlogged units and nodes without an oplog write neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,8 @@ from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import make_update
 from docstore.collection.oplog.entry import entry_head
+from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
+from docstore.collection.oplog.inserts import inserts_command
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.read.overlay import overlaid
 from docstore.errors import Code, CommandError
@@ -137,6 +140,44 @@ class WriteUnitOfWork:
         if coll.options.capped and self._trims:
             self._trim(coll, record_id)
         return record_id
+
+    def insert_all(self, coll: Collection, documents: Sequence[bytes]) -> None:
+        """Add at most `MOST_INSERTS` documents to a collection that is not capped, with one entry for all of them.
+        Errors: those of `insert`, after which the unit must be aborted."""
+        assert not coll.options.capped, "a capped collection takes documents one by one"
+        newest = coll.newest_id or coll.find_newest_id(self._engine)
+        entries, records, indexes = self._entries, self._records, self._indexes
+        first = record_id = coll.next_record_id
+        prefix, has_more = coll.prefix, bool(coll.secondary)
+        made: list[bytes] = []
+        for raw in documents:
+            id_key = coll.id_key(raw)
+            if id_key > newest:
+                newest = coll.newest_id = id_key
+            elif entries.get(id_key) is not None:
+                raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
+            rid = record_id_bytes(record_id)
+            if has_more:
+                added, grown = entries.new_keys(coll, raw, rid)
+                if grown:
+                    self._grow_multikey(coll, grown)
+                entries.move(coll, {}, added)
+                made += added
+            records[prefix + rid] = raw
+            indexes[id_key] = coll.id_entry(raw, rid)
+            made.append(id_key)
+            record_id += 1
+        coll.next_record_id = record_id
+        count, size = len(documents), sum(map(len, documents))
+        self._count(coll, count, size)
+        journal = self._journal
+        if journal is not None and coll.replicates:
+            journal.note_absent(_RECORDS, [prefix + record_id_bytes(each) for each in range(first, record_id)])
+            journal.note_absent(_INDEXES, made)
+            o = b"" if journal.replaying else inserts_command(coll.heads["i"], documents)
+            journal.log(INSERTS_HEAD, o, counted=(coll.ident, count, size))
+        if self._changes is not None:
+            self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
 
     def replace(
         self,

@@ -11,7 +11,7 @@ not tell the shard key, and a statement that is never retried here does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,11 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_to_python, elements, get_field, to_python
+from docstore.collection.collection import Collection
 from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite, entry_previous, entry_session
 from docstore.collection.store import Store
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.node.ddl.catalog_changes import make_collection
@@ -128,31 +130,37 @@ def _image(store: Store, entry: bytes) -> tuple[str, bytes] | None:
     return None
 
 
-def remember(store: Store, statement: Statement) -> None:
-    """Log the statement here, unless it or a later transaction number of its session is known already."""
-    if statement.txn_number < store.sessions.state(statement.lsid).txn_number:
+def remember(store: Store, statements: Sequence[Statement]) -> None:
+    """Log statements of one transaction number of one session here, unless they or a later number are known already."""
+    lsid, txn_number = statements[0].lsid, statements[0].txn_number
+    if txn_number < store.sessions.state(lsid).txn_number:
         return
     try:
-        if store.sessions.statement(statement.lsid, statement.txn_number, statement.stmt_id) is not None:
-            return
+        fresh = [each for each in statements if store.sessions.statement(lsid, txn_number, each.stmt_id) is None]
     except CommandError as error:
         if error.code != _INCOMPLETE_HISTORY:
             raise
         return
+    if not fresh:
+        return
     collection = store.collection(STATEMENTS) or make_collection(store, STATEMENTS)
-    image = None if statement.image is None else Image(*statement.image)
-    session = SessionWrite(statement.lsid, statement.txn_number)
-    with store.unit(session=session, from_migrate=True) as unit:
-        stmt_id = statement.stmt_id
-        if statement.op == "i":
-            made = statement.document or _PLACEHOLDER
-            unit.remove(collection, unit.insert(collection, made, stmt_id=stmt_id), made)
-        elif statement.op == "u":
-            record_id = unit.insert(collection, _PLACEHOLDER)
-            unit.replace(collection, record_id, _PLACEHOLDER, _CHANGED, stmt_id=stmt_id, image=image)
-            unit.remove(collection, record_id, _CHANGED)
-        else:
-            record_id = unit.insert(collection, _PLACEHOLDER)
-            unit.remove(collection, record_id, _PLACEHOLDER, stmt_id=stmt_id, image=image)
+    with store.unit(session=SessionWrite(lsid, txn_number), from_migrate=True) as unit:
+        for statement in {each.stmt_id: each for each in fresh}.values():
+            _log(unit, collection, statement)
         unit.commit()
     assert collection.count == 0, "the collection of statements is empty between them"
+
+
+def _log(unit: WriteUnitOfWork, collection: Collection, statement: Statement) -> None:
+    image = None if statement.image is None else Image(*statement.image)
+    stmt_id = statement.stmt_id
+    if statement.op == "i":
+        made = statement.document or _PLACEHOLDER
+        unit.remove(collection, unit.insert(collection, made, stmt_id=stmt_id), made)
+    elif statement.op == "u":
+        record_id = unit.insert(collection, _PLACEHOLDER)
+        unit.replace(collection, record_id, _PLACEHOLDER, _CHANGED, stmt_id=stmt_id, image=image)
+        unit.remove(collection, record_id, _CHANGED)
+    else:
+        record_id = unit.insert(collection, _PLACEHOLDER)
+        unit.remove(collection, record_id, _PLACEHOLDER, stmt_id=stmt_id, image=image)

@@ -26,6 +26,8 @@ from docstore.collection.collection import Collection
 from docstore.collection.index.build import IndexBuild
 from docstore.collection.index.spec import IndexSpec, parse_index_spec
 from docstore.collection.oplog.diff import apply_update
+from docstore.collection.oplog.inserts import NAME as INSERTS
+from docstore.collection.oplog.inserts import inserted_documents
 from docstore.collection.oplog.oplog import optime_of
 from docstore.collection.oplog.replay_journal import ReplayJournal
 from docstore.collection.storage_mode import mode_of
@@ -176,6 +178,22 @@ class _Applier:
         else:
             self._unit.replace(coll, *existing, self._o)
 
+    def _insert_all(self) -> None:
+        """Inserts that one entry holds, all into one collection."""
+        inserts = inserted_documents(self._o)
+        if not inserts or any(ui != inserts[0][0] for ui, _ in inserts):
+            raise ApplyError("an oplog entry groups what is not inserts into one collection")
+        coll = self._store.catalog.by_uuid(UUID(bytes=inserts[0][0][5:]))
+        if coll is None and not self._tolerant:
+            raise ApplyError("there is no collection for the inserts of an oplog entry")
+        if coll is None:
+            return
+        if not self._tolerant:
+            self._unit.insert_all(coll, [raw for _, raw in inserts])
+            return
+        for _, self._o in inserts:
+            self._insert(coll)
+
     def _update(self, coll: Collection) -> None:
         identity = _id_of(self._field("o2")[1])
         found = coll.by_id(self._unit, identity)
@@ -195,6 +213,8 @@ class _Applier:
         name = elements(self._o)[0][0]
         if name == "create":
             self._create()
+        elif name == INSERTS:
+            self._insert_all()
         elif name == "dropDatabase":
             # Its collections have been dropped by entries of their own.
             self._unit.command(None, self._text("ns"), self._o)

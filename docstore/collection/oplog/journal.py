@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite, pack_row
-from docstore.collection.oplog.undo import undo_head, undo_key
+from docstore.collection.oplog.undo import undo_absent, undo_head, undo_key
 from docstore.key_layout import SESSION_PREFIX, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
 _META = Family.META
 _FROM_MIGRATE = b"\x08fromMigrate\0\1"
@@ -105,10 +105,9 @@ class Journal:
         """The operation that is logged next has changed `key`, where `previous` stood."""
         self._undo.append(undo_key(family, key, previous))
 
-    def note_absent(self, family: Family, keys: Iterable[bytes]) -> None:
+    def note_absent(self, family: Family, keys: Collection[bytes]) -> None:
         """The operation that is logged next has made these keys."""
-        for key in keys:
-            self._undo.append(undo_key(family, key, None))
+        self._undo += undo_absent(family, keys)
 
     def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
         """The operation that is logged next has removed or changed these keys, which had these values."""

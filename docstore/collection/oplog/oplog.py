@@ -6,7 +6,8 @@ Invariants:
   seconds of the wall clock or of the highest time heard of, whichever is later, and a counter);
 * an entry is written in the batch of the change it describes, never alone, so an entry that stands has been applied;
 * entries are what MongoDB 6.0 writes: `{op, ns, ui, o, o2, ts, t, v: 2, wall}` with `lsid, txnNumber` before and
-  `stmtId, fromMigrate, prevOpTime` among them (protocol facts, rule 11), each re-appliable;
+  `stmtId, fromMigrate, prevOpTime` among them (protocol facts, rule 11), each re-appliable; what a migration clones
+  comes in entries of many inserts (`docstore.collection.oplog.inserts`);
 * nothing is truncated that has not been majority-committed: `discard_undo` sets the limit, the size only the wish.
 """
 

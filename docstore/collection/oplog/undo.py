@@ -13,7 +13,7 @@ length of the previous value or -1 (4), key, previous value. Ident 0 means no co
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from docstore.storage import Family
 
@@ -31,6 +31,12 @@ def undo_key(family: int, key: bytes, previous: bytes | None) -> bytes:
     if previous is None:
         return _pack_key(family, len(key), -1) + key
     return b"".join((_pack_key(family, len(key), len(previous)), key, previous))
+
+
+def undo_absent(family: int, keys: Collection[bytes]) -> list[bytes]:
+    """The same of keys at which nothing stood."""
+    heads = {length: _pack_key(family, length, -1) for length in set(map(len, keys))}
+    return [heads[len(key)] + key for key in keys]
 
 
 def undo_counters(record: bytes) -> tuple[int, int, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson import get_field
 from docstore.collection.oplog.apply import EntryUnit, apply_entry, begin_build
+from docstore.collection.oplog.inserts import groups_inserts
 from docstore.collection.oplog.oplog import entry_optime
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.008
 ENTRIES_PER_LOOK = 8
-"""How many entries between two looks at the clock; one takes some 20 µs."""
+"""How many entries between two looks at the clock; one takes some 20 µs, unless it is long."""
+_LONG_ENTRY = 4096
 
 
 class Applier:
@@ -86,7 +88,8 @@ class Applier:
                 while position < end and not _is_command(entries[position]):
                     unit.apply(entries[position])
                     position += 1
-                    if position % ENTRIES_PER_LOOK == 0 and self._clock() >= until:
+                    look = position % ENTRIES_PER_LOOK == 0 or len(entries[position - 1]) > _LONG_ENTRY
+                    if look and self._clock() >= until:
                         break
                 unit.commit()
         self.applied += position - start
@@ -107,5 +110,6 @@ class Applier:
 
 
 def _is_command(entry: bytes) -> bool:
+    """Whether it changes more than documents."""
     op = get_field(entry, "op")
-    return op is not None and op[1] == b"\x02\0\0\0c\0"
+    return op is not None and op[1] == b"\x02\0\0\0c\0" and not groups_inserts(entry)

@@ -4,6 +4,7 @@ stops between two slices."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
@@ -18,7 +19,9 @@ from mongod.migration import session_history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range
 
-_INSERT_BATCH = 128
+_INSERT_BATCH = 256
+_INSERT_BYTES = 256 * 1024
+_STATEMENTS_AT_ONCE = 32
 _MERGED_BYTES = 64 * 1024
 """Entries of column families are carried out together in one unit until they have so many bytes."""
 
@@ -48,18 +51,29 @@ async def _store(node: DataNode, namespace: str, units: Iterator[None]) -> None:
 
 
 def _remember(node: DataNode, statements: Sequence[bytes]) -> Iterator[None]:
-    for raw in statements:
-        session_history.remember(node.store, session_history.Statement.from_raw(raw))
-        yield
+    parsed = map(session_history.Statement.from_raw, statements)
+    for _, of_one in groupby(parsed, key=lambda each: (each.lsid, each.txn_number)):
+        while some := list(islice(of_one, _STATEMENTS_AT_ONCE)):
+            session_history.remember(node.store, some)
+            yield
 
 
 def _insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> Iterator[None]:
-    for at in range(0, len(documents), _INSERT_BATCH):
+    """Units of documents that have one oplog entry; one that is large, or alone, has an entry of its own."""
+    at = 0
+    while at < len(documents):
         collection = collection_of(node, migration)
+        end, size = at + 1, len(documents[at])
+        while end < len(documents) and end - at < _INSERT_BATCH and size + len(documents[end]) <= _INSERT_BYTES:
+            size += len(documents[end])
+            end += 1
         with node.store.unit(from_migrate=True) as unit:
-            for raw in documents[at : at + _INSERT_BATCH]:
-                unit.insert(collection, raw)
+            if end - at == 1:
+                unit.insert(collection, documents[at])
+            else:
+                unit.insert_all(collection, documents[at:end])
             unit.commit()
+        at = end
         yield
 
 

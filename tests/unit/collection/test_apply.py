@@ -105,8 +105,9 @@ def test_a_follower_knows_the_executed_statements() -> None:
         follower.sessions.check(b"s" * 48, 2)
 
 
-def test_a_follower_rolls_back_what_it_applied() -> None:
-    leader, follower = busy_leader(), store_on()
+@pytest.mark.parametrize("groups", [False, True])
+def test_a_follower_rolls_back_what_it_applied(groups: bool) -> None:
+    leader, follower = leader_of_groups() if groups else busy_leader(), store_on()
     log = entries(leader)
     states = []
     for entry in log:
@@ -139,6 +140,74 @@ def rows(store: Store) -> dict[Family, list[tuple[bytes, bytes]]]:
     return {family: list(store.engine.items(family, b"", b"\xff" * 80)) for family in Family}
 
 
+def leader_of_groups() -> Store:
+    """Inserts with one entry for several, among others; arrays, unique keys and identities out of order in them."""
+    store = store_on()
+    coll = make(store, "db.c", doc(0, x=0), indexes=(spec(("x", 1), unique=True), spec(("y", 1))))
+    for first in (50, 10, 100):
+        with store.unit(from_migrate=True) as unit:
+            unit.insert_all(coll, [doc(first + n, x=first + n, y=[n, -n]) for n in range(7)])
+            unit.commit()
+        update(store, coll, doc(0, x=-first))
+    remove(store, coll, 12)
+    with store.unit() as unit:
+        unit.insert_all(coll, [doc(12, x=12), doc("text", x="text")])
+        unit.insert_all(coll, [doc(first, x=first) for first in (3, 2)])
+        unit.commit()
+    return store
+
+
+def test_inserts_that_belong_together_are_one_entry_and_one_undo_record() -> None:
+    store, heard = store_on(), list[Commit]()
+    coll = make(store, "db.c", indexes=(spec(("x", 1)),))
+    before = store.last_optime
+    store.subscribe(heard.append)
+    documents = [doc(n, x=n) for n in (2, 1, 3)]
+    with store.unit(from_migrate=True) as unit:
+        unit.insert_all(coll, documents)
+        unit.commit()
+    (entry,) = map(plain, entries(store, before.timestamp))
+    assert (entry["op"], entry["ns"], entry["fromMigrate"]) == ("c", "admin.$cmd", True)
+    assert [list(each) for each in entry["o"]["applyOps"]] == [["op", "ns", "ui", "o", "o2"]] * 3
+    assert [(each["op"], each["ns"], each["o"], each["o2"]) for each in entry["o"]["applyOps"]] == [
+        ("i", "db.c", {"_id": n, "x": n}, {"_id": n}) for n in (2, 1, 3)
+    ]
+    assert {bytes(each["ui"]) for each in entry["o"]["applyOps"]} == {coll.uuid.bytes}
+    ((optime, changes),) = heard
+    assert optime == store.last_optime
+    assert [(change.ns, change.op, change.after) for change in changes] == [("db.c", "i", raw) for raw in documents]
+    assert (coll.count, coll.size) == (3, sum(map(len, documents)))
+    check(store)
+    roll_back(store, before)
+    assert store.collection("db.c") is not None
+    assert not list(store.catalog.collections["db.c"].documents(store.engine))
+    check(store)
+
+
+@pytest.mark.parametrize("taken", [doc(1, x=9), doc(9, x=1), doc(5, x=5)])
+def test_inserts_that_belong_together_are_refused_together(taken: bytes) -> None:
+    """By what is stored, by a unique key, by one of their own."""
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=1), indexes=(spec(("x", 1), unique=True),))
+    last = store.last_optime
+    with store.unit() as unit, pytest.raises(CommandError):
+        unit.insert_all(coll, [doc(4, x=4), doc(5, x=5), taken])
+    assert store.last_optime == last
+    assert (coll.count, len(list(coll.documents(store.engine)))) == (1, 1)
+    insert(store, coll, doc(4, x=4))
+    check(store)
+
+
+def test_an_initial_sync_takes_grouped_inserts_over_what_it_has_copied() -> None:
+    leader, copy = leader_of_groups(), store_on()
+    log = entries(leader)
+    for _ in range(2):
+        for entry in log:
+            apply_entry(copy, entry, tolerant=True)
+    assert held(copy) == held(leader)
+    check(copy)
+
+
 def leader_of_sessions() -> Store:
     """Retryable writes of two sessions in turn, over two transaction numbers, among writes of no session."""
     store = store_on()
@@ -156,7 +225,7 @@ def leader_of_sessions() -> Store:
 
 
 @pytest.mark.parametrize("most", [2, 3, 1000])
-@pytest.mark.parametrize("lead", [busy_leader, leader_of_sessions])
+@pytest.mark.parametrize("lead", [busy_leader, leader_of_sessions, leader_of_groups])
 def test_units_of_several_entries_end_where_single_ones_do(lead: Callable[[], Store], most: int) -> None:
     leader, single, follower = lead(), store_on(), store_on()
     follow(leader, single)

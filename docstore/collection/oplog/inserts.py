@@ -1,0 +1,56 @@
+"""One oplog entry for many inserts into one collection, as MongoDB 6.0 groups operations: a command `applyOps` of
+`{op: "i", ns, ui, o, o2}` documents. Nothing but inserts is ever grouped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from docstore.bson import array_documents, get_field
+from docstore.bson.build import enclosed
+from docstore.collection.oplog.entry import entry_head
+
+NAME = "applyOps"
+HEAD = entry_head("c", "admin.$cmd", None)
+_LENGTH = struct.Struct("<i").pack
+_NAME_FIELD = b"\x04" + NAME.encode() + b"\0"
+_PLACES = [b"\x03%d\0" % place for place in range(1024)]
+MOST_INSERTS = len(_PLACES)
+
+
+def inserts_command(head: bytes, documents: Iterable[bytes]) -> bytes:
+    """The command for at most `MOST_INSERTS` documents, which have an `_id`. `head`: the encoded fields `op`, `ns` and
+    `ui` of an insert into the collection."""
+    parts: list[bytes] = []
+    fixed = len(head) + 17
+    for place, raw in zip(_PLACES, documents, strict=False):
+        identity = get_field(raw, "_id")
+        assert identity is not None, "a stored document has an _id"
+        code, data = identity
+        size = 5 + len(data)
+        parts += (
+            place, _LENGTH(fixed + len(raw) + size), head, b"\x03o\0", raw,
+            b"\x03o2\0", _LENGTH(size + 5), b"%c_id\0" % code, data, b"\0\0",
+        )  # fmt: skip
+    return enclosed(_NAME_FIELD + enclosed(b"".join(parts)))
+
+
+def groups_inserts(entry: bytes) -> bool:
+    """Whether an entry is one of these."""
+    o = get_field(entry, "o") if entry.startswith(HEAD, 4) else None
+    return o is not None and o[1].startswith(_NAME_FIELD, 4)
+
+
+def inserted_documents(command: bytes) -> list[tuple[bytes, bytes]] | None:
+    """(`ui`, document) of each insert that a command groups; None for another command or what is no insert."""
+    operations = get_field(command, NAME)
+    if operations is None:
+        return None
+    found: list[tuple[bytes, bytes]] = []
+    for operation in array_documents(operations[1]):
+        op, ui, o = get_field(operation, "op"), get_field(operation, "ui"), get_field(operation, "o")
+        if op is None or op[1] != b"\x02\0\0\0i\0" or ui is None or o is None:
+            return None
+        found.append((ui[1], o[1]))
+    return found
