@@ -24,6 +24,8 @@ class Link(asyncio.Protocol):
     def __init__(self, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
         self.idle_since = 0.0
+        self.process_id: object = None
+        """What the process at the other end called itself when the connection was made, if it did."""
         self._loop = loop
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
@@ -62,6 +64,10 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection; a request in progress fails."""
         self._fail(NetworkError(self.address, "closed", sent=True))
+
+    def give_up(self, reason: str) -> None:
+        """Nothing will come any more: close the connection; a request in progress fails."""
+        self._fail(NetworkError(self.address, reason, sent=True, code=Code.NetworkTimeout))
 
     def _expire(self, timeout: float) -> None:
         self._fail(NetworkError(self.address, f"no reply within {timeout:g} s", sent=True, code=Code.NetworkTimeout))

@@ -2,6 +2,9 @@
 
 Uses the awaitable hello: the server holds the request until its topology version moves or `maxAwaitTimeMS` has passed.
 One without a topology version is asked again every `_POLL_SECONDS`.
+
+Requests that wait for a server that has been silent for `_SILENT_SECONDS`, or that was started anew, are failed: of a
+host that lost its power, or was cut off, their connections never hear.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from docstore.net.topology import HEARTBEAT_SECONDS
 
 _ANSWER_SECONDS = 5.0
 _POLL_SECONDS = 1.0
+_SILENT_SECONDS = 10.0
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 
@@ -53,13 +57,18 @@ class Monitor:
 
     async def _run(self) -> None:
         version: Mapping[str, Any] | None = None
+        process_id: object = None
         failures = 0
+        answered = self._clock()
         while True:
             self._again.clear()
             try:
                 hello, held = await self._ask(version)
-            except (NetworkError, CommandError):
+            except (NetworkError, CommandError) as error:
                 self._heard(self.address, None, 0.0)
+                silent = self._clock() - _SILENT_SECONDS
+                if answered < silent and isinstance(error, NetworkError):
+                    self._pool.give_up_silent(self.address, silent)
                 version = None
                 await self._pause(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
                 failures += 1
@@ -68,7 +77,11 @@ class Monitor:
             if hello is None:
                 version = None
                 continue
+            answered = self._clock()
             version = hello.get("topologyVersion")
+            if version is not None and version["processId"] != process_id:
+                process_id = version["processId"]
+                self._pool.give_up_earlier(self.address, process_id)
             self._heard(self.address, hello, held)
             if version is None:
                 await self._pause(_POLL_SECONDS)

@@ -100,6 +100,19 @@ class Pool:
         # One turn of the loop lets the transports close their sockets.
         await asyncio.sleep(0)
 
+    def give_up_silent(self, address: str, since: float) -> None:
+        """The server is not heard of: connections over which nothing has come since then fail. The end of a host whose
+        power has gone, or that was cut off, comes over no connection.
+        """
+        for link in [each for each in self._links if each.address == address and each.idle_since < since]:
+            link.give_up("the server has fallen silent")
+
+    def give_up_earlier(self, address: str, process_id: object) -> None:
+        """The process at this address is that one now: connections to an earlier one fail."""
+        for link in [each for each in self._links if each.address == address]:
+            if link.process_id is not None and link.process_id != process_id:
+                link.give_up("the server has been started anew")
+
     def statistics(self) -> dict[str, dict[str, int]]:
         """Open, idle and ever made connections by address."""
         return {
@@ -161,6 +174,10 @@ class Pool:
                 link.address, error.reason, sent=False, code=error.code, refused=error.refused
             ) from error
         raise_for_error(reply.body)
+        version = get_field(reply.body, "topologyVersion")
+        if version is not None:
+            link.process_id = document_to_python(reply.body)["topologyVersion"].get("processId")
+        link.idle_since = self._clock()
 
     async def _wait_for_release(self, address: str, deadline: float) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -136,6 +136,28 @@ def test_a_server_that_dies_in_the_middle_leaves_the_outcome_open() -> None:
     run(scenario())
 
 
+def test_requests_to_a_server_that_has_fallen_silent_are_failed_and_others_go_on() -> None:
+    async def scenario() -> None:
+        slow, now = Slow(), [100.0]
+        async with serving(hello(), command("slow", slow.run)) as listener:
+            pool, address = Pool(clock=lambda: now[0]), f"{LOOPBACK}:{listener.port}"
+            early = asyncio.ensure_future(pool.command(address, "test", {"slow": 1}))
+            await until(lambda: slow.running)
+            now[0] = 120.0
+            late = asyncio.ensure_future(pool.command(address, "test", {"slow": 1}))
+            await until(lambda: slow.running == 2)
+            pool.give_up_silent(address, 110.0)
+            with pytest.raises(NetworkError) as caught:
+                await early
+            assert (caught.value.sent, caught.value.code) == (True, Code.NetworkTimeout)
+            slow.gate.set()
+            assert bson.decode(await late)["ok"] == 1
+            assert pool.statistics()[address]["open"] == 1
+            await pool.close()
+
+    run(scenario())
+
+
 def test_a_dead_host_is_unreachable_at_once() -> None:
     async def scenario() -> None:
         with socket.socket() as unused:

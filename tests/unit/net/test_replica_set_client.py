@@ -28,6 +28,7 @@ class FakeMember:
         self.address = ""
         self.served = 0
         self.fail: Exception | None = None
+        self.gate: asyncio.Event | None = None
 
     def commands(self) -> list[Any]:
         from docstore.commands.declaration import Parameter, Type
@@ -59,9 +60,11 @@ class FakeMember:
             reply["electionId"] = ObjectId(f"7fffffff{self.set.term:016x}")
         return reply
 
-    def work(self, context: Any, arguments: Any) -> dict[str, Any]:
+    def work(self, context: Any, arguments: Any) -> Any:
         if self.fail is not None:
             raise self.fail
+        if self.gate is not None:
+            return self.gate.wait()
         if self.set.primary is not self and not context.read_preference.secondary_ok:
             raise CommandError(Code.NotWritablePrimary, "not primary")
         self.served += 1
@@ -173,6 +176,25 @@ def test_a_dead_primary_is_replaced_and_a_repeatable_command_repeated() -> None:
             await until(lambda: client._topology.primary is None)
             it.elect(it.members[1])
             assert await task == it.hosts[1]
+
+    run(scenario())
+
+
+def test_a_request_to_a_process_that_another_one_has_replaced_is_failed() -> None:
+    async def scenario() -> None:
+        async with fake_set() as (it, client):
+            await work(client)
+            primary = it.members[0]
+            primary.gate = asyncio.Event()
+            waiting = asyncio.ensure_future(work(client))
+            await until(lambda: len(it.listeners[0].connections) == 2)
+            primary.host.process_id = ObjectId()
+            primary.changed.set()
+            with pytest.raises(NetworkError) as caught:
+                await waiting
+            assert caught.value.sent and "started anew" in caught.value.reason
+            primary.gate = None
+            assert await work(client) == primary.address
 
     run(scenario())
 
