@@ -32,7 +32,7 @@ def leaks(members: Iterable[tuple[Machine, ReplicaSet]], machines: int) -> list[
     for machine, replica_set in members:
         process = machine.process
         assert process is not None
-        held = [*_cursors(process), *_tasks(process, machines), *_snapshots(process, replica_set)]
+        held = [*_cursors(process), *_tasks(process, machines), *snapshots(process, replica_set)]
         held += [*_waiters(replica_set), *_files(machine)]
         found += [Anomaly("leak", f"{machine.name} holds {each}") for each in held]
     return found
@@ -59,7 +59,8 @@ def _tasks(process: Incarnation, machines: int) -> Iterable[str]:
             yield f"{count} tasks {name}, and at most {most} are of use"
 
 
-def _snapshots(process: Incarnation, replica_set: ReplicaSet) -> Iterable[str]:
+def snapshots(process: Incarnation, replica_set: ReplicaSet) -> Iterable[str]:
+    """Those open beyond what the majority reads and leases keep."""
     reading = replica_set._reading
     wanted = len(reading._snapshots) + len(reading._leases)
     cursors = process.node.listener.dispatcher.services.cursors

@@ -48,6 +48,8 @@ class Incarnation:
         """What the invariants last saw."""
         self.node: Any = None
         """A data node's `NodeProcess`, a router's `Router`, once there is one."""
+        self.listener: Callable[[], Any] = lambda: getattr(self.node, "listener", None)
+        """What answers requests, once there is one."""
 
     # Clock
 

@@ -19,6 +19,7 @@ from docstore.node.process.settings import ClusterRole
 from docstore.options.values import NetworkOptions, Options, ReplicationOptions, RouterOptions, StorageOptions
 from mongod import composition as mongod_composition
 from mongos import process as mongos_process
+from tests.simulation import moments
 from tests.simulation.disk import MachineEngine, note_fsync
 from tests.simulation.interpreter import CURRENT
 from tests.simulation.process import Incarnation, Program
@@ -41,6 +42,7 @@ def install(world: World) -> None:
     node_main.NodeProcess = _Recorded  # type: ignore[misc,assignment,attr-defined]
     if not hasattr(mongos_process.build, "recorded"):
         mongos_process.build = _recording(mongos_process.build)
+    moments.install()
     workers.Workers.start = _start_no_workers  # type: ignore[method-assign]
     workers._Process.spawn = classmethod(_no_worker)  # type: ignore[method-assign,assignment]
     os.fsync = lambda descriptor: note_fsync(
@@ -58,10 +60,16 @@ class _Recorded(node_start.NodeProcess):
         CURRENT.get().node = self
 
 
+_LISTENER = 5
+"""The place of `listener` among the parameters of `mongos.process.build`."""
+
+
 def _recording(build: Any) -> Any:
     def recorded(*arguments: Any, **named: Any) -> Any:
-        router = CURRENT.get().node = build(*arguments, **named)
-        return router
+        process = CURRENT.get()
+        process.listener = arguments[_LISTENER]
+        process.node = build(*arguments, **named)
+        return process.node
 
     recorded.recorded = True  # type: ignore[attr-defined]
     return recorded

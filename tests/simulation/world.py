@@ -73,6 +73,8 @@ class World:
         self.failure: tuple[str, BaseException | None] | None = None
         self.checks: list[Callable[[Incarnation], None]] = []
         """Called after each step of a process."""
+        self.moments: list[Callable[[Incarnation, str], None]] = []
+        """Called with what a process has come to, in the step in which it does (`tests.simulation.moments`)."""
         self.errors: list[str] = []
         self.counts: dict[str, int] = {}
         """What happened how often, for reports."""

@@ -15,7 +15,8 @@ from typing import Any
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from tests.checkers.history import Anomaly
-from tests.simulation.faults import Nemesis
+from tests.simulation.cluster_faults import ClusterNemesis
+from tests.simulation.cluster_leaks import no_leaks
 from tests.simulation.process import Machine
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
@@ -127,19 +128,20 @@ def _brief(command: dict[str, Any]) -> str:
 
 
 async def changing(
-    world: World, cluster: SimulatedCluster, *, statements: Sequence[str], kinds: Sequence[str], count: int
-) -> None:
-    """Two operators, perhaps faults; then both routers must agree on everything."""
+    world: World, cluster: SimulatedCluster, *, statements: Sequence[str], kinds: Sequence[str], count: int,
+    moments: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Two operators, perhaps faults, where there are `moments` at these; then both routers must agree on everything."""
     world.network.base, world.network.jitter = world.fault_dice.choice(((3e-4, 5e-4), (3e-4, 2e-3), (5e-4, 5e-3)))
-    nemesis = Nemesis(world, cluster.machines, lambda: world.fault_dice.choice(cluster.sets).primary())
-    for each in cluster.sets:
-        each.invariants.listeners.append(nemesis.moment)
+    nemesis = ClusterNemesis(cluster)
+    if moments:
+        nemesis.plan(moments, kinds, count)
     operators = [
         Operator(cluster, machine, random.Random(world.client_dice.getrandbits(64)), number)
         for number, machine in enumerate(2 * cluster.routers)
     ]
     running = [asyncio.ensure_future(each.run(statements)) for each in operators]
-    if count:
+    if count and not moments:
         await nemesis.run(3.0, kinds, count=count)
     else:
         await asyncio.sleep(3.0)
@@ -150,6 +152,7 @@ async def changing(
     await cluster.settled()
     world.counts |= {"faults": nemesis.done}
     judge([*await anomalies(cluster), *await lost(cluster, {id_ for each in operators for id_ in each.kept})])
+    await no_leaks(cluster, cursors=not count)
 
 
 async def anomalies(cluster: SimulatedCluster) -> list[Anomaly]:
@@ -175,9 +178,7 @@ async def anomalies(cluster: SimulatedCluster) -> list[Anomaly]:
         index = {"createIndexes": name, "indexes": [{"key": {"last": 1}, "name": "last"}]}
         await _eventually(cluster, cluster.routers[0], index)
     found += await cluster.catalogs()
-    for each in cluster.shards.values():
-        found += await each.anomalies()
-    return found
+    return found + await cluster.member_anomalies()
 
 
 async def lost(cluster: SimulatedCluster, kept: set[str]) -> list[Anomaly]:

@@ -14,8 +14,8 @@ from tests.checkers.durability import check_inserts
 from tests.checkers.history import Anomaly, Kind, Operation
 from tests.checkers.many import check_many
 from tests.simulation.clients import Client
-from tests.simulation.faults import Nemesis
-from tests.simulation.process import Machine
+from tests.simulation.cluster_faults import ClusterNemesis
+from tests.simulation.cluster_leaks import no_leaks
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
 from tests.simulation.sharded import COLLECTION, SimulatedCluster, of_routers
@@ -127,21 +127,22 @@ async def move_about(cluster: SimulatedCluster, dice: random.Random, over: list[
 
 
 async def moving(
-    world: World, cluster: SimulatedCluster, *, kinds: Sequence[str], count: int, seconds: float, clients: int = 3
-) -> None:
-    """Clients and moves, perhaps faults; then all must be where it belongs."""
+    world: World, cluster: SimulatedCluster, *, kinds: Sequence[str], count: int, seconds: float, clients: int = 3,
+    moments: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Clients and moves, perhaps faults, where there are `moments` at these; then all must be where it belongs."""
     world.hiccups = world.fault_dice.choice((0.0, 0.005))
     world.network.base, world.network.jitter = world.fault_dice.choice(((3e-4, 5e-4), (5e-4, 5e-3), (1e-3, 2e-2)))
-    nemesis = Nemesis(world, cluster.machines, lambda: _important(cluster))
-    for each in cluster.sets:
-        each.invariants.listeners.append(nemesis.moment)
+    nemesis = ClusterNemesis(cluster)
+    if moments:
+        nemesis.plan(moments, kinds, count)
     documents = Documents()
     dice = world.client_dice
     work = Workload(world, lambda: of_routers(cluster.routers, random.Random(dice.getrandbits(64))), clients=clients)
     work.start(documents.act)
     over: list[bool] = []
     mover = asyncio.ensure_future(move_about(cluster, random.Random(dice.getrandbits(64)), over))
-    if count:
+    if count and not moments:
         await nemesis.run(seconds, kinds, count=count)
     else:
         await asyncio.sleep(seconds)
@@ -151,6 +152,7 @@ async def moving(
     await work.stop()
     await cluster.settled()
     judge(await anomalies(cluster, work))
+    await no_leaks(cluster, cursors=not count)
     world.counts |= {
         "operations": len(work.history),
         "acknowledged": sum(each.ok for each in work.history),
@@ -173,18 +175,7 @@ async def anomalies(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
     found = [*check_inserts(history, set(final)), *check_many(history, final)]
     found += await cluster.ownership(expected)
     found += await cluster.catalogs()
-    for each in cluster.shards.values():
-        found += await each.anomalies()
-    return found + await each_config(cluster)
-
-
-async def each_config(cluster: SimulatedCluster) -> list[Anomaly]:
-    return await cluster.config.anomalies(("config",))
-
-
-def _important(cluster: SimulatedCluster) -> Machine | None:
-    """A primary of some set."""
-    return cluster.world.fault_dice.choice(cluster.sets).primary()
+    return found + await cluster.member_anomalies()
 
 
 KINDS = ("kill", "power", "isolate", "one way", "pause", "die at write", "slow disk", "slow link", "clock", "resets")
