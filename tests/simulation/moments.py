@@ -30,7 +30,8 @@ MIGRATION = (
     "recipient receiving", "recipient securing", "recipient secured", "chunk given away", "range deletion",
 )  # fmt: skip
 COORDINATION = (
-    "ddl holding", "ddl preparing", "ddl committing", "ddl applying", "ddl undoing", "ddl releasing", "ddl forgotten",
+    "ddl holding", "ddl preparing", "ddl blocking", "ddl committing", "ddl applying", "ddl undoing", "ddl releasing",
+    "ddl forgotten",
 )  # fmt: skip
 ROUTING = ("shard reads the routing", "router reads the routing")
 

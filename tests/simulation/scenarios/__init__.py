@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from tests.simulation.scenarios import ddl, deposed, disks, elections, membership, moments, moves, same_term, unsynced
+from tests.simulation.scenarios import (
+    acknowledged,
+    ddl,
+    deposed,
+    disks,
+    drain,
+    elections,
+    membership,
+    moments,
+    moves,
+    same_term,
+    unsynced,
+)
 from tests.simulation.schedule import Scenario
 
-MODULES = (elections, same_term, deposed, unsynced, disks, membership, moves, ddl, moments)
+MODULES = (elections, same_term, deposed, unsynced, disks, membership, moves, ddl, moments, drain, acknowledged)
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

@@ -106,7 +106,7 @@ class Documents:
         await client.record(operation, work())
 
 
-async def move_about(cluster: SimulatedCluster, dice: random.Random, over: list[bool]) -> None:
+async def move_about(cluster: SimulatedCluster, dice: random.Random, over: list[bool], *, pause: float = 0.05) -> None:
     """An operator who moves and splits chunks at random, whatever comes of it."""
     world = cluster.world
     while not over:
@@ -123,7 +123,7 @@ async def move_about(cluster: SimulatedCluster, dice: random.Random, over: list[
                 world.counts["moves"] = world.counts.get("moves", 0) + ("to" in command)
         except (CommandError, NetworkError, TimeoutError) as error:
             world.tell("operator", f"{told}: {error!r}"[:200])
-        await asyncio.sleep(dice.expovariate(1 / 0.05))
+        await asyncio.sleep(dice.expovariate(1 / pause))
 
 
 async def moving(
