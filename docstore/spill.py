@@ -10,12 +10,17 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
-from docstore.aggregation.stage import Run
+from docstore.aggregation.stage import Run, Unread
+from docstore.buffers import BUFFERS
 
 _HEAD = struct.Struct("<II")
 _READ_BYTES = 64 * 1024
+_LEAST_READ = 4096
+_WRITTEN_BYTES = 1024 * 1024
+"""Bytes that are put together to be written at one go."""
 
 Pair = tuple[bytes, bytes]
 
@@ -34,13 +39,24 @@ class SpillFile:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._descriptor, name = tempfile.mkstemp(prefix="spill.", dir=self._directory)
             os.unlink(name)
+        start = self._end
         parts: list[bytes] = []
+        size = 0
         for key, data in records:
             parts += (_HEAD.pack(len(key), len(data)), key, data)
-        written = b"".join(parts)
-        start, self._end = self._end, self._end + len(written)
-        os.pwrite(self._descriptor, written, start)
+            size += _HEAD.size + len(key) + len(data)
+            if size >= _WRITTEN_BYTES:
+                self._append(parts)
+                parts, size = [], 0
+        self._append(parts)
         return SpilledRun(self, start, self._end)
+
+    def _append(self, parts: list[bytes]) -> None:
+        assert self._descriptor is not None, "the file is there when something is written"
+        written = b"".join(parts)
+        os.pwrite(self._descriptor, written, self._end)
+        self._end += len(written)
+        BUFFERS.spilled += len(written)
 
     def read(self, start: int, size: int) -> bytes:
         """Bytes of the file."""
@@ -64,6 +80,12 @@ class SpilledRun:
 
     def records(self) -> Iterator[Pair]:
         """The records, read a piece at a time."""
+        for key, data in self.unread(_READ_BYTES):
+            yield key, data if isinstance(data, bytes) else data()
+
+    def unread(self, ahead: int) -> Iterator[tuple[bytes, Unread]]:
+        """See `docstore.aggregation.stage.Run`."""
+        piece = max(_LEAST_READ, min(ahead, _READ_BYTES))
         buffer = b""
         at = 0
         where = self._start
@@ -71,12 +93,20 @@ class SpilledRun:
             needed = _HEAD.size
             if len(buffer) - at >= _HEAD.size:
                 key_size, data_size = _HEAD.unpack_from(buffer, at)
-                needed += key_size + data_size
-                if len(buffer) - at >= needed:
-                    middle = at + _HEAD.size + key_size
-                    yield buffer[at + _HEAD.size : middle], buffer[middle : at + needed]
-                    at += needed
+                middle = at + _HEAD.size + key_size
+                if len(buffer) - at >= needed + key_size + data_size:
+                    yield buffer[at + _HEAD.size : middle], buffer[middle : middle + data_size]
+                    at = middle + data_size
                     continue
-            more = self._file.read(where, min(max(_READ_BYTES, needed), self._end - where))
+                needed += key_size
+                if len(buffer) >= middle:
+                    data_at = where - len(buffer) + middle
+                    if data_size > piece:
+                        key = buffer[at + _HEAD.size : middle]
+                        buffer, at, where = b"", 0, data_at + data_size
+                        yield key, partial(self._file.read, data_at, data_size)
+                        continue
+                    needed += data_size
+            more = self._file.read(where, min(max(piece, needed), self._end - where))
             assert more, "a run ends with a whole record"
             buffer, at, where = buffer[at:] + more, 0, where + len(more)

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
-from docstore.aggregation.stage import Environment, Run, memory_exceeded
+from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Run, Unread, memory_exceeded
+from docstore.buffers import BUFFERS
 
 RUN_LENGTH = 8192
 """Pairs sorted at one go: a few milliseconds."""
 
-_PER_PAIR = 160
+RUN_BYTES = 4 * 1024 * 1024
+"""Bytes of pairs sorted at one go."""
+
+_AHEAD_BYTES = 1024 * 1024
+"""Bytes of runs on disk that are in memory while they are merged."""
+
+PER_PAIR = 160
 """Bytes of memory that a pair costs besides its own."""
 
 _key = itemgetter(0)
@@ -35,7 +42,9 @@ class SortedRuns:
     def __init__(self, name: str, environment: Environment) -> None:
         self._name = name
         self._environment = environment
+        self._buffers = environment.buffers
         self._open: list[Pair] = []
+        self._open_bytes = 0
         self._runs: list[list[Pair]] = []
         self._written: list[Run] = []
         self._held = 0
@@ -43,26 +52,32 @@ class SortedRuns:
     def add(self, pairs: list[Pair]) -> None:
         """Take pairs in. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         self._open += pairs
-        self._held += _size(pairs)
-        if len(self._open) >= RUN_LENGTH:
+        size = size_of(pairs)
+        self._open_bytes += size
+        self._hold(size)
+        if len(self._open) >= RUN_LENGTH or self._open_bytes >= RUN_BYTES:
             self._close_run()
-        if self._held > self._environment.memory_limit:
+        if self._held > self._environment.memory_limit or (self._buffers.crowded and self._held > RUN_BYTES):
             self._make_room()
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._buffers.change(size)
 
     def _close_run(self) -> None:
         self._open.sort(key=_key)
         self._runs.append(self._open)
-        self._open = []
+        self._open, self._open_bytes = [], 0
 
     def _make_room(self) -> None:
         """Write one run, which takes a few milliseconds; the next pairs write the next one."""
         spill = self._environment.spill
         if spill is None:
-            raise memory_exceeded(self._name, self._environment.memory_limit)
+            raise memory_exceeded(self._name, min(self._environment.memory_limit, BUFFERS.limit))
         if not self._runs:
             self._close_run()
         run = self._runs.pop(0)
-        self._held -= _size(run)
+        self._hold(-size_of(run))
         self._written.append(spill.write(run))
 
     def merged(self) -> Iterator[Pair]:
@@ -70,13 +85,42 @@ class SortedRuns:
         return chain.from_iterable(self.pieces())
 
     def pieces(self) -> Iterator[list[Pair]]:
-        """As `merged`, some pairs at a time: each piece takes a few milliseconds."""
+        """As `merged`, some pairs at a time, or none: each piece takes a few milliseconds."""
         self._close_run()
-        kept = merged_pieces(self._runs)
-        if not self._written:
-            return kept
-        merged = _merge([*(run.records() for run in self._written), chain.from_iterable(kept)])
-        return iter(lambda: list(islice(merged, _FORGOTTEN)), [])
+        while self._runs and self._buffers.crowded and self._environment.spill is not None:
+            self._make_room()
+            yield []
+        kept = self._given_back()
+        if self._written:
+            merged = merged_from_outside(self._written, chain.from_iterable(kept))
+            kept = _gathered(merged)
+        yield from kept
+
+    def _given_back(self) -> Iterator[list[Pair]]:
+        """What is in memory, in order; it counts as held until it is asked for."""
+        for piece in few_at_a_time(merged_pieces(self._runs)):
+            self._hold(-size_of(piece))
+            yield piece
+
+
+def _gathered(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
+    """Some pairs at a time, of a bounded size."""
+    piece: list[Pair] = []
+    size = 0
+    for pair in pairs:
+        piece.append(pair)
+        size += len(pair[1])
+        if len(piece) == _FORGOTTEN or size >= GIVEN_BYTES:
+            yield piece
+            piece, size = [], 0
+    yield piece
+
+
+def merged_from_outside(runs: Sequence[Run], kept: Iterator[Pair]) -> Iterator[Pair]:
+    """The pairs of runs that were written, and behind equal ones those that were kept; large data is read last."""
+    ahead = _AHEAD_BYTES // len(runs)
+    merged: Iterator[tuple[bytes, Unread]] = heapq.merge(*(run.unread(ahead) for run in runs), kept, key=_key)
+    return ((key, data if isinstance(data, bytes) else data()) for key, data in merged)
 
 
 def merged_runs(runs: list[list[Keyed]]) -> Iterator[Keyed]:
@@ -119,14 +163,20 @@ def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
             yield part
 
 
+def few_at_a_time(pieces: Iterator[list[Keyed]]) -> Iterator[list[Keyed]]:
+    """The members of pieces, of which those that have been given are gone."""
+    for piece in pieces:
+        for start in range(0, len(piece), CLOCK_EVERY):
+            few = piece[start : start + CLOCK_EVERY]
+            _forget(piece, start, start + len(few))
+            yield few
+
+
 def _forget(run: list[Keyed], at: int, end: int) -> None:
     """Let go of the members [at, end), which are not looked at again."""
     run[at:end] = cast("list[Keyed]", [None] * (end - at))
 
 
-def _size(pairs: list[Pair]) -> int:
-    return sum(map(len, chain.from_iterable(pairs))) + _PER_PAIR * len(pairs)
-
-
-def _merge(runs: Iterable[Iterable[Pair]]) -> Iterator[Pair]:
-    return heapq.merge(*runs, key=_key)
+def size_of(pairs: list[Pair]) -> int:
+    """The memory that pairs take, in bytes."""
+    return sum(map(len, chain.from_iterable(pairs))) + PER_PAIR * len(pairs)

@@ -13,11 +13,12 @@ makes much out of little opens a stream of its own. What else there is to know o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from docstore.bson.walk import Value
+from docstore.buffers import OperationBuffers
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Filter
@@ -32,6 +33,10 @@ MEMORY_LIMIT = 100 * 1024 * 1024
 
 CLOCK_EVERY = 128
 """Documents handed out between two looks at the clock."""
+
+
+GIVEN_BYTES = 256 * 1024
+"""Bytes of documents that blocking stages give out at a time: what is not asked for yet stays where it is."""
 
 
 class Stream(Protocol):
@@ -63,10 +68,18 @@ class Foreign(Protocol):
         ...
 
 
+Unread = bytes | Callable[[], bytes]
+"""Data, or what reads it."""
+
+
 class Run(Protocol):
     """A sorted run outside memory: the records in the order in which they were written."""
 
     def records(self) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def unread(self, ahead: int) -> Iterator[tuple[bytes, Unread]]:
+        """As `records`, where large data stays outside until it is called; about `ahead` bytes are in memory."""
+        ...
 
 
 class Spill(Protocol):
@@ -83,6 +96,8 @@ class Environment:
 
     clock: Callable[[], float]
     memory_limit: int = MEMORY_LIMIT
+    buffers: OperationBuffers = field(default_factory=OperationBuffers)
+    """What blocking stages hold, all of the operation together."""
     process_documents: Callable[[str, bytes], list[bytes]] | None = None
     """The documents of a stage that tells of the process (`$collStats`, ...), given the stage's name and options."""
     foreign: Foreign | None = None
@@ -256,11 +271,17 @@ class Streaming:
 def hand_out(
     documents: Iterator[bytes | None], clock: Callable[[], float], deadline: float
 ) -> tuple[list[bytes], bool]:
-    """What an iterator gives until the deadline, and whether that was all; None stands for work without a result."""
+    """What an iterator gives until the deadline, or some of it, and whether that was all; None stands for work without
+    a result.
+    """
     found: list[bytes] = []
+    size = 0
     for steps, document in enumerate(documents, 1):
         if document is not None:
             found.append(document)
+            size += len(document)
+            if size >= GIVEN_BYTES:
+                return found, False
         if steps % CLOCK_EVERY == 0 and clock() >= deadline:
             return found, False
     return found, True

@@ -11,6 +11,8 @@ from typing import Any
 
 from bson.int64 import Int64
 
+from docstore.buffers import BUFFERS
+
 MAX_KEYS = 100_000
 READS = frozenset(("find", "getMore", "aggregate", "count", "distinct"))
 WRITES = frozenset(("insert", "update", "delete", "findAndModify"))
@@ -82,3 +84,12 @@ class Metrics:
                 metrics[name]["time"] += int(seconds * 1_000_000)
                 metrics[name]["count"] += int(count)
         return {namespace: found[namespace] for namespace in sorted(found)}
+
+
+def buffers_document() -> dict[str, Any]:
+    """What cursors and other operations hold in memory, may hold, and have written to disk so far, in bytes."""
+    return {
+        "heldBytes": Int64(BUFFERS.held),
+        "limitBytes": Int64(BUFFERS.limit),
+        "spilledBytes": Int64(BUFFERS.spilled),
+    }

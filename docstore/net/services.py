@@ -11,6 +11,7 @@ from time import monotonic, time
 from typing import Any
 
 from docstore import log
+from docstore.buffers import BUFFERS
 from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.context import Context, Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
@@ -21,11 +22,13 @@ from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.js.script_thread import let_others_run
 from docstore.net.allocator import resident_bytes
 from docstore.net.process import StartError
 from docstore.options import Options
+
+_MEBIBYTE = 1024 * 1024
 
 
 def services_of(
@@ -53,7 +56,7 @@ def services_of(
         supervised_pause=let_others_run,
         memory=resident_bytes,
     )
-    parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table)))
+    parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table), _of_buffers()))
     return services
 
 
@@ -90,6 +93,20 @@ def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
         ),
         ServerParameter(name="quiet", get=log.is_quiet, put=lambda value: log.set_quiet(truth(value))),
     )
+
+
+def _of_buffers() -> ServerParameter:
+    """How much cursors and other operations may hold in memory together before they go to disk."""
+
+    def put(value: Any) -> None:
+        megabytes = whole_number("cursorMemoryLimitMB", value)
+        if megabytes <= 0:
+            raise CommandError(
+                Code.BadValue, f"Invalid value for parameter cursorMemoryLimitMB: {megabytes} is not greater than 0"
+            )
+        BUFFERS.limit = megabytes * _MEBIBYTE
+
+    return ServerParameter(name="cursorMemoryLimitMB", get=lambda: BUFFERS.limit // _MEBIBYTE, put=put)
 
 
 def _test_commands(table: CommandTable) -> ServerParameter:

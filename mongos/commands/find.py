@@ -30,6 +30,7 @@ from docstore.query.unsupported import not_supported
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
+from mongos.merge.remote import batch_bytes
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
@@ -72,6 +73,8 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     add: dict[str, Any] = {}
     if merge and limit:
         add["limit"] = Int64(skip + limit)
+    if merge:
+        add["batchBytes"] = batch_bytes()
     if projection is not None:
         without.append("projection")
     body = forwarded(context.raw, without=without, add=add)

@@ -11,6 +11,7 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.limits import COMPATIBLE_VERSION
+from docstore.commands.metrics import buffers_document
 from docstore.commands.specs.processes import SERVER_STATUS
 from mongos.router import router_of
 
@@ -47,6 +48,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
                 "timedOut": Int64(cursors.timed_out),
                 "totalOpened": Int64(cursors.opened),
                 "open": {"total": Int64(len(cursors))},
+                "memory": buffers_document(),
             },
         },
         "sharding": {"configsvrConnectionString": router.config.client.connection_string},

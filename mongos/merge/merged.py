@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from docstore.aggregation.stage import Stream
+from docstore.aggregation.stage import GIVEN_BYTES, Stream
 from docstore.aggregation.streams import Feed
 from docstore.deferred_free import free_later
 from mongos.merge.remote import RemoteCursor
@@ -167,9 +167,11 @@ class MergedCursor:
             for number, remote in enumerate(self._remotes):
                 await self._enter(sort, number, remote)
         documents: list[bytes] = []
-        while self._heap and len(documents) < SLICE_DOCUMENTS:
+        size = 0
+        while self._heap and len(documents) < SLICE_DOCUMENTS and size < GIVEN_BYTES:
             _, number, document = self._heap[0]
             documents.append(document)
+            size += len(document)
             remote = self._remotes[number]
             if remote.documents:
                 following = remote.documents.popleft()

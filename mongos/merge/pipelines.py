@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from random import random
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import bson
@@ -24,6 +25,7 @@ from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.aggregation.streams import Feed
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
+from docstore.buffers import OperationBuffers
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.query.value.collation import SIMPLE, Collation, parse_collation
@@ -32,6 +34,7 @@ from docstore.sharding.routing import Routing
 from docstore.spill import SpillFile
 from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
+from mongos.merge.remote import batch_bytes
 from mongos.router import router_of
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.shards import Shard
@@ -41,7 +44,6 @@ T = TypeVar("T")
 
 _SHARD_BATCH = 10_000
 _FOREIGN_DOCUMENTS = 2000
-_FOREIGN_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,14 @@ class Request:
     namespace: str
     pipeline: Pipeline
 
-    def body(self, stages: list[bytes], cursor: Mapping[str, Any] | RawBSONDocument) -> bytes:
-        return forwarded(
-            self.base, without=("explain",), add={"pipeline": [RawBSONDocument(stage) for stage in stages],
-                                                  "cursor": cursor},
-        )  # fmt: skip
+    def body(
+        self,
+        stages: list[bytes],
+        cursor: Mapping[str, Any] | RawBSONDocument,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> bytes:
+        pipeline = [RawBSONDocument(stage) for stage in stages]
+        return forwarded(self.base, without=("explain",), add={"pipeline": pipeline, "cursor": cursor, **more})
 
 
 async def open_pipeline(context: Context, request: Request) -> MergedCursor:
@@ -109,7 +114,9 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     shards, split = await divided(context, request, routing)
     cursor = get_field(request.base, "cursor")
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
-    answers = await router.ask(context, routing, shards, request.body(split.shard_stages, given))
+    merge = bool(split.merge_stages) or len(shards) > 1
+    body = request.body(split.shard_stages, given, {"batchBytes": batch_bytes()} if merge else {})
+    answers = await router.ask(context, routing, shards, body)
     remotes = await router.remotes(context, answers, None)
     try:
         shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
@@ -127,7 +134,7 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     router = router_of(context)
 
     async def one(shard: Shard) -> ShardReply:
-        body = request.body(shard_stages(first, shard.name), {"batchSize": _SHARD_BATCH})
+        body = request.body(shard_stages(first, shard.name), {"batchSize": _SHARD_BATCH}, {"batchBytes": batch_bytes()})
         return await shard.command(
             context.db, body, read_preference=context.read_preference, repeatable=True, deadline=context.deadline
         )
@@ -166,8 +173,10 @@ def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
     router = router_of(context)
     on_disk = get_field(request.base, "allowDiskUse")
     spill = SpillFile(router.spill) if on_disk is None or is_true(on_disk) else None
+    buffers = OperationBuffers()
     environment = Environment(
         clock=router.clock,
+        buffers=buffers,
         foreign=collections,
         spill=spill,
         rng=random,
@@ -178,6 +187,7 @@ def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
 
     def close() -> None:
         collections.close()
+        buffers.close()
         if spill is not None:
             spill.close()
 
@@ -263,7 +273,7 @@ class _Read:
         """Have the next documents at hand."""
         if self._cursor is None:
             self._cursor = await open_pipeline(self._context, self._request)
-        self._ready, self.ended = await self._cursor.next_batch(_FOREIGN_DOCUMENTS, _FOREIGN_BYTES)
+        self._ready, self.ended = await self._cursor.next_batch(_FOREIGN_DOCUMENTS, batch_bytes())
         if self.ended:
             self.close()
 

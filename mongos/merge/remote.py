@@ -9,18 +9,29 @@ from typing import Any
 
 from bson.int64 import Int64
 
+from docstore.buffers import BUFFERS, OperationBuffers
 from docstore.errors import CommandError
 from docstore.namespace import split_namespace
 from docstore.net import NetworkError
 from mongos.routing.requests import ShardReply, cursor_of
 from mongos.routing.shards import Shard, unreachable
 
+_BATCH_BYTES = 4 * 1024 * 1024
+_SMALL_BATCH_BYTES = 256 * 1024
+"""Where the process has too much in memory; then nothing is read ahead either."""
+
+
+def batch_bytes() -> int:
+    """How large a batch of a shard may be that is to be merged."""
+    return _SMALL_BATCH_BYTES if BUFFERS.held >= BUFFERS.limit else _BATCH_BYTES
+
 
 class RemoteCursor:
     """Documents of one shard in its order.
 
-    The next batch is asked for as soon as the one before has come. `options` are fields that every getMore carries
-    (the session). The cursor lives on one member; when that member is gone, so is the cursor.
+    The next batch is asked for as soon as the one before has come, unless there is too much in memory; both count as
+    held until they are used up. `options` are fields that every getMore carries (the session). The cursor lives on one
+    member; when that member is gone, so is the cursor.
     """
 
     def __init__(self, shard: Shard, answer: ShardReply, *, batch_size: int | None, options: dict[str, Any]) -> None:
@@ -32,7 +43,11 @@ class RemoteCursor:
         self._id = first.id
         self._batch_size = batch_size
         self._options = options
+        self._buffers = OperationBuffers()
         self._ahead: asyncio.Task[bytes] | None = None
+        self._ahead_bytes = 0
+        self._held = 0
+        self._hold(len(answer.body))
 
     @property
     def exhausted(self) -> bool:
@@ -41,6 +56,8 @@ class RemoteCursor:
 
     async def fill(self) -> bool:
         """Have at least one document at hand; False at the end. Errors: those of the shard, HostUnreachable."""
+        if not self.documents:
+            self._hold(0)
         while not self.documents and self._id:
             self._read_ahead()
             assert self._ahead is not None
@@ -53,25 +70,36 @@ class RemoteCursor:
                 raise
             finally:
                 self._ahead = None
+                self._buffers.change(-self._ahead_bytes)
             reply = cursor_of(body)
             self._id = reply.id
             self.documents.extend(reply.documents)
-            if reply.documents:
+            self._hold(len(body))
+            if reply.documents and BUFFERS.held < BUFFERS.limit:
                 self._read_ahead()
         return bool(self.documents)
+
+    def _hold(self, size: int) -> None:
+        self._buffers.change(size - self._held)
+        self._held = size
 
     def _read_ahead(self) -> None:
         if self._id and self._ahead is None:
             db, collection = split_namespace(self.namespace)
+            self._ahead_bytes = batch_bytes()
             command: dict[str, Any] = {"getMore": Int64(self._id), "collection": collection, **self._options}
             if self._batch_size is not None:
                 command["batchSize"] = self._batch_size
+            command["batchBytes"] = self._ahead_bytes
+            self._buffers.change(self._ahead_bytes)
             self._ahead = asyncio.ensure_future(self.shard.at(self._address, db, command))
 
     async def kill(self) -> None:
         """End the shard's cursor, at once or with the batch that is under way; what cannot be reached has ended or will
         time out by itself.
         """
+        self.documents.clear()
+        self._buffers.close()
         ahead, self._ahead = self._ahead, None
         cursor_id, self._id = self._id, 0
         if cursor_id:

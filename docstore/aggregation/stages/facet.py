@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.stage import Capabilities, Declaration, Environment, Nesting, Place, Position, Stage, Stream
 from docstore.aggregation.streams import Feed
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
-from docstore.errors import CommandError
+from docstore.buffers import BUFFERS
+from docstore.errors import Code, CommandError
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import display, int32_bytes, type_name
 
@@ -75,6 +77,8 @@ class _FacetStream:
     def __init__(self, stage: Facet, source: Stream, environment: Environment) -> None:
         self._source = source
         self._clock = environment.clock
+        self._buffers = environment.buffers
+        self._counted = 0
         self._sides = [_Side(name, pipeline, environment) for name, pipeline in stage.facets]
         self._behind = 0
         self._last = False
@@ -82,11 +86,15 @@ class _FacetStream:
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
         while True:
             while self._behind < len(self._sides):
-                if not self._sides[self._behind].advance(deadline):
+                advanced = self._sides[self._behind].advance(deadline)
+                self._look()
+                if not advanced:
                     return [], False
                 self._behind += 1
             if self._last:
-                return [self._document()], True
+                document = self._document()
+                self._buffers.change(-self._counted)
+                return [document], True
             documents, self._last = self._source.next_batch(deadline)
             if not documents and not self._last:
                 return [], False
@@ -99,12 +107,24 @@ class _FacetStream:
             if self._clock() >= deadline:
                 return [], False
 
-    def _document(self) -> bytes:
+    def _look(self) -> None:
+        """Count the results so far. Errors: 4031700 where they are too much for one document, ExceededMemoryLimit where
+        there is no room for them in the process.
+        """
         size = sum(side.size for side in self._sides)
         if size > _MOST_BYTES:
             raise CommandError(
                 4031700, f"document constructed by $facet is {size} bytes, which exceeds the limit of {_MOST_BYTES}"
             )
+        self._buffers.change(size - self._counted)
+        self._counted = size
+        if size > RUN_BYTES and self._buffers.crowded:
+            raise CommandError(
+                Code.ExceededMemoryLimit,
+                f"the results of $facet do not fit in memory. Memory limit: {BUFFERS.limit} bytes",
+            )
+
+    def _document(self) -> bytes:
         pieces = [b"", *(piece for side in self._sides for piece in side.field()), b"\0"]
         pieces[0] = int32_bytes(4 + sum(map(len, pieces)))
         return b"".join(pieces)

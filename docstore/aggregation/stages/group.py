@@ -18,11 +18,21 @@ from docstore.aggregation.accumulators.scripted import ScriptedAccumulator, pars
 from docstore.aggregation.expressions.calculations import paths_of, source_of
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
+from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
-from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.stage import (
+    CLOCK_EVERY,
+    GIVEN_BYTES,
+    Declaration,
+    Environment,
+    Stage,
+    StageRun,
+    memory_exceeded,
+)
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.buffers import BUFFERS
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import LAST_MAX, LAST_MIN, STATES, State
 from docstore.kernel.group.grouping import Grouping
@@ -178,7 +188,10 @@ class _KernelRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         grouping = self._grouping
-        return self._results.finish(grouping.keys(), grouping.rows, self._documents, self._merged, deadline)
+        found = self._results.finish(grouping.keys(), grouping.rows, self._documents, self._merged, deadline)
+        if self._results.has_all:
+            self._grouping = self._make()
+        return found
 
     def _documents(self) -> Iterator[list[bytes]]:
         groups = self._grouping.groups()
@@ -196,18 +209,28 @@ class _Results:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self._buffers = environment.buffers
+        self._counted = 0
         self._spilled: SpilledGroups | None = None
         self._ended = False
         self._output: Iterator[list[bytes]] | None = None
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the last groups have been given away, too."""
+        return self._ended
 
     def is_too_much(self, held: int) -> bool:
         """Whether the groups in memory have to go. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         if self._spilled is not None:
             self._spilled.write()
-        if held <= self._environment.memory_limit:
+        self._buffers.change(held - self._counted)
+        self._counted = held
+        crowded = self._buffers.crowded and held > RUN_BYTES
+        if held <= self._environment.memory_limit and not crowded:
             return False
         if self._environment.spill is None:
-            raise memory_exceeded("$group", self._environment.memory_limit)
+            raise memory_exceeded("$group", min(self._environment.memory_limit, BUFFERS.limit))
         return True
 
     def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
@@ -215,6 +238,8 @@ class _Results:
         if self._spilled is None:
             assert self._environment.spill is not None, "asked before groups are given away"
             self._spilled = SpilledGroups(self._environment.spill)
+        self._buffers.change(-self._counted)
+        self._counted = 0
         self._spilled.give(keys, rows_of)
 
     def finish(
@@ -228,24 +253,28 @@ class _Results:
         """See `StageRun.finish`. What is still in memory is told in both forms: as what `give` takes, as documents."""
         clock = self._environment.clock
         if self._output is None:
+            if self._spilled is None and self._buffers.crowded and self._environment.spill is not None:
+                self._ended = True
+                self.give(keys, rows_of)
             if self._spilled is None:
                 self._output = documents()
             else:
                 if not self._ended:
                     self._ended = True
-                    self._spilled.give(keys, rows_of)
+                    self.give(keys, rows_of)
                 while self._spilled.write():
                     if clock() >= deadline:
                         return [], False
                 self._output = ([merged(rows)] for rows in self._spilled.merged())
         found: list[bytes] = []
-        looked = size = 0
+        looked = size = total = 0
         for made in self._output:
             found += made
             size += sum(map(len, made))
             if len(found) - looked >= CLOCK_EVERY or size > _STEP_BYTES:
+                total += size
                 looked, size = len(found), 0
-                if clock() >= deadline:
+                if total >= GIVEN_BYTES or clock() >= deadline:
                     return found, False
         return found, True
 
@@ -297,7 +326,10 @@ class _GroupRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         groups = self._groups
-        return self._results.finish(groups, partial(_rows, groups), self._documents, self._group.merged, deadline)
+        found = self._results.finish(groups, partial(_rows, groups), self._documents, self._group.merged, deadline)
+        if self._results.has_all:
+            self._groups = {}
+        return found
 
     def _documents(self) -> Iterator[list[bytes]]:
         return ([self._group.document(key, states)] for key, states in self._groups.values())

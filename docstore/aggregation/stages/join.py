@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.stage import CLOCK_EVERY, Environment, Stream
+from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Stream
 from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections, values_at
 from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, values
+from docstore.buffers import SMALL_BYTES
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.predicate import Predicate
@@ -90,15 +91,18 @@ class BatchJoin:
 
     def _join(self, find: Ask, deadline: float) -> tuple[list[bytes], bool]:
         made: list[bytes] = []
+        size = 0
         clock, joined = self._environment.clock, self._stage.joined
         while self._at < len(self._given):
             document = self._given[self._at]
             matches = self._matches(find, deadline)
             if matches is None:
                 return made, False
-            made += joined(document, matches)
+            results = joined(document, matches)
+            made += results
+            size += sum(map(len, results))
             self._at += 1
-            if clock() >= deadline:
+            if size >= GIVEN_BYTES or clock() >= deadline:
                 break
         return made, self._last and self._at == len(self._given)
 
@@ -128,11 +132,15 @@ class BatchJoin:
         """Keep what is likely to be asked again; what is kept is bounded."""
         if self._single is None or self._asking is None:
             return
-        self._held += _PER_ENTRY + len(self._single[1]) + sum(map(len, self._found))
-        if self._held > _CACHED_BYTES:
+        size = _PER_ENTRY + len(self._single[1]) + sum(map(len, self._found))
+        buffers = self._environment.buffers
+        if self._held + size > _CACHED_BYTES or buffers.crowded:
             self._known.clear()
+            buffers.change(-self._held)
             self._held = 0
         self._known[self._single] = self._found
+        self._held += size
+        buffers.change(size)
 
     def _gather(self, deadline: float) -> bool:
         """Have the documents of the next batch; False while they are not all there."""
@@ -155,7 +163,9 @@ class BatchJoin:
             if self._joining:
                 self._joining = False
                 self._given, self._at = [], 0
-                large = self._table.size > _TABLE_BYTES
+                buffers = self._environment.buffers
+                large = self._table.size > (SMALL_BYTES if buffers.crowded else _TABLE_BYTES)
+                buffers.change(-self._table.size)
                 self._batch = max(1, self._batch // 2) if large else min(BATCH, self._batch * 2)
             if not self._gather(deadline):
                 return False
@@ -168,7 +178,9 @@ class BatchJoin:
             )
         while True:
             documents, last = self._reading.next_batch(deadline)
+            before = self._table.size
             self._table.add(documents)
+            self._environment.buffers.change(self._table.size - before)
             if last:
                 self._reading = None
                 self._joining = True

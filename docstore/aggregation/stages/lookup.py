@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Capabilities, Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stage import (
+    GIVEN_BYTES,
+    Capabilities,
+    Declaration,
+    Environment,
+    Nesting,
+    Place,
+    Stage,
+    Stream,
+)
 from docstore.aggregation.stages.foreign import (
     check_collection,
     equal_to_any,
@@ -143,6 +152,7 @@ class _LookupStream:
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
         made: list[bytes] = []
+        size = 0
         clock = self._environment.clock
         while True:
             if self._at == len(self._given):
@@ -155,9 +165,11 @@ class _LookupStream:
             document = self._given[self._at]
             if not self._match(document, deadline):
                 return made, False
-            made += self._stage.joined(document, self._matches)
+            results = self._stage.joined(document, self._matches)
+            made += results
+            size += sum(map(len, results))
             self._at += 1
-            if clock() >= deadline:
+            if size >= GIVEN_BYTES or clock() >= deadline:
                 return made, self._last and self._at == len(self._given)
 
     def _match(self, document: bytes, deadline: float) -> bool:
@@ -194,9 +206,16 @@ class _LookupStream:
     def _keep(self) -> None:
         if self._stage.let:
             return
-        self._cached += len(self._key) + sum(map(len, self._matches))
-        if self._cached <= _CACHED_BYTES:
+        size = len(self._key) + sum(map(len, self._matches))
+        buffers = self._environment.buffers
+        if buffers.crowded:
+            self._cache.clear()
+            buffers.change(-self._cached)
+            self._cached = 0
+        elif self._cached + size <= _CACHED_BYTES:
             self._cache[self._key] = self._matches
+            self._cached += size
+            buffers.change(size)
 
 
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.sorted_runs import RUN_LENGTH, merged_runs
+from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import (
     CLOCK_EVERY,
     Declaration,
@@ -24,6 +25,9 @@ from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.value.values import NUMBERS, int64_value, truncated_of
+
+_KEY = struct.Struct(">dQ")
+"""Numbers that are not negative, as bytes of the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,11 @@ class _SampleRun:
     def __init__(self, size: int, rng: Callable[[], float], environment: Environment) -> None:
         self._size = size
         self._dice = rng
-        self._memory_limit = environment.memory_limit
+        self._environment = environment
         self._clock = environment.clock
         self._kept: list[tuple[float, int, bytes]] = []
         self._numbers = itertools.count()
-        self._held = 0
+        self._held = self._counted = 0
         self._output: Iterator[bytes | None] | None = None
 
     @property
@@ -66,9 +70,14 @@ class _SampleRun:
                 heapq.heappush(kept, drawn)
             else:
                 self._held -= len(heapq.heappushpop(kept, drawn)[2])
-        if self._held > self._memory_limit:
-            raise memory_exceeded("$sample", self._memory_limit)
+        self._count(self._held)
+        if self._held > self._environment.memory_limit:
+            raise memory_exceeded("$sample", self._environment.memory_limit)
         return []
+
+    def _count(self, held: int) -> None:
+        self._environment.buffers.change(held - self._counted)
+        self._counted = held
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
@@ -77,13 +86,14 @@ class _SampleRun:
 
     def _in_order(self) -> Iterator[bytes | None]:
         """The documents by their numbers; None for every run of them that is sorted."""
-        runs: list[list[tuple[float, int, bytes]]] = []
-        for start in range(0, len(self._kept), RUN_LENGTH):
-            runs.append(sorted(self._kept[start : start + RUN_LENGTH]))
+        runs = SortedRuns("$sample", self._environment)
+        self._count(0)
+        while self._kept:
+            part, self._kept = self._kept[-RUN_LENGTH:], self._kept[:-RUN_LENGTH]
+            runs.add([(_KEY.pack(number, place), document) for number, place, document in part])
             for _ in range(CLOCK_EVERY):
                 yield None
-        self._kept = []
-        for _, _, document in merged_runs(runs):
+        for _, document in runs.merged():
             yield document
 
 

@@ -118,6 +118,7 @@ class _WindowRun:
             size = int.from_bytes(key[-4:], "little")
             if key[:size] != current:
                 yield from outputs.documents(partition)
+                partition.close()
                 free_later(partition)
                 partition, current = Partition(self._stage.sort_fields, self._environment), key[:size]
             partition.add(pair)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
-from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Declaration, Environment, Stage, StageRun
 from docstore.aggregation.stages.limit import leading_limit
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
@@ -22,7 +22,7 @@ from docstore.query.metadata import keyed_by
 from docstore.query.sort import Sort, sort_by
 from docstore.query.value.ordering import Ordering, ordering_of
 
-_CHECK_EVERY = 16
+_CHECK_EVERY = 4
 """Pushes between two looks at the memory of a sort with a limit."""
 
 
@@ -79,14 +79,18 @@ class _SortRun:
         if self._output is None:
             self._output = self._documents()
         found: list[bytes] = []
+        size = 0
         for some in self._output:
             found += some
-            if self._clock() >= deadline:
+            size += sum(map(len, some))
+            if size >= GIVEN_BYTES or self._clock() >= deadline:
                 return found, False
         return found, True
 
     def _documents(self) -> Iterator[list[bytes]]:
         for piece in self._sorted.pieces():
+            if not piece:
+                yield []
             for start in range(0, len(piece), CLOCK_EVERY):
                 yield [document for _, document in piece[start : start + CLOCK_EVERY]]
 
@@ -98,18 +102,43 @@ class _FirstRun:
 
     def __init__(self, pattern: KeyPattern, limit: int, environment: Environment) -> None:
         self._first = FirstDocuments(pattern, limit)
+        self._pattern = pattern
         self._environment = environment
-        self._pushed = 0
+        self._pushed = self._held = 0
+        self._all: _SortRun | None = None
+        """In the place of the first documents, once these are too large to be held."""
 
     def push(self, documents: list[bytes]) -> list[bytes]:
+        if self._all is not None:
+            return self._all.push(documents)
         self._first.push(documents)
         self._pushed += 1
-        if self._pushed % _CHECK_EVERY == 0 and self._first.held > self._environment.memory_limit:
-            raise memory_exceeded("$sort", self._environment.memory_limit)
+        if self._pushed % _CHECK_EVERY == 0:
+            self._look()
         return []
 
+    def _look(self) -> None:
+        """Count what is held. What is too much for memory is sorted as if there were no limit: that stage follows."""
+        held = self._first.held
+        self._environment.buffers.change(held - self._held)
+        self._held = held
+        if held > self._environment.memory_limit:
+            self._sort_all()
+
+    def _sort_all(self) -> _SortRun:
+        self._environment.buffers.change(-self._held)
+        self._held = 0
+        self._all = _SortRun(partial(keyed_by, self._pattern), self._environment)
+        first = self._first.documents()
+        self._first = FirstDocuments(self._pattern, 1)
+        for start in range(0, len(first), CLOCK_EVERY):
+            self._all.push(first[start : start + CLOCK_EVERY])
+        return self._all
+
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        return self._first.documents(), True
+        if self._all is None and self._first.held <= GIVEN_BYTES:
+            return self._first.documents(), True
+        return (self._all or self._sort_all()).finish(deadline)
 
 
 def parse_sort(value: Value, query_context: QueryContext) -> SortStage:

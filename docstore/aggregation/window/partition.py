@@ -10,8 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from docstore.aggregation.expressions.field_paths import walk
+from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.stage import Environment, Run, memory_exceeded
 from docstore.bson.walk import OBJECT, Value
+from docstore.buffers import BUFFERS
 
 Placed = Callable[[int], Value | None]
 """The value for the document at a place of a partition; asked for in order. `NOT_YET`: ask again for the same place."""
@@ -26,6 +28,8 @@ _PIECE_DOCUMENTS = 256
 _PIECE_BYTES = 1024 * 1024
 _AT_HAND = 32
 """Pieces from outside that are kept in memory."""
+_FEW_AT_HAND = 2
+"""As many where the process has too much in memory."""
 
 _PER_DOCUMENT = 200
 """Bytes of memory that a document costs besides its own and its key's."""
@@ -66,19 +70,28 @@ class Partition:
         self._open_bytes += size
         self._sizes[-1] += size
         self._length += 1
-        self._held += size
-        if self._held > self._environment.memory_limit and self._written < len(self._pieces) - 1:
+        self._hold(size)
+        crowded = self._held > RUN_BYTES and self._environment.buffers.crowded
+        if (self._held > self._environment.memory_limit or crowded) and self._written < len(self._pieces) - 1:
             self._write()
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._environment.buffers.change(size)
+
+    def close(self) -> None:
+        """Nothing is asked for any more."""
+        self._hold(-self._held)
 
     def _write(self) -> None:
         """Write the oldest piece that is in memory."""
         spill = self._environment.spill
         if spill is None:
-            raise memory_exceeded("$setWindowFields", self._environment.memory_limit)
+            raise memory_exceeded("$setWindowFields", min(self._environment.memory_limit, BUFFERS.limit))
         piece = self._pieces[self._written]
         assert isinstance(piece, list), "pieces are written one after the other"
         self._pieces[self._written] = spill.write(piece)
-        self._held -= self._sizes[self._written]
+        self._hold(-self._sizes[self._written])
         self._written += 1
 
     def _pair(self, place: int) -> Pair:
@@ -91,7 +104,8 @@ class Partition:
             found = self._at_hand.get(number)
             if found is None:
                 found = self._at_hand[number] = list(piece.records())
-                if len(self._at_hand) > _AT_HAND:
+                most = _FEW_AT_HAND if self._environment.buffers.crowded else _AT_HAND
+                while len(self._at_hand) > most:
                     self._at_hand.popitem(last=False)
             else:
                 self._at_hand.move_to_end(number)

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.stage import Spill
+from docstore.buffers import OperationBuffers
 from docstore.collection.collection import Collection
 from docstore.collection.read.covered import covered, covers_query
 from docstore.collection.read.fetch import fetched, fetching
@@ -157,16 +158,17 @@ def open_find(
     clock: Clock,
     measured: bool = False,
     spill: Spill | None = None,
+    buffers: OperationBuffers | None = None,
 ) -> Source:
     """A source for the query. `owned` is one more condition: the ranges that the node owns.
 
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
     collection scan too, and nothing that was not asked for, which is slower. `spill` is where a sort may go that does
-    not fit in memory.
+    not fit in memory, `buffers` counts what it holds there.
     BadValue for a hint that names no index.
     """
     plan = plan_find(coll, query, reader, owned)
-    return Source(coll, query, plan, reader, owned, clock, spill, measured=measured)
+    return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
 
 
 def plan_find(coll: Collection | None, query: FindQuery, reader: Reader | None, owned: Predicate | None) -> Plan:
@@ -195,6 +197,7 @@ class Source:
         owned: Predicate | None,
         clock: Clock,
         spill: Spill | None = None,
+        buffers: OperationBuffers | None = None,
         *,
         measured: bool = False,
     ) -> None:
@@ -211,7 +214,8 @@ class Source:
         self._sorter: Sorter[bytes] | None = None
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
-            self._sorter = Sorter(query.sort.pattern(), query.skip + query.limit if query.limit else 0, spill)
+            wanted = query.skip + query.limit if query.limit else 0
+            self._sorter = Sorter(query.sort.pattern(), wanted, spill, buffers)
         self._documents: Iterator[bytes] = iter(())
         if coll is not None:
             count_uses(coll, plan.access)

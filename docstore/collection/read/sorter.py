@@ -7,13 +7,13 @@ that is allowed. Equal documents keep the order in which they came.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Generic, TypeVar, cast
 
-from docstore.aggregation.sorted_runs import merged_runs
+from docstore.aggregation.sorted_runs import PER_PAIR, RUN_BYTES, few_at_a_time, merged_from_outside, merged_pieces
 from docstore.aggregation.stage import Run, Spill
+from docstore.buffers import BUFFERS, OperationBuffers
 from docstore.errors import Code, CommandError
 from docstore.query.metadata import Order
 
@@ -30,12 +30,15 @@ _key = itemgetter(0)
 class Sorter(Generic[T]):
     """Sorts items by the sort key of the document that each stands for; `limit` 0 means all are wanted.
 
-    `spill` gives room outside memory, for items that are bytes.
+    `spill` gives room outside memory, for items that are bytes; what is in memory is counted in `buffers`.
     """
 
-    def __init__(self, pattern: Order, limit: int, spill: Spill | None = None) -> None:
+    def __init__(
+        self, pattern: Order, limit: int, spill: Spill | None = None, buffers: OperationBuffers | None = None
+    ) -> None:
         self.pattern = pattern
         self._spill = spill
+        self._buffers = buffers or OperationBuffers()
         self._written: list[Run] = []
         self._limit = limit if limit <= _LARGEST_TOP else 0
         self._open: list[tuple[bytes, T]] = []
@@ -48,50 +51,90 @@ class Sorter(Generic[T]):
 
     def add(self, pairs: list[tuple[bytes, T]], size: int) -> None:
         """Take in items with their sort keys; `size` bytes of documents. QueryExceededMemoryLimitNoDiskUseAllowed above
-        100 MiB where there is no room outside.
+        100 MiB, or what there is for all, where there is no room outside.
         """
         worst = self._worst
-        self._open += pairs if worst is None else [pair for pair in pairs if pair[0] < worst]
-        if self._limit:
-            self.cut = self.cut or len(self._open) > self._limit
-            if len(self._open) >= 2 * self._limit + 16:
-                self._cut()
-            return
-        self._bytes += size
+        if worst is not None and pairs:
+            mean = size // len(pairs)
+            given, pairs = len(pairs), [pair for pair in pairs if pair[0] < worst]
+            self.cut = self.cut or len(pairs) < given
+            size = mean * len(pairs)
+        self._open += pairs
+        size += sum(len(key) for key, _ in pairs) + PER_PAIR * len(pairs)
         self._open_bytes += size
-        if len(self._open) >= _RUN or self._bytes > MAX_BYTES:
-            self._open.sort(key=_key)
-            self._runs.append(self._open)
-            self._run_bytes.append(self._open_bytes)
-            self._open, self._open_bytes = [], 0
-        if self._bytes > MAX_BYTES:
+        self._hold(size)
+        if self._limit:
+            if len(self._open) >= 2 * self._limit + 16 or self._bytes > MAX_BYTES:
+                self._cut()
+            if self._bytes <= MAX_BYTES:
+                return
+            # So many are too large: all are sorted from here on, as far as they can be among the first.
+            self._limit = 0
+        crowded = self._buffers.crowded and self._bytes > RUN_BYTES
+        if len(self._open) >= _RUN or self._open_bytes >= RUN_BYTES or self._bytes > MAX_BYTES:
+            self._close_run()
+        if self._bytes > MAX_BYTES or crowded:
             self._make_room()
+
+    def _hold(self, size: int) -> None:
+        self._bytes += size
+        self._buffers.change(size)
+
+    def _close_run(self) -> None:
+        self._open.sort(key=_key)
+        self._runs.append(self._open)
+        self._run_bytes.append(self._open_bytes)
+        self._open, self._open_bytes = [], 0
 
     def _make_room(self) -> None:
         """Write the oldest run, which takes a few milliseconds."""
         if self._spill is None:
+            limit = min(MAX_BYTES, BUFFERS.limit)
             raise CommandError(
                 Code.QueryExceededMemoryLimitNoDiskUseAllowed,
-                f"Executor error during find command :: caused by :: Sort exceeded memory limit of {MAX_BYTES} bytes, "
+                f"Executor error during find command :: caused by :: Sort exceeded memory limit of {limit} bytes, "
                 "but did not opt in to external sorting.",
             )
+        if not self._runs:
+            self._close_run()
         run = cast("list[tuple[bytes, bytes]]", self._runs.pop(0))
-        self._bytes -= self._run_bytes.pop(0)
+        self._hold(-self._run_bytes.pop(0))
         self._written.append(self._spill.write(run))
 
     def _cut(self) -> None:
+        given = len(self._open)
+        if given < self._limit:
+            return
         self._open.sort(key=_key)
         del self._open[self._limit :]
         self._worst = self._open[-1][0]
+        self.cut = self.cut or given > self._limit
+        # Sizes of items are not known one by one.
+        size = self._open_bytes * len(self._open) // given
+        self._hold(size - self._open_bytes)
+        self._open_bytes = size
 
     def result(self) -> Iterator[T]:
-        """The items in order. Nothing may be added afterwards."""
+        """The items in order. Nothing may be added afterwards. Errors: as `add`."""
         self._open.sort(key=_key)
         if self._limit:
+            self.cut = self.cut or len(self._open) > self._limit
             del self._open[self._limit :]
-        runs, self._runs, self._open = [*self._runs, self._open], [], []
-        kept = merged_runs(runs)
+        self._close_run()
+        while self._runs and self._buffers.crowded and (self._spill is not None or self._bytes > RUN_BYTES):
+            self._make_room()
+        kept = self._given_back()
         if self._written:
-            written = cast("list[Iterator[tuple[bytes, T]]]", [run.records() for run in self._written])
-            return map(itemgetter(1), heapq.merge(*written, kept, key=_key))
+            written = merged_from_outside(self._written, cast("Iterator[tuple[bytes, bytes]]", kept))
+            return cast("Iterator[T]", map(itemgetter(1), written))
         return map(itemgetter(1), kept)
+
+    def _given_back(self) -> Iterator[tuple[bytes, T]]:
+        """What is in memory, in order; it counts as held until it is asked for."""
+        runs, self._runs = self._runs, []
+        left = sum(map(len, runs))
+        for piece in few_at_a_time(merged_pieces(runs)):
+            if left:
+                self._hold(-(self._bytes * len(piece) // left))
+                left -= len(piece)
+            yield from piece

@@ -47,6 +47,7 @@ cdef class ExtremeState(State):
 cdef class EndState(State):
     cdef bint _last
     cdef tuple _value
+    cdef Py_ssize_t _counted
     cdef int add(self, Place found) except -1
     cdef bint merge(self, Place found) except -1
     cpdef tuple partial(self)

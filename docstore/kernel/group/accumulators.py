@@ -290,16 +290,27 @@ class EndState(State):
 
     _last: cython.bint
     _value: Value | None
+    _counted: cython.Py_ssize_t
 
     def __init__(self, last: bool) -> None:
         super().__init__()
         self._last = last
         self._value = None
+        self._counted = 0
 
     def add(self, found: Place) -> cython.int:
+        grown: cython.Py_ssize_t = 0
         if self._value is None or self._last:
-            self._value = (NULL, b"") if found.code == 0 else found.value()
-        return 0
+            grown = _PER_VALUE - self._counted
+            if found.code == 0:
+                self._value = (NULL, b"")
+            else:
+                self._value = found.value()
+                grown += found.end - found.at
+            if grown > 0:
+                self._counted += grown
+        # Less than zero would be taken for an exception where this is compiled.
+        return grown if grown > 0 else 0
 
     def merge(self, found: Place) -> cython.bint:
         at: cython.Py_ssize_t = found.at + 7
@@ -326,6 +337,9 @@ _array_writer = KeyWriter()
 _KEPT_ROOM = 1 << 16
 _PER_KEY = 150
 """Bytes of memory that a remembered key costs besides its own."""
+
+_PER_VALUE = 120
+"""Bytes of memory that a kept value costs besides its own."""
 
 _FIRST_MEMBER = 100
 """Bytes of memory that what holds the members costs besides them."""

@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import open_pipeline
-from docstore.node.read.cursors import ReleasingSource, first_batch
+from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
 from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
@@ -65,7 +65,10 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str)
     if pipeline.target is not None:
         bypass = arguments["bypassDocumentValidation"]
         return (yield from write_results(context, pipeline.target, releasing, bypass=bypass, shown=shown))
-    return (yield from first_batch(context, releasing, batch_size=batch_size_of(arguments), namespace=shown))
+    opened = first_batch(
+        context, releasing, batch_size=batch_size_of(arguments), namespace=shown, max_bytes=arguments["batchBytes"]
+    )
+    return (yield from opened)
 
 
 def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> str:
@@ -82,4 +85,4 @@ def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> 
     return f"{context.db}.$cmd.aggregate"
 
 
-COMMAND = AGGREGATE.command(run)
+COMMAND = AGGREGATE.command(run, BATCH_BYTES)

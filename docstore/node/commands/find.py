@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from docstore.bson import Value
+from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS
@@ -22,7 +23,7 @@ from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.cursors import ReleasingSource, cursor_reply, first_batch
+from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, cursor_reply, first_batch
 from docstore.node.read.oplog import open_oplog
 from docstore.node.read.requests import (
     CursorOptions,
@@ -73,8 +74,11 @@ def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
         collection = node.store.collection(context.namespace)
         tailed = collection if options.tailable else None
         spill = SpillFile(node.settings.dbpath) if query.sort.fields and arguments["allowDiskUse"] else None
+        buffers = OperationBuffers() if query.sort.fields else None
         if tailed is None:
-            source = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock, spill=spill)
+            source = open_find(
+                collection, query, view.reader, owned=view.owned, clock=node.clock, spill=spill, buffers=buffers
+            )
     except BaseException:
         view.release()
         raise
@@ -83,18 +87,21 @@ def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
         return (yield from _tail(context, tailed, query, options))
     opened = first_batch(
         context,
-        ReleasingSource(source, view.release if spill is None else partial(_release, view, spill)),
+        ReleasingSource(source, view.release if buffers is None else partial(_release, view, spill, buffers)),
         batch_size=options.batch_size,
         single=options.single,
         no_timeout=options.no_timeout,
         catalog=collection is None,
+        max_bytes=arguments["batchBytes"],
     )
     return (yield from opened)
 
 
-def _release(view: View, spill: SpillFile) -> None:
+def _release(view: View, spill: SpillFile | None, buffers: OperationBuffers) -> None:
     view.release()
-    spill.close()
+    buffers.close()
+    if spill is not None:
+        spill.close()
 
 
 def _tail(context: Context, collection: Collection, query: FindQuery, options: CursorOptions) -> Steps[bytes]:
@@ -119,7 +126,11 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
     natural = natural_sort(arguments)
     hint = hint_of(arguments["hint"]) if natural is None else Hint(natural=parse_sort(natural).natural)
     source = yield from open_view(context, resolved, find_stages(arguments), query_context_of(context, arguments), hint)
-    return (yield from first_batch(context, source, batch_size=arguments["batchSize"], namespace=shown))
+    return (
+        yield from first_batch(
+            context, source, batch_size=arguments["batchSize"], namespace=shown, max_bytes=arguments["batchBytes"]
+        )
+    )
 
 
 def _identity(arguments: Arguments) -> Value | None:
@@ -137,4 +148,4 @@ def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | N
     return [found[1]]
 
 
-COMMAND = FIND.command(run)
+COMMAND = FIND.command(run, BATCH_BYTES)

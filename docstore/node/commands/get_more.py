@@ -12,7 +12,7 @@ from docstore.commands.specs.reads import GET_MORE
 from docstore.errors import Code, CommandError
 from docstore.js import script_thread
 from docstore.node.node import node_of
-from docstore.node.read.cursors import Filling, filled_reply
+from docstore.node.read.cursors import BATCH_BYTES, Filling, filled_reply
 from docstore.node.read.tailing import Tail
 from docstore.node.slices import Steps, run_steps
 from docstore.query.context import ScriptsWanted
@@ -45,7 +45,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
             if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
             context.progress.deadline = context.started + cursor.time_left
-        filling = Filling(tail, arguments["batchSize"] or _NO_LIMIT, node)
+        filling = Filling(tail, arguments["batchSize"] or _NO_LIMIT, node, arguments["batchBytes"])
         yield from filling.fill()
         if isinstance(tail, Tail) and tail.await_data:
             until = node.clock() + (
@@ -84,4 +84,5 @@ COMMAND = GET_MORE.command(
         Parameter("term", Type.LONG, internal=True),
         Parameter("lastKnownCommittedOpTime", Type.OBJECT, internal=True),
     ),
+    BATCH_BYTES,
 )

@@ -15,7 +15,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.limits import COMPATIBLE_VERSION
-from docstore.commands.metrics import READS, WRITES
+from docstore.commands.metrics import READS, WRITES, buffers_document
 from docstore.commands.specs.processes import SERVER_STATUS
 from docstore.node.node import DataNode, node_of
 from docstore.node.upkeep.collection_stats import number
@@ -175,6 +175,7 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
                 "pinned": Int64(sum(cursor.pinned for cursor in cursors)),
                 "total": Int64(len(cursors)),
             },
+            "memory": buffers_document(),
         },
         "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
         "flushes": Int64(node.replication.flusher.flushes),

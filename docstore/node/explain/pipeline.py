@@ -19,6 +19,7 @@ from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.aggregation.streams import DocumentList
 from docstore.bson import document_to_python
+from docstore.buffers import OperationBuffers
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.node.explain.command import Subject, explained, frame
@@ -97,7 +98,7 @@ class RunningPipeline:
 
     def _environment(self, context: Context, view: View) -> Environment:
         self._spill = SpillFile(node_of(context).settings.dbpath)
-        return LocalCollections(context, view.reader, self._spill).environment(context.namespace)
+        return LocalCollections(context, view.reader, self._spill, OperationBuffers()).environment(context.namespace)
 
     def _open(self, source: Stream, environment: Environment) -> Stream:
         stream = source

@@ -12,6 +12,7 @@ from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stage import Environment, Equality, Stream
 from docstore.aggregation.stages.foreign import in_values
 from docstore.bson import NULL, Value
+from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import resolve_view
 from docstore.collection.collection import Collection
 from docstore.collection.read.execute import open_find, plan_query
@@ -68,12 +69,13 @@ class FindStream:
 class LocalCollections:
     """Reads of one request. Serves `docstore.aggregation.stage.Foreign`."""
 
-    def __init__(self, context: Context, reader: Reader, spill: SpillFile | None) -> None:
+    def __init__(self, context: Context, reader: Reader, spill: SpillFile | None, buffers: OperationBuffers) -> None:
         node = node_of(context)
         self._context = context
         self._node = node
         self._reader = reader
         self._spill = spill
+        self._buffers = buffers
 
     def environment(self, namespace: str) -> Environment:
         """What the stages of a pipeline over a collection need."""
@@ -82,6 +84,7 @@ class LocalCollections:
         node = self._node
         return Environment(
             clock=node.clock,
+            buffers=self._buffers,
             foreign=self,
             spill=self._spill,
             rng=node.rng,
@@ -116,7 +119,15 @@ class LocalCollections:
     def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
         """The find that a pipeline begins with."""
         collection = self._node.store.collection(namespace)
-        return open_find(collection, query, self._reader, owned=owned, clock=self._node.clock)
+        return open_find(
+            collection,
+            query,
+            self._reader,
+            owned=owned,
+            clock=self._node.clock,
+            spill=self._spill,
+            buffers=self._buffers,
+        )
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
         collection = self._node.store.collection(f"{self._context.db}.{namespace}")

@@ -8,23 +8,35 @@ from functools import partial
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import DocumentList
+from docstore.buffers import OperationBuffers
 from docstore.collection.read.counting import open_count
 from docstore.commands.context import Context
 from docstore.deferred_free import free_later
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountSource, counted_group
-from docstore.node.read.cursors import Batch, Documents, DocumentSource
+from docstore.node.read.cursors import Batch, Documents, DocumentSource, ReleasingSource
 from docstore.node.read.snapshot import View
 from docstore.query.find import Hint
 from docstore.spill import SpillFile
 
 
 class PipelineSource:
-    """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed."""
+    """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed.
 
-    def __init__(self, stream: Stream, close: Callable[[], None], clock: Callable[[], float]) -> None:
+    Documents that did not fit the last batch are counted in `buffers`.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        buffers: OperationBuffers,
+        close: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
         self._stream = stream
+        self._buffers = buffers
+        self._counted = 0
         self._close = close
         self._clock = clock
         self._ready: list[bytes] = []
@@ -58,10 +70,15 @@ class PipelineSource:
             self._ready, self._finished = self._stream.next_batch(deadline)
             if not self._ready and not self._finished and self._clock() >= deadline:
                 break
+        if self._ready or self._counted:
+            left = sum(map(len, self._ready[self._at :]))
+            self._buffers.change(left - self._counted)
+            self._counted = left
         return Documents(taken, self._finished and self._at == len(self._ready))
 
     def close(self) -> None:
         self._ready = []
+        self._buffers.close()
         self._close()
         free_later(self._stream)
         self._stream = DocumentList(())
@@ -76,10 +93,11 @@ def open_pipeline(
     """
     node = node_of(context)
     spill = SpillFile(node.settings.dbpath) if on_disk else None
-    collections = LocalCollections(context, view.reader, spill)
+    buffers = OperationBuffers()
+    collections = LocalCollections(context, view.reader, spill, buffers)
     environment = collections.environment(context.namespace)
     if pipeline.has_source:
-        return PipelineSource(pipeline.open_own(environment), partial(_close, None, spill), node.clock)
+        return PipelineSource(pipeline.open_own(environment), buffers, partial(_close, None, spill), node.clock)
     query, rest = collections.split(context.namespace, pipeline, hint)
     counted = counted_group(rest.stages)
     if counted is not None:
@@ -87,12 +105,15 @@ def open_pipeline(
         return CountSource(open_count(collection, query, view.reader, owned=view.owned, clock=node.clock), counted)
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
-        return source
-    return PipelineSource(rest.open(FindStream(source), environment), partial(_close, source, spill), node.clock)
+        return ReleasingSource(source, partial(_close, None, spill, buffers))
+    stream = rest.open(FindStream(source), environment)
+    return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock)
 
 
-def _close(source: DocumentSource | None, spill: SpillFile | None) -> None:
+def _close(source: DocumentSource | None, spill: SpillFile | None, buffers: OperationBuffers | None = None) -> None:
     if source is not None:
         source.close()
+    if buffers is not None:
+        buffers.close()
     if spill is not None:
         spill.close()

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
+from docstore.commands.declaration import Exceptional, Parameter, Type
 from docstore.commands.limits import check_internal_size
 from docstore.deferred_free import free_later
 from docstore.js import script_thread
@@ -22,8 +23,15 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, slice_end
 from docstore.query.pausing import PAUSING, REFUSED
 
-FIRST_BATCH_DOCUMENTS = 101
 MAX_BATCH_BYTES = 16 * 1024 * 1024
+
+BATCH_BYTES = Exceptional(
+    "a router holds what several shards give it",
+    Parameter("batchBytes", Type.INT, default=MAX_BATCH_BYTES, minimum=1, maximum=MAX_BATCH_BYTES, internal=True),
+)
+"""Of commands that give batches: how large they may be."""
+
+FIRST_BATCH_DOCUMENTS = 101
 LARGE_BYTES = 1024 * 1024
 """Copying a batch of more than this is a step of its own."""
 
@@ -137,17 +145,17 @@ class Filling:
     """
 
     __slots__ = (
-        "_bytes_left", "_docs_left", "_joined", "_joined_documents", "_node", "cursor_id", "documents", "exhausted",
-        "source",
+        "_bytes_left", "_docs_left", "_joined", "_joined_documents", "_max_bytes", "_node", "cursor_id", "documents",
+        "exhausted", "source",
     )  # fmt: skip
 
-    def __init__(self, source: DocumentSource, max_docs: int, node: DataNode) -> None:
+    def __init__(self, source: DocumentSource, max_docs: int, node: DataNode, max_bytes: int = MAX_BATCH_BYTES) -> None:
         self.source = source
         self.documents: list[bytes] = []
         self.exhausted = False
         self.cursor_id = 0
         self._docs_left = max_docs
-        self._bytes_left = MAX_BATCH_BYTES
+        self._bytes_left = self._max_bytes = max_bytes
         self._node = node
         # What earlier steps gave, as the reply will hold it: putting a large one together takes a slice or more.
         self._joined: list[bytes] = []
@@ -156,7 +164,7 @@ class Filling:
     @property
     def is_large(self) -> bool:
         """Whether putting the reply together takes a turn of the loop for itself."""
-        return self._bytes_left < MAX_BATCH_BYTES - LARGE_BYTES
+        return self._bytes_left < self._max_bytes - LARGE_BYTES
 
     def fill(self) -> Steps[None]:
         """Fill the batch; then its reply can be put together."""
@@ -229,6 +237,7 @@ def first_batch(
     no_timeout: bool = False,
     catalog: bool = False,
     namespace: str | None = None,
+    max_bytes: int = MAX_BATCH_BYTES,
 ) -> Steps[bytes]:
     """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
     `single`.
@@ -236,7 +245,7 @@ def first_batch(
     The source is closed when no cursor stays, also when filling fails.
     """
     namespace = namespace or context.namespace
-    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context))
+    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context), max_bytes)
     try:
         yield from filling.fill()
     except BaseException:

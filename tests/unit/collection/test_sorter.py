@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.aggregation.sorted_runs import PER_PAIR
 from docstore.collection.read import sorter
 from docstore.collection.read.sorter import Sorter
 from docstore.errors import Code, CommandError
@@ -57,7 +58,8 @@ def test_many_runs_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorter, "MAX_BYTES", 1000)
     made: Sorter[int] = Sorter(PATTERN, 0)
-    kept = 1000 // len(doc(0, a=1))
+    raw = doc(0, a=1)
+    kept = 1000 // (len(PATTERN.sort_key(raw)) + len(raw) + PER_PAIR)
     for place in range(kept):
         add(made, place, a=1)
     with pytest.raises(CommandError) as refused:
@@ -80,6 +82,9 @@ class Outside:
             self._run = run
 
         def records(self) -> Iterator[tuple[bytes, bytes]]:
+            return iter(self._run)
+
+        def unread(self, ahead: int) -> Iterator[tuple[bytes, bytes]]:
             return iter(self._run)
 
 
