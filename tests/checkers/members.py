@@ -57,6 +57,15 @@ def check_catalogs(
     return found
 
 
+def check_counts(counted: Mapping[str, tuple[int, int]]) -> list[Anomaly]:
+    """(documents that a collection claims, documents that are there), by what says where."""
+    return [
+        Anomaly("miscounted", f"{name}: {claimed} claimed, {held} there")
+        for name, (claimed, held) in sorted(counted.items())
+        if claimed != held
+    ]
+
+
 def _equal(kind: str, what: str, values: Mapping[str, Hashable]) -> list[Anomaly]:
     holders: dict[Hashable, list[str]] = defaultdict(list)
     for member, value in values.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.checkers.availability import longest_unavailability
 from tests.checkers.hand_made import kinds, read, write
-from tests.checkers.members import Description, check_catalogs, check_converged, check_hashes
+from tests.checkers.members import Description, check_catalogs, check_converged, check_counts, check_hashes
 
 
 def test_members_have_converged_when_their_positions_are_equal() -> None:
@@ -42,3 +42,8 @@ def test_unavailability_is_the_longest_time_without_a_majority_write() -> None:
     operations = [write(0, 1, 1), write(1, 5, 2), write(5, 6, 3, w=1), read(6, 7, 3)]
     assert longest_unavailability(operations, 0, 8) == 4
     assert longest_unavailability([], 2, 8) == 6
+
+
+def test_a_fast_count_is_that_of_the_documents() -> None:
+    assert not check_counts({"test.a of m0": (3, 3)})
+    assert kinds(check_counts({"test.a of m0": (3, 3), "test.a of m1": (4, 3)})) == ["miscounted"]

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.simulation import interpreter
+from tests.simulation.hunting import hunt_all
 from tests.simulation.plants import PLANTS
 from tests.simulation.plants.plant import Plant
 from tests.simulation.scenarios import SCENARIOS
@@ -32,8 +33,8 @@ def main() -> None:
     if options.scenario not in (None, *SCENARIOS) or options.plant not in (None, *PLANTS):
         sys.exit("no such scenario or plant: see --list")
     if options.plants:
-        sys.exit(_plants(options))
-    first, last = _seeds(options.seeds)
+        sys.exit(1 if _plants(options) else 0)
+    first, last = _seeds(options.seeds or "1-100")
     plant = PLANTS[options.plant] if options.plant else None
     names = [options.scenario] if options.scenario else [plant.scenario] if plant is not None else list(SCENARIOS)
     failed = 0
@@ -44,7 +45,7 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
-    parser.add_argument("--seeds", default="1-100", help="A-B, or one; one alone is told as a story")
+    parser.add_argument("--seeds", help="A-B, or one; one alone is told as a story; 1-100, and 1-300 for plants")
     parser.add_argument("--scenario", help="one scenario; all of them without")
     parser.add_argument("--plant", help="with this bug planted")
     parser.add_argument("--plants", action="store_true", help="each planted bug, until it is caught")
@@ -160,20 +161,19 @@ def _in_turn(scenario: Scenario, seeds: range, plant: Plant | None, *, story: bo
 
 
 def _plants(options: argparse.Namespace) -> int:
-    """Plants that were not caught."""
-    missed = 0
-    for plant in PLANTS.values():
-        caught = None
-        tried = 0
-        for result in _results(SCENARIOS[plant.scenario], range(1, SCHEDULES_PER_PLANT + 1), plant, options.jobs):
-            tried += 1
-            if result.failure:
-                caught = result
-                break
-        missed += caught is None
-        told = f"seed {caught.seed}: {caught.failure.splitlines()[0][:150]}" if caught is not None else "NOT CAUGHT"
-        print(f"{plant.name:44} after {tried:3} of {plant.scenario}: {told}", flush=True)
-    return missed
+    """How many plants were not caught."""
+    first, last = _seeds(options.seeds or f"1-{SCHEDULES_PER_PLANT}")
+    began, hunts = interpreter.real_monotonic(), []
+    for each in hunt_all(PLANTS, range(first, last + 1), options.jobs):
+        hunts.append(each)
+        print(each.told(), flush=True)
+    caught = [each for each in hunts if each.seed is not None]
+    print(
+        f"{len(caught)} of {len(PLANTS)} caught, after {sum(each.tried for each in caught) / max(len(caught), 1):.1f} "
+        f"schedules on average; {sum(each.cpu_seconds for each in hunts):.0f} CPU seconds, "
+        f"{interpreter.real_monotonic() - began:.0f} s"
+    )
+    return len(PLANTS) - len(caught)
 
 
 if interpreter.real_monotonic is time.monotonic:

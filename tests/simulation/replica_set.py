@@ -14,7 +14,7 @@ from docstore.node.process.settings import ClusterRole
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replication.states import MemberState
 from tests.checkers.history import Anomaly
-from tests.checkers.members import check_converged, check_hashes
+from tests.checkers.members import check_converged, check_counts, check_hashes
 from tests.simulation.invariants import SetInvariants
 from tests.simulation.leaks import leaks
 from tests.simulation.process import Machine
@@ -175,7 +175,7 @@ class SimulatedSet:
                 except (CommandError, NetworkError) as error:
                     raise Broken(f"no dbHash of {machine.name}: {error}") from error
                 hashes[machine.name] |= {f"{database}.{name}": md5 for name, md5 in reply["collections"].items()}
-        found = [*check_converged(positions), *check_hashes(hashes)]
+        found = [*check_converged(positions), *check_hashes(hashes), *self._miscounted(databases)]
         return [*found, *(await self.leaks() if self.role is ClusterRole.NONE else ())]
 
     async def leaks(self) -> list[Anomaly]:
@@ -186,3 +186,15 @@ class SimulatedSet:
                 return found
             await asyncio.sleep(0.1)
         return []
+
+    def _miscounted(self, databases: Sequence[str]) -> list[Anomaly]:
+        """Members count their documents as they write them: fast counts are exact."""
+        counted: dict[str, tuple[int, int]] = {}
+        for machine, _ in self.members():
+            assert machine.process is not None
+            store = machine.process.node.node.store
+            for namespace in (each for database in databases for each in store.namespaces(database)):
+                collection = store.collection(namespace)
+                held = sum(1 for _ in collection.documents(store.engine))
+                counted[f"{namespace} of {machine.name}"] = (collection.count, held)
+        return check_counts(counted)

@@ -43,6 +43,8 @@ class Result:
 
     seed: int
     failure: str = ""
+    itself: bool = False
+    """It is the simulation that failed."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     steps: int = 0
@@ -102,7 +104,7 @@ class Stage:
         shutil.rmtree(self._world.root)
         shutil.copytree(self._root / "pristine", self._world.root)
         if not text:
-            return Result(seed, "the schedule's interpreter died")
+            return Result(seed, "the schedule's interpreter died", itself=True)
         return Result(**json.loads(text))
 
     def _in_fork(self, seed: int) -> Result:
@@ -118,7 +120,7 @@ class Stage:
             if cause is not None:
                 result.errors = traceback.format_exception(cause)
         except BaseException as error:
-            result.failure = f"the simulation itself failed: {error!r}"
+            result.failure, result.itself = f"the simulation itself failed: {error!r}", True
             result.errors = traceback.format_exception(error)
         if result.failure:
             world.tell("BROKEN", result.failure)

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import bson
@@ -126,15 +125,16 @@ def anomalies(history: History, final: dict[str, list[dict[str, Any]]]) -> list[
 
 
 def rolled_back(
-    history: History, final: dict[str, list[dict[str, Any]]], root: Path, lost: Iterable[bytes] = ()
+    history: History, final: dict[str, list[dict[str, Any]]], world: World, lost: Iterable[bytes] = ()
 ) -> list[Anomaly]:
-    """Inserts and appends that were acknowledged and are gone must be in a rollback file of a member.
+    """Inserts and appends that were acknowledged and are gone must be in a rollback file on a member's disk.
 
     `lost`: entries of logs that went with the power of a machine. What they say may be nowhere.
     """
     kept = []
-    for file in sorted(root.rglob("*.bson")):
-        kept += bson.decode_all(whole_documents(file.read_bytes()))
+    for machine in world.machines.values():
+        for file in sorted(machine.disk.path.rglob("*.bson")):
+            kept += bson.decode_all(whole_documents(file.read_bytes()))
     elements = {(each["_id"], element) for each in kept for element in each.get("list", ())}
     ids = {each["_id"] for each in kept if "_id" in each}
     for entry in map(bson.decode, lost):

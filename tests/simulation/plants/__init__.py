@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.plants import replication, sharding
+from tests.simulation.plants import replication, sharding, storage
 from tests.simulation.plants.plant import Plant
 
-PLANTS: dict[str, Plant] = {plant.name: plant for module in (replication, sharding) for plant in module.PLANTS}
+MODULES = (replication, storage, sharding)
+PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

@@ -26,6 +26,14 @@ class Plant:
 
     def apply(self) -> None:
         """Plant it in this interpreter."""
+        target = self._target()
+        target.__code__ = self._code(target)
+
+    def check(self) -> None:
+        """Assert that it can be applied to the code as it is."""
+        self._code(self._target())
+
+    def _target(self) -> FunctionType:
         module_name, _, path = self.function.partition(":")
         module = importlib.import_module(module_name)
         found: Any = module
@@ -34,10 +42,13 @@ class Plant:
         target = found.__func__ if isinstance(found, staticmethod | classmethod) else found
         target = target.fget if isinstance(target, property) else target
         assert isinstance(target, FunctionType), f"{self.function} is no function of Python"
+        return target
+
+    def _code(self, target: FunctionType) -> CodeType:
         source = textwrap.dedent(inspect.getsource(target))
         assert source.count(self.right) == 1, f"{self.name}: not once in {self.function}: {self.right}"
         changed = "from __future__ import annotations\n" + source.replace(self.right, self.wrong)
-        target.__code__ = _code_named(compile(changed, f"<{self.name}>", "exec"), target)
+        return _code_named(compile(changed, f"<{self.name}>", "exec"), target)
 
 
 def _code_named(code: CodeType, target: FunctionType) -> CodeType:

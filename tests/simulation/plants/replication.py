@@ -154,11 +154,11 @@ PLANTS = (
         "elections",
         "docstore.replicaset.read.read_concern:ReadConcernWaiters._open_majority",
         "self._committed().timestamp >= max(after, 1)",
-        "True",
+        "self._committed().timestamp >= 1",
     ),
     Plant(
         "voters change several at a time",
-        "reconfig",
+        "voters",
         "docstore.replication.reconfig:_check_one_voter",
         "if len(before ^ after) > 1:",
         "if False:",
@@ -166,9 +166,9 @@ PLANTS = (
     Plant(
         "members of other sets are welcome",
         "strangers",
-        "docstore.replication.reconfig:_mark_newly_added",
-        "newly_added=fresh and not (member is me and member.id == my_id)",
-        "newly_added=False",
+        "docstore.replication.config:is_foreign",
+        "return ours is not None and theirs is not None and ours != theirs",
+        "return False",
     ),
     Plant(
         "statements of a session are not remembered",

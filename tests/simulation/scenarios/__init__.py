@@ -9,14 +9,20 @@ from tests.simulation.scenarios import (
     disks,
     drain,
     elections,
+    handover,
     membership,
     moments,
     moves,
     same_term,
+    undoing,
     unsynced,
+    voters,
 )
 from tests.simulation.schedule import Scenario
 
-MODULES = (elections, same_term, deposed, unsynced, disks, membership, moves, ddl, moments, drain, acknowledged)
+MODULES = (
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, moves, handover, ddl, moments, drain,
+    acknowledged,
+)  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

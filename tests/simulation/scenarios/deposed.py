@@ -66,7 +66,7 @@ async def deposed(world: World, members: SimulatedSet) -> None:
         [
             *anomalies(work.history, final),
             *await members.anomalies(),
-            *rolled_back(work.history, final, world.root),
+            *rolled_back(work.history, final, world),
         ]
     )
 

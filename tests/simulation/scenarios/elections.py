@@ -66,7 +66,7 @@ async def under_faults(
     ask = of_set(members.name, members.hosts)
     final = await final_state(ask)
     found = [*anomalies(work.history, final), *await members.anomalies()]
-    found += rolled_back(work.history, final, world.root, lost_with_power(members))
+    found += rolled_back(work.history, final, world, lost_with_power(members))
     report(world, members, nemesis, work)
     judge(found)
 
@@ -111,7 +111,7 @@ async def crossing_votes(world: World, members: SimulatedSet) -> None:
     final = await final_state(of_set(members.name, members.hosts))
     report(world, members, nemesis, work)
     found = [*anomalies(work.history, final), *await members.anomalies()]
-    judge([*found, *rolled_back(work.history, final, world.root, lost_with_power(members))])
+    judge([*found, *rolled_back(work.history, final, world, lost_with_power(members))])
 
 
 def lost_with_power(members: SimulatedSet) -> list[bytes]:

@@ -49,7 +49,7 @@ async def _fill(members: SimulatedSet, machine: str, count: int) -> None:
     await members.pool.command(address(machine), "test", command)
 
 
-async def _command(members: SimulatedSet, command: dict[str, Any]) -> dict[str, Any] | None:
+async def ask_primary(members: SimulatedSet, command: dict[str, Any]) -> dict[str, Any] | None:
     """Run on the primary; None where there is none or it says no."""
     primary = members.primary()
     if primary is None:
@@ -70,7 +70,7 @@ async def change_members(members: SimulatedSet, work: Workload) -> None:
     dice = random.Random(members.world.fault_dice.getrandbits(64))
     while not work.over:
         await asyncio.sleep(dice.expovariate(1 / 0.25))
-        found = await _command(members, {"replSetGetConfig": 1})
+        found = await ask_primary(members, {"replSetGetConfig": 1})
         if found is None:
             continue
         config = found["config"]
@@ -78,7 +78,7 @@ async def change_members(members: SimulatedSet, work: Workload) -> None:
         config["version"] += 1
         hosts = [(each["_id"], each["host"], each["votes"]) for each in config["members"]]
         members.world.tell("operator", f"asks for {hosts}")
-        if await _command(members, {"replSetReconfig": config, "maxTimeMS": 3000}) is not None:
+        if await ask_primary(members, {"replSetReconfig": config, "maxTimeMS": 3000}) is not None:
             members.world.counts["reconfigurations"] = members.world.counts.get("reconfigurations", 0) + 1
 
 
@@ -114,14 +114,14 @@ async def grow(members: SimulatedSet, work: Workload) -> None:
     """One machine after the other joins and copies everything."""
     for number, machine in enumerate(members.machines[3:], start=3):
         while not work.over:
-            found = await _command(members, {"replSetGetConfig": 1})
+            found = await ask_primary(members, {"replSetGetConfig": 1})
             if found is not None:
                 config = found["config"]
                 if address(machine.name) in [each["host"] for each in config["members"]]:
                     break
                 config["version"] += 1
                 config["members"].append({"_id": number, "host": address(machine.name)})
-                await _command(members, {"replSetReconfig": config, "maxTimeMS": 3000})
+                await ask_primary(members, {"replSetReconfig": config, "maxTimeMS": 3000})
             await asyncio.sleep(0.2)
 
 
@@ -134,13 +134,13 @@ async def hand_over(members: SimulatedSet, work: Workload) -> None:
         catch_up = 0 if force else dice.choice((1, 1, 0))
         command = {"replSetStepDown": 2, "secondaryCatchUpPeriodSecs": catch_up, "force": force}
         members.world.tell("operator", f"asks for a step-down, force={force}")
-        await _command(members, command)
+        await ask_primary(members, command)
 
 
 async def _without(members: SimulatedSet, stranger: str, hosts: list[str]) -> None:
     """Take out who was added while nobody could ask him who he is."""
     for _ in range(100):
-        found = await _command(members, {"replSetGetConfig": 1})
+        found = await ask_primary(members, {"replSetGetConfig": 1})
         if found is not None:
             config = found["config"]
             if stranger not in [each["host"] for each in config["members"]]:
@@ -149,7 +149,7 @@ async def _without(members: SimulatedSet, stranger: str, hosts: list[str]) -> No
             config["members"] = [each for each in config["members"] if each["_id"] < len(hosts)]
             for each in config["members"]:
                 each["host"] = hosts[each["_id"]]
-            await _command(members, {"replSetReconfig": config, "maxTimeMS": 3000})
+            await ask_primary(members, {"replSetReconfig": config, "maxTimeMS": 3000})
         await asyncio.sleep(0.2)
 
 
@@ -160,7 +160,7 @@ async def strangers(world: World, built: tuple[SimulatedSet, SimulatedSet]) -> N
 
     async def add(members: SimulatedSet, work: Workload) -> None:
         for _ in range(6):
-            found = await _command(members, {"replSetGetConfig": 1})
+            found = await ask_primary(members, {"replSetGetConfig": 1})
             if found is not None:
                 config = found["config"]
                 config["version"] += 1
@@ -168,7 +168,7 @@ async def strangers(world: World, built: tuple[SimulatedSet, SimulatedSet]) -> N
                     config["members"].append({"_id": 7, "host": address(stranger.name)})
                 else:
                     world.fault_dice.choice(config["members"])["host"] = address(stranger.name)
-                await _command(members, {"replSetReconfig": config, "maxTimeMS": 1500})
+                await ask_primary(members, {"replSetReconfig": config, "maxTimeMS": 1500})
             await asyncio.sleep(0.2)
         await _without(members, address(stranger.name), ours.hosts)
 

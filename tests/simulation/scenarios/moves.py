@@ -12,7 +12,7 @@ from docstore.errors import CommandError
 from docstore.net import NetworkError
 from tests.checkers.durability import check_inserts
 from tests.checkers.history import Anomaly, Kind, Operation
-from tests.checkers.many import check_many
+from tests.checkers.many import Concerns, check_many
 from tests.simulation.clients import Client
 from tests.simulation.cluster_faults import ClusterNemesis
 from tests.simulation.cluster_leaks import no_leaks
@@ -58,13 +58,15 @@ class Documents:
     async def insert(self, client: Client, work: Workload) -> None:
         key = f"{client.number}-{work.value()}"
         operation = client.history.invoke(client.number, Kind.INSERT, key, w="majority")
-        document = {"_id": key, "k": client.dice.randrange(KEYS), "tags": []}
-        await client.record(
-            operation, client.write({"insert": NAME, "documents": [document]}, "majority", retryable=True)
-        )
+        command = {"insert": NAME, "documents": [self.document(client, key)]}
+        await client.record(operation, client.write(command, "majority", retryable=True))
         if operation.ok:
             operation.result = None
             self.known.append(key)
+
+    def document(self, client: Client, key: str) -> dict[str, Any]:
+        """One to be inserted."""
+        return {"_id": key, "k": client.dice.randrange(KEYS), "tags": []}
 
     async def update_by_id(self, client: Client, work: Workload, key: str) -> None:
         tag = work.value()
@@ -96,10 +98,15 @@ class Documents:
         await client.record(operation, work())
 
     async def find_all(self, client: Client) -> None:
-        operation = client.history.invoke(client.number, Kind.FIND_ALL, NAME, read_concern="majority")
+        await self.find(client, None)
+
+    async def find(self, client: Client, number: int | None) -> None:
+        """All documents, or those of one shard key."""
+        operation = client.history.invoke(client.number, Kind.FIND_ALL, NAME, number, read_concern="majority")
+        where = {} if number is None else {"k": number}
 
         async def work() -> list[str]:
-            command = {"find": NAME, "filter": {}, "batchSize": 100_000, "readConcern": {"level": "majority"}}
+            command = {"find": NAME, "filter": where, "batchSize": 100_000, "readConcern": {"level": "majority"}}
             reply = await client.command({**command, "projection": {"_id": 1}})
             return [each["_id"] for each in reply["cursor"]["firstBatch"]]
 
@@ -160,8 +167,10 @@ async def moving(
     }
 
 
-async def anomalies(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
-    """What is not as it must be in the end."""
+async def anomalies(
+    cluster: SimulatedCluster, work: Workload, *, concerns: Concerns = lambda _operation, _id: True
+) -> list[Anomaly]:
+    """What is not as it must be in the end. `concerns`: see `check_many`."""
     history = work.history
     database, _, name = COLLECTION.partition(".")
     final = {each["_id"]: each["tags"] for each in await cluster.all_documents(cluster.routers[0], database, name)}
@@ -172,7 +181,7 @@ async def anomalies(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
         and each.ok
         and not any(o.kind is Kind.DELETE and o.key == each.key for o in history)
     }
-    found = [*check_inserts(history, set(final)), *check_many(history, final)]
+    found = [*check_inserts(history, set(final)), *check_many(history, final, concerns=concerns)]
     found += await cluster.ownership(expected)
     found += await cluster.catalogs()
     return found + await cluster.member_anomalies()

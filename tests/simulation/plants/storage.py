@@ -1,0 +1,52 @@
+"""Planted bugs of what is kept: undo, rollback files, initial sync."""
+
+from __future__ import annotations
+
+from tests.simulation.plants.plant import Plant
+
+_ROLLBACK = "docstore.collection.oplog.rollback:Rollback"
+
+PLANTS = (
+    Plant(
+        "what a rollback takes away is not kept",
+        "deposed",
+        "docstore.replicaset.sync.rollback:_until_undone",
+        "kept = not group.removed",
+        "kept = True",
+    ),
+    Plant(
+        "rollback files are not brought to disk",
+        "undoing",
+        "docstore.replicaset.sync.rollback_files:_append",
+        "os.fsync(file.fileno())",
+        "pass",
+    ),
+    Plant(
+        "undo records go before the commit",
+        "deposed",
+        "docstore.replicaset.replicaset:ReplicaSet._changed",
+        "self._store.discard_undo(min(noted))",
+        "self._store.discard_undo(noted[0])",
+    ),
+    Plant(
+        "a key goes back by one write only",
+        "deposed",
+        f"{_ROLLBACK}._take_back",
+        "batch.changes[family][key] = previous",
+        "batch.changes[family].setdefault(key, previous)",
+    ),
+    Plant(
+        "a rollback does not count back",
+        "deposed",
+        f"{_ROLLBACK}._take_back",
+        "pack_counters(present_count - count, present_size - size)",
+        "pack_counters(present_count, present_size)",
+    ),
+    Plant(
+        "a copy ends before it is consistent",
+        "initial-sync",
+        "docstore.replicaset.sync.initial_sync:InitialSync._apply",
+        "stop = await self._remote.last_optime()",
+        "stop = begin",
+    ),
+)

@@ -1,0 +1,128 @@
+"""Chunks change hands all the time on shards of one member: cheap, so that what routers see of a move is seen often.
+
+In some schedules the answers of the config servers come late to one of the shards: a router and the recipient know of
+the new owner then while the donor waits to hear of it. In all of them one router asks for its routing again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Hashable
+from typing import Any
+
+from docstore.errors import CommandError
+from docstore.net import NetworkError
+from tests.checkers.history import Kind, Operation
+from tests.simulation.clients import Client
+from tests.simulation.scenarios import moves
+from tests.simulation.scenarios.elections import judge
+from tests.simulation.schedule import Scenario
+from tests.simulation.sharded import SimulatedCluster, of_routers
+from tests.simulation.workloads import Workload
+from tests.simulation.world import World
+
+CHUNKS, WIDTH = 8, 50
+"""Every chunk begins at a multiple of the width, where its documents are."""
+MOVED = (0, 0, 1, 2)
+HOT = (0, 0, 0, 0, 1, 1, 2, 5)
+"""Numbers of chunks: those that move, and those that are asked for."""
+SECONDS = 1.2
+
+
+async def a_small_cluster(world: World) -> SimulatedCluster:
+    cluster = SimulatedCluster(world, members=1, configs=1)
+    await cluster.start()
+    await cluster.shard_collection([number * WIDTH for number in range(1, CHUNKS)])
+    return cluster
+
+
+async def keep_fresh(cluster: SimulatedCluster, over: list[bool]) -> None:
+    """One router never knows less than the config servers."""
+    router = cluster.routers[0]
+    while not over:
+        try:
+            await cluster.admin({"flushRouterConfig": 1}, on=router)
+        except (CommandError, NetworkError) as error:
+            cluster.world.tell("operator", f"flushRouterConfig: {error!r}")
+        await asyncio.sleep(0.02)
+
+
+class Documents(moves.Documents):
+    """Some are on each chunk, and reads of one key go to its owner alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: dict[Hashable, int] = {}
+
+    async def act(self, client: Client, work: Workload) -> None:
+        """More of what shows a chunk that is owned by nobody, or by two."""
+        kind = client.dice.random()
+        if kind < 0.35:
+            await self.find(client, client.dice.choice(HOT) * WIDTH)
+        elif kind < 0.45:
+            await self.find_all(client)
+        elif kind < 0.6 or not self.known:
+            await self.insert(client, work)
+        else:
+            await super().act(client, work)
+
+    def document(self, client: Client, key: str) -> dict[str, Any]:
+        """See the base."""
+        self._keys[key] = client.dice.choice(HOT) * WIDTH
+        return {"_id": key, "k": self._keys[key], "tags": []}
+
+    def concerns(self, operation: Operation, key: Hashable) -> bool:
+        """Whether an operation over many documents means that one."""
+        return operation.kind is not Kind.FIND_ALL or operation.value in (None, self._keys[key])
+
+
+async def move_to_and_fro(cluster: SimulatedCluster, dice: random.Random, over: list[bool]) -> None:
+    """Few chunks, each back again as soon as it has come."""
+    world = cluster.world
+    while not over:
+        point = dice.choice(MOVED) * WIDTH
+        for shard in dice.sample(sorted(cluster.shards), 2):
+            try:
+                command = {"moveChunk": moves.COLLECTION, "find": {"k": point}, "to": shard}
+                await cluster.admin(command, on=dice.choice(cluster.routers))
+                world.tell("operator", f"moved the chunk of {point} to {shard}")
+                world.counts["moves"] = world.counts.get("moves", 0) + 1
+            except (CommandError, NetworkError) as error:
+                world.tell("operator", f"the chunk of {point} to {shard}: {error!r}"[:200])
+        await asyncio.sleep(dice.expovariate(1 / 0.02))
+
+
+async def handing_over(world: World, cluster: SimulatedCluster) -> None:
+    dice = world.fault_dice
+    world.hiccups = dice.choice((0.0, 0.005))
+    world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
+    deaf = dice.choice(list(cluster.shards.values())).machines[0]
+    world.network.slow[cluster.config.machines[0].name, deaf.name] = dice.choice((0.0, 0.02, 0.1))
+    documents = Documents()
+    numbers = random.Random(world.client_dice.getrandbits(64))
+    work = Workload(world, lambda: of_routers(cluster.routers, random.Random(numbers.getrandbits(64))), clients=8)
+    work.start(documents.act)
+    over: list[bool] = []
+    running = [
+        asyncio.ensure_future(move_to_and_fro(cluster, random.Random(numbers.getrandbits(64)), over)),
+        asyncio.ensure_future(keep_fresh(cluster, over)),
+    ]
+    await asyncio.sleep(SECONDS)
+    over.append(True)
+    await asyncio.gather(*running)
+    await work.stop()
+    world.network.slow.clear()
+    await cluster.settled()
+    judge(await moves.anomalies(cluster, work, concerns=documents.concerns))
+    world.counts |= {"operations": len(work.history)}
+
+
+SCENARIOS = (
+    Scenario(
+        name="handover",
+        what="two shards of one: chunks move while clients write and read through a fresh and a stale router",
+        topology=a_small_cluster,
+        run=handing_over,
+    ),
+)
