@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.plants import replication, sharding, storage
+from tests.simulation.plants import ddl, replication, sharding, storage
 from tests.simulation.plants.plant import Plant
 
-MODULES = (replication, storage, sharding)
+MODULES = (replication, storage, sharding, ddl)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

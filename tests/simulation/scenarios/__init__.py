@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.scenarios import (
     acknowledged,
     ddl,
+    definitions,
     deposed,
     disks,
     drain,
@@ -22,7 +23,7 @@ from tests.simulation.schedule import Scenario
 
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, moves, handover, ddl, moments, drain,
-    acknowledged,
+    acknowledged, definitions,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

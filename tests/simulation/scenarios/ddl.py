@@ -43,8 +43,8 @@ KEPT = "kept"
 MAJORITY = {"writeConcern": {"w": "majority"}}
 
 
-async def a_cluster(world: World) -> SimulatedCluster:
-    cluster = SimulatedCluster(world, members=2)
+async def a_cluster(world: World, members: int = 2, configs: int = 3) -> SimulatedCluster:
+    cluster = SimulatedCluster(world, members=members, configs=configs)
     await cluster.start()
     await cluster.admin({"enableSharding": "test", "primaryShard": "shard0"})
     documents = [{"_id": number, "k": number, "source": True} for number in range(5)]
@@ -60,8 +60,8 @@ class Operator:
     def __init__(self, cluster: SimulatedCluster, machine: Machine, dice: random.Random, number: int) -> None:
         self._cluster = cluster
         self._machine = machine
-        self._dice = dice
-        self._number = number
+        self.dice = dice
+        self.number = number
         self._count = 0
         self.kept: list[str] = []
         """What was inserted into `KEPT` and acknowledged."""
@@ -69,28 +69,32 @@ class Operator:
 
     async def run(self, statements: Sequence[str]) -> None:
         while not self.over:
-            database, command = self._statement(self._dice.choice(statements), self._dice.choice(NAMES))
-            await self._send(database, command)
-            await asyncio.sleep(self._dice.expovariate(1 / 0.05))
+            database, command = self.statement(self.dice.choice(statements), self.dice.choice(NAMES))
+            await self.send(database, command)
+            await asyncio.sleep(self.dice.expovariate(1 / 0.05))
 
-    async def _send(self, database: str, command: dict[str, Any]) -> None:
+    async def send(self, database: str, command: dict[str, Any]) -> dict[str, Any] | None:
+        """The reply, None where it was refused or did not come."""
         world = self._cluster.world
         told = f"{self._machine.name}: {_brief(command)}"
-        world.tell(f"ddl{self._number}", told)
+        world.tell(f"ddl{self.number}", told)
         try:
             async with asyncio.timeout(OPERATOR_SECONDS):
                 reply = await self._cluster.admin(command, database, on=self._machine)
                 if "writeErrors" in reply or "writeConcernError" in reply:
                     raise CommandError(Code.OperationFailed, str(reply)[:200])
-            world.tell(f"ddl{self._number}", f"{told}: done")
+            world.tell(f"ddl{self.number}", f"{told}: done")
             if command.get("insert") == KEPT:
                 self.kept.append(command["documents"][0]["_id"])
             world.counts["statements"] = world.counts.get("statements", 0) + 1
         except (CommandError, NetworkError, TimeoutError) as error:
-            world.tell(f"ddl{self._number}", f"{told}: {error!r}"[:240])
+            world.tell(f"ddl{self.number}", f"{told}: {error!r}"[:240])
+            return None
+        return dict(reply)
 
-    def _statement(self, kind: str, name: str) -> tuple[str, dict[str, Any]]:
-        dice, namespace = self._dice, f"test.{name}"
+    def statement(self, kind: str, name: str) -> tuple[str, dict[str, Any]]:
+        """(database, command)."""
+        dice, namespace = self.dice, f"test.{name}"
         index = f"index{dice.randrange(2)}"
         match kind:
             case "shard":
@@ -119,7 +123,7 @@ class Operator:
             case "out":
                 return "test", {"aggregate": "source", "pipeline": [{"$out": name}], "cursor": {}}
         self._count += 1
-        document = {"_id": f"{self._number}-{self._count}", "k": dice.randrange(KEYS)}
+        document = {"_id": f"{self.number}-{self._count}", "k": dice.randrange(KEYS)}
         return "test", {"insert": name, "documents": [document], **MAJORITY}
 
 
