@@ -39,6 +39,7 @@ from docstore.replication.terms import (
 )
 
 if TYPE_CHECKING:
+    from docstore.replication.peers import Peer
     from docstore.replication.state import State
 
 BY_TIMEOUT = "electionTimeout"
@@ -70,8 +71,8 @@ class Election:
     reason: str
     granted: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
-    answered: bool = False
-    """Somebody is there to try again with."""
+    heard: set[int] = field(default_factory=set)
+    """Who has answered, whatever the answer."""
 
 
 @dataclass(slots=True)
@@ -83,6 +84,8 @@ class Candidacy:
     takeover_at: float = NEVER
     takeover_reason: str = ""
     frozen_until: float = -math.inf
+    out_of_reach: bool = False
+    """The last round was lost because too few voters could be reached to win it."""
     eager_until: float = -math.inf
     """After initiation: run as soon as a majority has the configuration and the data that members begin with, without
     the timeout."""
@@ -94,6 +97,7 @@ class Candidacy:
     ) -> None:
         """Run after a whole timeout from now."""
         self.election_at = NEVER
+        self.out_of_reach = False
         if config is not None and me is not None and me.electable:
             self.election_at = now + config.settings.election_timeout * (1 + TIMEOUT_SPREAD * rng())
 
@@ -126,6 +130,7 @@ class Candidacy:
         election = self.election
         assert election is not None
         self.end_round()
+        self.out_of_reach = False
         self.election_at = self.takeover_at = NEVER
         self.eager_until = -math.inf
         return election
@@ -248,7 +253,8 @@ def counted(state: State, event: Answered, now: float, out: Effects) -> None:
     if election is None or member is None or (election.term, election.dry_run) != (request.term, request.dry_run):
         return
     granted = isinstance(reply, VoteReply) and reply.granted
-    election.answered = election.answered or isinstance(reply, VoteReply)
+    if isinstance(reply, VoteReply):
+        election.heard.add(member.id)
     out.append(_counted(event, request))
     (election.granted if granted else election.refused).add(member.id)
     _conclude(state, now, out)
@@ -316,7 +322,14 @@ def _canvass(state: State, now: float, out: Effects) -> None:
     election, config = state.candidacy.election, state.config
     assert election is not None
     assert config is not None
-    request = VoteRequest(
+    request = _request(state, election, config)
+    for peer in state.voting_peers():
+        out.append(Send(to=peer.host, request=request, timeout=config.settings.election_timeout))
+    _conclude(state, now, out)
+
+
+def _request(state: State, election: Election, config: ReplicaSetConfig) -> VoteRequest:
+    return VoteRequest(
         set_name=state.set_name,
         dry_run=election.dry_run,
         term=election.term,
@@ -326,9 +339,28 @@ def _canvass(state: State, now: float, out: Effects) -> None:
         if_no_primary=election.dry_run and election.reason == BY_REFUSED_PORT,
         replica_set_id=state.replica_set_id,
     )
-    for peer in state.voting_peers():
-        out.append(Send(to=peer.host, request=request, timeout=config.settings.election_timeout))
-    _conclude(state, now, out)
+
+
+def reached(state: State, peer: Peer, now: float, out: Effects) -> None:
+    """A member answers heartbeats. Where a broken network has just been mended, nobody waits for what was lost in it: a
+    request for its vote is sent again, and a round that was lost for want of voters is run anew.
+    """
+    candidacy, config = state.candidacy, state.config
+    election, member = candidacy.election, state.member_of(peer.host)
+    if config is None or member is None:
+        return
+    if election is not None:
+        if member in config.voters and member.id not in election.granted | election.refused:
+            request = _request(state, election, config)
+            out.append(Send(to=peer.host, request=request, timeout=config.settings.election_timeout))
+    elif candidacy.out_of_reach and state.primary_id == NO_MEMBER and _majority_up(state, config):
+        candidacy.out_of_reach = False
+        candidacy.run_by(now + primary_loss.SPREAD_SECONDS * state.rng())
+
+
+def _majority_up(state: State, config: ReplicaSetConfig) -> bool:
+    up = [member.id for member in config.voters if (peer := state.peers.get(member.host)) is not None and peer.up]
+    return on_majority(config, [state.my_id, *up])
 
 
 def _run(state: State, now: float, out: Effects, reason: str) -> None:
@@ -357,11 +389,12 @@ def _conclude(state: State, now: float, out: Effects) -> None:
         what = "running for" if election.dry_run else "becoming"
         out.append(log("ELECTION", f"Not {what} primary, we received insufficient votes", term=election.term))
         state.role = Role.FOLLOWER
+        state.candidacy.out_of_reach = not on_majority(config, {state.my_id, *election.heard})
         if election.reason != BY_REFUSED_PORT:
             state.candidacy.retry_later(config.settings.election_timeout, now, state.rng)
             return
         state.candidacy.end_round()
-        if election.answered:
+        if election.heard:
             primary_loss.try_again(state, now)
 
 

@@ -107,6 +107,7 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
         leadership.advance(state, now, out)
         reconfig.promote_newly_added(state, now, out)
     else:
+        elections.reached(state, peer, now, out)
         elections.consider_takeover(state, now, out)
 
 

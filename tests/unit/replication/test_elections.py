@@ -18,6 +18,7 @@ from docstore.replication.messages import (
     VoteReply,
     VoteRequest,
 )
+from docstore.replication.primary_loss import SPREAD_SECONDS
 from docstore.replication.states import MemberState, Role
 from tests.unit.replication.members import (
     NOW,
@@ -161,6 +162,44 @@ def test_a_lost_round_is_tried_again_later() -> None:
         core.receive(Answered(peer=peer, request=request, reply=None), NOW)
     assert core.state.role is Role.FOLLOWER
     assert NOW + 0.5 <= core.state.candidacy.election_at <= NOW + 1.0
+
+
+def test_a_round_lost_for_want_of_voters_is_run_anew_when_a_majority_is_back() -> None:
+    core = follower(config_of("a", "b", "c", "d", "e"), last=op(1, 10))
+    core.state.candidacy.election_at = NOW
+    core.tick(NOW)
+    request = vote_request(core, dry_run=True)
+    for peer in ("b:1", "c:1", "d:1", "e:1"):
+        core.receive(Answered(peer=peer, request=request, reply=None), NOW)
+    hear(core, "b:1", now=NOW + 0.1, term=1)
+    assert core.state.candidacy.election_at >= NOW + 0.5
+    hear(core, "c:1", now=NOW + 0.1, term=1)
+    assert core.state.candidacy.election_at <= NOW + 0.1 + SPREAD_SECONDS
+
+
+def test_a_round_that_voters_have_refused_is_not_run_anew_at_once() -> None:
+    core = follower(THREE, last=op(1, 10))
+    core.state.candidacy.election_at = NOW
+    core.tick(NOW)
+    request = vote_request(core, dry_run=True)
+    core.receive(Answered(peer="b:1", request=request, reply=VoteReply(term=1, granted=False, reason="no")), NOW)
+    core.receive(Answered(peer="c:1", request=request, reply=None), NOW)
+    for peer in ("b:1", "c:1"):
+        hear(core, peer, now=NOW + 0.1, term=1)
+    assert core.state.candidacy.election_at >= NOW + 0.5
+
+
+def test_a_voter_that_is_heard_again_is_asked_again_in_the_same_round() -> None:
+    """The request that was sent first may be stuck in a connection that a cut has made slow."""
+    core = follower(THREE, last=op(1, 10))
+    core.state.candidacy.election_at = NOW
+    core.tick(NOW)
+    request = vote_request(core, dry_run=True)
+    sent = every(hear(core, "b:1", term=1), Send)
+    assert [each.request for each in sent if isinstance(each.request, VoteRequest)] == [request]
+    core.receive(Answered(peer="b:1", request=request, reply=VoteReply(term=1, granted=False, reason="no")), NOW)
+    sent = every(hear(core, "b:1", term=1), Send)
+    assert not [each for each in sent if isinstance(each.request, VoteRequest)]
 
 
 def test_a_higher_term_in_an_answer_ends_the_round() -> None:
