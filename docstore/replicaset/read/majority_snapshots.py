@@ -8,11 +8,13 @@ leaves it here (`earlier_state`, `keep`). Invariants, once the log has made a st
   are above it;
 * at most `MAX_KEPT` are kept: when there are more, every second one of those above the commit point goes, so the steps
   get coarser but the newest and the first stay;
-* a snapshot that is being read outlives its place in the list until the last reader has released it.
+* a snapshot that is being read outlives its place in the list until the last reader has released it;
+* of many that leave the list at once a few are released at each step: what was written since each is put together then.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from docstore.storage.engine import Engine, Snapshot
 
 MAX_KEPT = 256
+_RELEASED_AT_ONCE = 8
 
 
 class _SharedSnapshot:
@@ -83,6 +86,7 @@ class MajoritySnapshots:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._kept: list[_SharedSnapshot] = []
+        self._leaving: deque[_SharedSnapshot] = deque()
         self._last = NULL_OPTIME
         self._commit_point = NULL_OPTIME
 
@@ -101,6 +105,8 @@ class MajoritySnapshots:
         if len(self._kept) > MAX_KEPT:
             doomed = set(self._kept[1:-1:2])
             self._drop(doomed.__contains__)
+        for _ in range(min(_RELEASED_AT_ONCE, len(self._leaving))):
+            self._leaving.popleft().release()
 
     @property
     def committed(self) -> OpTime:
@@ -141,9 +147,9 @@ class MajoritySnapshots:
     def close(self) -> None:
         """Let all go that nobody reads."""
         self._drop(lambda _held: True)
+        while self._leaving:
+            self._leaving.popleft().release()
 
     def _drop(self, doomed: Callable[[_SharedSnapshot], bool]) -> None:
-        going = [held for held in self._kept if doomed(held)]
+        self._leaving.extend(held for held in self._kept if doomed(held))
         self._kept = [held for held in self._kept if not doomed(held)]
-        for held in going:
-            held.release()

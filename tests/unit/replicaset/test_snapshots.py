@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.read.majority_snapshots import MAX_KEPT, MajoritySnapshots
-from docstore.storage import Batch, Family, MemoryEngine
+from docstore.storage import Batch, Family, MemoryEngine, Snapshot
 
 
 class Log:
@@ -105,3 +107,39 @@ def test_the_list_stays_bounded_and_a_read_is_never_ahead_of_the_commit_point(st
         seen = log.read()
         if seen is not None:
             assert seen[0] == seen[1] <= committed
+
+
+class _Counted(MemoryEngine):
+    """Counts the snapshots that are open."""
+
+    open_now = 0
+
+    def snapshot(self) -> Snapshot:
+        self.open_now += 1
+        return cast(Snapshot, _Counting(self))
+
+
+class _Counting:
+    def __init__(self, engine: _Counted) -> None:
+        self._engine = engine
+
+    def close(self) -> None:
+        self._engine.open_now -= 1
+
+
+def test_of_many_snapshots_that_go_a_few_are_released_at_each_step() -> None:
+    """To release one is to put together what was written since the one before."""
+    log = Log()
+    log.engine = engine = _Counted()
+    log.snapshots = MajoritySnapshots(engine)
+    for timestamp in range(1, 4 * MAX_KEPT):
+        before = engine.open_now
+        log.write(timestamp)
+        log.note(committed=0)
+        assert engine.open_now >= before - 8
+    assert engine.open_now <= MAX_KEPT + MAX_KEPT // 2
+    for _ in range(MAX_KEPT):
+        log.note(committed=0)
+    assert engine.open_now == len(log.snapshots) <= MAX_KEPT
+    log.snapshots.close()
+    assert engine.open_now == 0
