@@ -1,6 +1,6 @@
 """A cluster of real processes under faults, and a judgement of what its clients saw.
 
-    scripts/torture bombs
+    scripts/torture bombs|pings
     scripts/torture set3|set5|shards --minutes N [--seed S] [--reference] [--judge-w1-as-majority] [--keep DIRECTORY]
 
 The run has namespaces of its own for network, mounts and processes (made with `unshare`; who is not root gets a user
@@ -8,7 +8,8 @@ namespace too), so every server has an address of its own, any direction between
 the run. The seed decides which faults come in which order, not when each packet arrives: a run cannot be replayed, but
 its kind can. Exit status 1 when there was an anomaly.
 
-`bombs` throws the small requests that ask for much at one node, with a ping beside each.
+`bombs` throws the small requests that ask for much at one node, with a ping beside each; `pings` measures how long the
+members of a set keep others waiting while they roll back, copy, build and drop. Both do without namespaces.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.bombs import throw_bombs
+from tests.torture.pings import measure_pings
 from tests.torture.report import Report
 from tests.torture.sets import Plan, torture_set
 from tests.torture.shards import torture_shards
@@ -40,6 +42,10 @@ def main() -> int:
     if arguments.configuration == "bombs":
         with tempfile.TemporaryDirectory(prefix="docstore-bombs-") as made:
             return 1 if throw_bombs(Path(made)) else 0
+    if arguments.configuration == "pings":
+        with tempfile.TemporaryDirectory(prefix="docstore-pings-") as made:
+            measure_pings(Path(made))
+        return 0
     directory = os.environ.get(INSIDE)
     if directory is not None:
         return _run(arguments, Path(directory))
@@ -62,7 +68,7 @@ def namespaces() -> list[str]:
 
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("configuration", choices=sorted((*MEMBERS, "bombs")))
+    parser.add_argument("configuration", choices=sorted((*MEMBERS, "bombs", "pings")))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--reference", action="store_true", help="run on what DOCSTORE_REFERENCE starts")
