@@ -7,7 +7,7 @@ keeps in memory of the oplog and the catalog follows each group, so others may r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -29,7 +29,9 @@ from docstore.optime import OpTime
 from docstore.storage import Batch, Family, Urgency
 
 if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
     from docstore.collection.store import Store
+    from docstore.storage import Reader
 
 MOST_ENTRIES = 256
 """Entries in a group: each takes some 20 µs to look at and as long to write."""
@@ -62,6 +64,27 @@ class UndoGroup:
     last: OpTime | None = None
 
 
+class _Identities:
+    """The highest `_id` that a collection had: after a rollback there may be very many removed ones behind the highest
+    that is left, and to find that one is to walk over them.
+    """
+
+    def __init__(self, coll: Collection) -> None:
+        self._coll = coll
+        self._newest: bytes | None = None
+
+    def take_back(self, reader: Reader, key: bytes) -> None:
+        """A key of the `_id` index is about to be put back or removed."""
+        if self._newest is None:
+            self._newest = self._coll.newest_id or self._coll.find_newest_id(reader)
+        self._newest = max(self._newest, key)
+
+    def keep(self, collections: Mapping[str, Collection]) -> None:
+        """Nothing is above it, though it may itself be gone."""
+        if collections.get(self._coll.ns) is self._coll:
+            self._coll.newest_id = self._newest
+
+
 class Rollback:
     """The undoing of every entry of a store's oplog after `optime`.
 
@@ -78,6 +101,9 @@ class Rollback:
         self._optime = optime
         self._told: set[bytes] = set()
         self._names: dict[bytes, tuple[UUID, str]] = {}
+        self._identities: dict[bytes, _Identities] = {
+            coll.id_prefix: _Identities(coll) for coll in store.catalog.collections.values()
+        }
         present = self._oplog.entry(optime.timestamp)
         if optime.timestamp < self._oplog.commit_limit or present is None or entry_optime(present) != optime:
             raise UnrecoverableRollback(f"there is no way back to {optime}: the oplog's undo records do not reach it")
@@ -123,6 +149,8 @@ class Rollback:
     def finish(self) -> None:
         """Bring what is in memory up to the disk."""
         self._store.undone()
+        for identities in self._identities.values():
+            identities.keep(self._store.catalog.collections)
 
     def _tell(self, group: UndoGroup, entry: bytes, record: bytes) -> None:
         for family, key, _ in undo_keys(record):
@@ -167,6 +195,8 @@ class Rollback:
         for family, key, previous in reversed(list(undo_keys(record))):
             # A key touched twice goes back to what stood there before the first touch.
             batch.changes[family][key] = previous
+            if family is Family.INDEXES and (identities := self._identities.get(key[:IDENT_BYTES])) is not None:
+                identities.take_back(self._engine, key)
         ident, count, size = undo_counters(record)
         if ident:
             key = COUNTERS_PREFIX + ident_bytes(ident)

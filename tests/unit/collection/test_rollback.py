@@ -7,6 +7,7 @@ import pytest
 from docstore.bson import from_python
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
+from docstore.errors import CommandError
 from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
 from tests.harness.undoing import roll_back
@@ -244,4 +245,24 @@ def test_the_local_database_stays_as_it_is() -> None:
     assert coll.count == 0
     assert sorted(store.namespaces()) == ["db.c", "local.new"]
     assert read(store.catalog.collections["local.new"], store.engine) == [{"_id": 1, "x": [1, 2]}]
+    check(store)
+
+
+def test_the_highest_identity_is_known_after_a_rollback_without_looking_for_it() -> None:
+    """Very many removed ones may stand between the end of the index and the highest that is left."""
+    store = store_on()
+    coll = make(store, "db.c", doc(1), doc(5))
+    common = store.last_optime
+    remove(store, coll, 5)
+    insert(store, coll, doc(2), doc(4))
+    coll.newest_id = None
+    roll_back(store, common)
+    known = coll.newest_id
+    assert known is not None
+    assert known >= coll.find_newest_id(store.engine)
+    coll.newest_id = known
+    with pytest.raises(CommandError):
+        insert(store, coll, doc(5))
+    insert(store, coll, doc(2), doc(4), doc(6))
+    assert read(coll, store.engine) == [{"_id": n} for n in (1, 5, 2, 4, 6)]
     check(store)
