@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.bson import OBJECT, Value, get_field
 from docstore.collection.catalog.options import CollectionOptions
+from docstore.collection.index.geo_keys import KeysOf
 from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
+from docstore.collection.index.pieces import keys_in_pieces
 from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec
 from docstore.collection.oplog.entry import entry_head
 from docstore.errors import CommandError
@@ -195,6 +198,18 @@ class Index:
             if tolerant and error.code in REFUSALS:
                 return [], 0, b""
             raise
+
+    def covers(self, raw: bytes) -> bool:
+        """Whether the index holds the document."""
+        return self._covered is None or self._covered.matches(raw)
+
+    def calculation(self) -> KeysOf:
+        """What gives the keys of a document that the index covers, and shares nothing with other requests: these may
+        run in the middle of it.
+        """
+        pattern = KeyPattern(self.key_pattern.fields, self.key_pattern.fold)
+        spec = self.spec
+        return partial(keys_in_pieces, pattern) if spec.over_values and not spec.hashed else keys_of(spec, pattern)
 
     def grow(self, places: int) -> Callable[[], None]:
         """Note where arrays have been met; what takes that back, if the write that did it is aborted."""

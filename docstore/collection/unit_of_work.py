@@ -22,6 +22,7 @@ from docstore.bson.build import enclosed
 from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.collection import Collection, pack_counters
+from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import make_update
@@ -102,8 +103,13 @@ class WriteUnitOfWork:
         self._sequence = store.sequence
         self._open = True
 
-    def insert(self, coll: Collection, raw: bytes, *, stmt_id: int | None = None) -> int:
-        """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken."""
+    def insert(
+        self, coll: Collection, raw: bytes, *, stmt_id: int | None = None, ahead: KeysAhead | None = None
+    ) -> int:
+        """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken.
+
+        `ahead`: keys that are known already.
+        """
         id_key = coll.id_key(raw)
         newest = coll.newest_id
         if newest is None:
@@ -119,7 +125,7 @@ class WriteUnitOfWork:
         rid = record_id_bytes(record_id)
         added: Marked = {}
         if coll.secondary:
-            added, grown = self._entries.new_keys(coll, raw, rid)
+            added, grown = self._entries.new_keys(coll, raw, rid, ahead)
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, {}, added)
@@ -189,16 +195,17 @@ class WriteUnitOfWork:
         stmt_id: int | None = None,
         image: Image | None = None,
         changed: frozenset[bytes] | None = None,
+        ahead: KeysAhead | None = None,
     ) -> None:
         """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
 
-        `changed`: the top-level fields in which they may differ, where that is known.
+        `changed`: the top-level fields in which they may differ, where that is known. `ahead`: as in `insert`.
         """
         rid = record_id_bytes(record_id)
         removed: Marked = {}
         added: Marked = {}
         if coll.secondary:
-            removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed)
+            removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed, ahead)
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, removed, added)

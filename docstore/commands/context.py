@@ -138,6 +138,7 @@ class RequestProgress:
     * `at_cluster_time`: see `Context`.
     * `induced`: what a fail point makes of the reply.
     * `apart`: it was begun anew where it can stand still; `irrevocable`: it must not be, because it has begun to write.
+    * `writing`: what a write has done and has yet to do, which goes on where the request is begun anew.
     * `memory_before`: the bytes that the process had before the request made much; `unmeasured`: those made since the
       last look at that.
     * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
@@ -151,6 +152,7 @@ class RequestProgress:
     whole_ok: bool = False
     apart: bool = False
     irrevocable: bool = False
+    writing: Any = None
     memory_before: int | None = None
     unmeasured: int = 0
 

@@ -7,6 +7,7 @@ good. `throw` sends one and watches the process and a ping beside it.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -37,6 +38,9 @@ COLLECTIONS: dict[str, Callable[[], list[Command]]] = {
     "back": lambda: [{"_id": 1, "s": "a" * 5_000 + "b"}],
 }
 """The documents of each collection."""
+
+INDEXES = {"texts": ("t", "text"), "places": ("g", "2dsphere"), "fields": ("$**", 1), "arrays": ("a", 1)}
+"""Collections without documents, and the key of the index of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,20 @@ def _in_many() -> Command:
     return {"find": "many", "filter": {"a": {"$in": list(range(10**6, 10**6 + 500_000))}}}
 
 
+def _inserted(collection: str, make: Callable[[], Command]) -> Callable[[], Command]:
+    return lambda: {"insert": collection, "documents": [make()]}
+
+
+def _ring(vertices: int) -> Command:
+    turns = [2 * math.pi * place / vertices for place in range(vertices)]
+    ring = [[10 * math.cos(turn), 10 * math.sin(turn)] for turn in turns]
+    return {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+
+
+def _words(count: int) -> str:
+    return " ".join(f"{chr(97 + number % 26)}{number:x}ing" for number in range(count))
+
+
 _MATCH = {"$regexMatch": {"input": "$s", "regex": "^(a+)+$"}}
 _LOOKUP = {"from": "wide", "pipeline": list[Any](), "as": "r"}
 _GRAPH = {"from": "wide", "startWith": "$a", "connectFromField": "g", "connectToField": "g", "as": "r"}
@@ -134,6 +152,10 @@ BOMBS = (
         _in_many,
         0,
     ),
+    _bomb("a text of 100,000 words", _inserted("texts", lambda: {"t": _words(100_000)}), 0),
+    _bomb("a polygon of 50,000 vertices", _inserted("places", lambda: {"g": _ring(50_000)}), 0),
+    _bomb("200,000 fields in a wildcard index", _inserted("fields", lambda: {f"f{n}": n for n in range(200_000)}), 0),
+    _bomb("200,000 keys of one document", _inserted("arrays", lambda: {"a": list(range(200_000))}), 0),
     _bomb("a path of 5,000 parts", _update(lambda: {"$set": {".".join("b" * 5_000): 1}}), 15),
 )
 
@@ -142,6 +164,8 @@ def fill(client: Client) -> None:
     """Insert what the bombs are about."""
     for name, documents in COLLECTIONS.items():
         client[DATABASE][name].insert_many(documents())
+    for name, key in INDEXES.items():
+        client[DATABASE][name].create_index([key])
 
 
 def resident(pid: int) -> int:

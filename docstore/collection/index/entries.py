@@ -7,6 +7,7 @@ noted and decided when the build ends, because the other document may be gone by
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
@@ -14,6 +15,7 @@ from docstore.collection.index.duplicates import duplicate_key
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
+    from docstore.collection.index.ahead import KeysAhead
     from docstore.storage import Engine
 
 Marked = dict[bytes, bytes]
@@ -44,12 +46,17 @@ class Entries:
             return pending[key]
         return self._engine.get(_INDEXES, key)
 
-    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[Marked, Grown]:
+    def new_keys(
+        self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None
+    ) -> tuple[Marked, Grown]:
         """(entries of a new document outside the `_id` index, what it adds to the indexes' places); DuplicateKey."""
         added: Marked = {}
         grown: Grown = []
         for index in coll.secondary:
-            keys, places, marks = index.marked_keys(raw, tolerant=not self._enforce)
+            tolerant = not self._enforce
+            keys, places, marks = (
+                index.marked_keys(raw, tolerant=tolerant) if ahead is None else ahead.of(index, raw, tolerant=tolerant)
+            )
             if places & ~index.places:
                 grown.append((index, places))
             for key in keys:
@@ -69,7 +76,13 @@ class Entries:
         return found
 
     def changed_keys(
-        self, coll: Collection, before: bytes, after: bytes, rid: bytes, changed: frozenset[bytes] | None = None
+        self,
+        coll: Collection,
+        before: bytes,
+        after: bytes,
+        rid: bytes,
+        changed: frozenset[bytes] | None = None,
+        ahead: KeysAhead | None = None,
     ) -> tuple[Marked, Marked, Grown]:
         """(entries that go, entries that come, what is added to the indexes' places) when a document changes;
         DuplicateKey.
@@ -82,8 +95,9 @@ class Entries:
         for index in coll.secondary:
             if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
                 continue
-            old, _, old_marks = index.marked_keys(before, tolerant=not self._enforce)
-            new, places, marks = index.marked_keys(after, tolerant=not self._enforce)
+            marked = index.marked_keys if ahead is None else partial(ahead.of, index)
+            old, _, old_marks = marked(before, tolerant=not self._enforce)
+            new, places, marks = marked(after, tolerant=not self._enforce)
             if places & ~index.places:
                 grown.append((index, places))
             if old == new and old_marks == marks:

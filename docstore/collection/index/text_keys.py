@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docstore.bson import ARRAY, NULL, OBJECT, Value
+from docstore.bson.allowance import spend
 from docstore.collection.index.geo_keys import KeysOf
 from docstore.collection.index.spec import IndexSpec
 from docstore.collection.index.text_options import TERMS
@@ -11,6 +12,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.geo.values_at_path import values_at
 from docstore.query.text.terms import TextKeys
+from docstore.query.value.long_lists import sort_keys
 from docstore.query.value.values import display, string_value
 
 ARRAY_BESIDE_TEXT = 201
@@ -28,7 +30,12 @@ def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
         head = b"".join(_beside(raw, path, pattern) for path, pattern in before)
         tail = b"".join(_beside(raw, path, pattern) for path, pattern in behind)
-        found = sorted(head + encode_key(string_value(term)) + tail for term in text.scores(raw))
+        found: list[bytes] = []
+        for term in text.scores(raw):
+            key = head + encode_key(string_value(term)) + tail
+            spend(len(key))
+            found.append(key)
+        sort_keys(found)
         return found, several if len(found) > 1 else 0, b""
 
     return keys

@@ -9,7 +9,7 @@ _ORDERED = Parameter("ordered", Type.BOOL, default=True)
 
 INSERT = Spec(
     "insert", privilege=Privilege("insert", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    retryable=True, stable=True,
+    retryable=True, stable=True, pausable=True, repeatable=True,
     parameters=(Parameter("documents", Type.DOCUMENTS, required=True), _ORDERED, BYPASS),
     help="add documents to a collection",
 )  # fmt: skip

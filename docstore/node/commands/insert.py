@@ -14,6 +14,8 @@ from docstore.node.write.insert import Inserts
 
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
+    if context.begun_progress is not None and context.begun_progress.writing is not None:
+        return run_statements(context, context.begun_progress.writing)
     documents = arguments["documents"]
     check_batch_size(len(documents))
     check_writable(context.namespace)
@@ -32,6 +34,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         bypass_validation=arguments["bypassDocumentValidation"],
         shard_version=context.shard_version,
     )
+    context.progress.writing = inserts
     return run_statements(context, inserts)
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from docstore.bson import elements, is_storable
 from docstore.bson.walk import BOOL, INT32, OBJECT, Value
 from docstore.collection.collection import Collection
+from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
@@ -86,7 +87,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
     if len(documents) > 1 or len(raw) > MAX_DOCUMENT_BYTES or not is_storable(raw):
         return None
     place = _place(context, node, arguments)
-    if place is None:
+    if place is None or (len(raw) > LARGE_BYTES and place.collection.secondary):
         return None
     outcome = Outcome()
     unit = place.unit()

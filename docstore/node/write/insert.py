@@ -1,18 +1,23 @@
 """The statements of an insert: documents are prepared, and many are written in one unit of work.
 
 One unit holds a run of documents of the command, bounded in number and bytes: its commit must not hold the loop for
-long either. A document that is refused leaves the unit as it was.
+long either. A document that is refused leaves the unit as it was. The keys of a large one are calculated before its
+unit begins (`KeysAhead`), and others may run meanwhile: what was let in is let in anew then.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from bson.objectid import ObjectId
 
 from docstore.collection.collection import Collection
+from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
+from docstore.js.script_thread import current
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.node import DataNode
@@ -56,15 +61,41 @@ class Inserts:
         self._shard_version = shard_version
         self._rules: PostImages | None = None
         self._at = 0
+        self._ahead = KeysAhead()
+        # Large documents as they will be stored, by position.
+        self._prepared: dict[int, bytes] = {}
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
         del owned
         while self._at < len(self._documents):
+            if len(self._documents[self._at]) > LARGE_BYTES and not self._keys_known():
+                break
             if not self._unit(until):
                 self._at = len(self._documents)
             elif self._node.clock() >= until:
                 break
         return self._at >= len(self._documents)
+
+    def _keys_known(self) -> bool:
+        """Find out the keys of the next document; False where others may have run meanwhile."""
+        collection = self._node.store.collection(self._namespace)
+        if collection is None or not collection.secondary:
+            return True
+        try:
+            prepared = self._made(self._at)
+        except CommandError:
+            # It is refused in its turn.
+            return True
+        self._prepared[self._at] = prepared
+        if self._ahead.has(collection, prepared):
+            return True
+        self._ahead.calculate(collection, prepared)
+        return current() is None
+
+    def _made(self, position: int) -> bytes:
+        """A document as it will be stored. Errors: those of `prepare`."""
+        known = self._prepared.get(position) if self._prepared else None
+        return prepare(self._documents[position], _new_id, self._node.timestamp) if known is None else known
 
     def outlives(self, _error: CommandError) -> bool:
         return False
@@ -90,9 +121,11 @@ class Inserts:
         left = UNIT_BYTES
         try:
             while True:
-                stop = min(self._at + _CLOCK_EVERY, len(self._documents))
+                stop = self._stop(first) if collection.secondary else self._at + _CLOCK_EVERY
+                stop = min(stop, len(self._documents))
                 left -= self._record_range(unit, collection, stop)
                 full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
+                full = full or len(self._documents[self._at]) > LARGE_BYTES
                 if full or self._at < stop or self._node.clock() >= until:
                     break
         except BaseException:
@@ -106,22 +139,34 @@ class Inserts:
             self._at = first
             self.fail_rest(error)
             return False
+        self._ahead.clear()
+        self._prepared.clear()
         failed = len(self.outcome.errors) - failed
         self.outcome.n += self._at - first - failed
         return not (failed and self._ordered)
 
+    def _stop(self, first: int) -> int:
+        """Where a part of a unit ends that began with the document `first`: before a large one, which is a unit's
+        first.
+        """
+        stop = self._at + _CLOCK_EVERY
+        large = (at for at, raw in enumerate(self._documents[self._at : stop], self._at) if len(raw) > LARGE_BYTES)
+        return next((at for at in large if at > first), stop)
+
     def _record_range(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
         """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
         documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
+        if self._prepared:
+            insert = partial(insert, ahead=self._ahead)
         size = 0
         for position in range(self._at, stop):
             raw = documents[position]
             size += len(raw)
             try:
                 if self._session_write is None and self._validator is None and self._rules is None:
-                    insert(collection, prepare(raw, _new_id, timestamp))
+                    insert(collection, self._made(position) if self._prepared else prepare(raw, _new_id, timestamp))
                 elif self._session_write is None:
-                    insert(collection, self._valid(prepare(raw, _new_id, timestamp), raw))
+                    insert(collection, self._valid(self._made(position), raw))
                 else:
                     self._insert_once(unit, collection, position, self._session_write)
             except CommandError as error:
@@ -139,8 +184,8 @@ class Inserts:
         if self._node.store.sessions.statement(row.lsid, row.txn_number, stmt_id) is not None:
             self.outcome.retried.append(stmt_id)
             return
-        raw = prepare(self._documents[position], _new_id, self._node.timestamp)
-        unit.insert(collection, self._valid(raw, self._documents[position]), stmt_id=stmt_id)
+        raw = self._valid(self._made(position), self._documents[position])
+        unit.insert(collection, raw, stmt_id=stmt_id, ahead=self._ahead)
 
     def _valid(self, prepared: bytes, given: bytes) -> bytes:
         """The prepared document itself. Errors: DocumentValidationFailure, those of the shard key."""

@@ -46,6 +46,14 @@ def vector(at: Position) -> Vector:
     )
 
 
+def _vectors(positions: Sequence[Position]) -> list[Vector]:
+    found: list[Vector] = []
+    for at in positions:
+        spend(_PER_VERTEX)
+        found.append(vector(at))
+    return found
+
+
 def cross(a: Vector, b: Vector) -> Vector:
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
@@ -147,8 +155,10 @@ def _passes(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
     return _in_order(_beside(b), c, a, b)
 
 
-_PER_PAIR = 32
-"""What it costs to look at a pair of arcs."""
+_PER_PAIR, _PER_VERTEX = 32, 64
+"""What it costs to look at a pair of arcs, and at a vertex."""
+
+_AT_ONCE = 1024
 
 _OUTLOOK: Vector = (0.00456762077230, 0.99947476613078, 0.03208315302933)
 """Where every count of edges begins."""
@@ -168,8 +178,18 @@ class Ring:
 
     def contains(self, point: Vector) -> bool:
         inside = self._outlook_inside
-        for start, end in self.edges():
-            inside ^= _passes(_OUTLOOK, point, start, end)
+        x, y, z = cross(_OUTLOOK, point)
+        start = self.vertices[-1]
+        before = x * start[0] + y * start[1] + z * start[2]
+        for at in range(0, len(self.vertices), _AT_ONCE):
+            part = self.vertices[at : at + _AT_ONCE]
+            spend(_PER_PAIR * len(part))
+            for end in part:
+                side = x * end[0] + y * end[1] + z * end[2]
+                # An edge is passed only where its ends are not surely on one side of the way.
+                if not (before > _SURE < side or before < -_SURE > side):
+                    inside ^= _passes(_OUTLOOK, point, start, end)
+                start, before = end, side
         return inside
 
     @property
@@ -178,6 +198,7 @@ class Ring:
         total = 0.0
         count = len(self.vertices)
         for position, vertex in enumerate(self.vertices):
+            spend(_PER_VERTEX)
             before, after = self.vertices[position - 1], self.vertices[(position + 1) % count]
             bend = angle(cross(before, vertex), cross(vertex, after))
             total += bend if turn(before, vertex, after) > 0 else -bend
@@ -191,7 +212,7 @@ class Area:
     """A polygon: the inside of its first ring and of none of the others."""
 
     def __init__(self, polygon: Polygon) -> None:
-        rings = [Ring([vector(at) for at in ring]) for ring in polygon.rings]
+        rings = [Ring(_vectors(ring)) for ring in polygon.rings]
         self.rings = rings if polygon.wound else [ring.reversed() if ring.is_large else ring for ring in rings]
 
     def edges(self) -> Iterator[tuple[Vector, Vector]]:
@@ -225,6 +246,7 @@ class Arc:
 
 def arc(start: Vector, end: Vector) -> Arc:
     """The shorter way between two points."""
+    spend(_PER_VERTEX)
     x, y, z = start[0] + end[0], start[1] + end[1], start[2] + end[2]
     length = math.sqrt(x * x + y * y + z * z)
     if length < _SHORT:
@@ -235,7 +257,7 @@ def arc(start: Vector, end: Vector) -> Arc:
 
 def check_rings(polygon: Polygon) -> str | None:
     """What is wrong with the rings of a polygon: edges that cross, vertices met twice, holes outside; None: nothing."""
-    rings = [[vector(at) for at in ring] for ring in polygon.rings]
+    rings = [_vectors(ring) for ring in polygon.rings]
     for vertices in rings:
         if len(set(vertices)) < len(vertices):
             return "Loop is not valid, it meets a vertex twice"
@@ -263,7 +285,7 @@ def _near_each_other(arcs: list[Arc]) -> Iterator[tuple[Arc, Arc]]:
     for one in sorted(arcs, key=lambda each: each.middle[axis] - each.radius):
         begin = one.middle[axis] - one.radius - _TOUCHES
         met = [other for other in met if other.middle[axis] + other.radius >= begin]
-        spend(_PER_PAIR * len(met))
+        spend(_PER_VERTEX + _PER_PAIR * len(met))
         for other in met:
             if other.comes_near(one.middle, one.radius):
                 yield one, other

@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
+from docstore.bson.allowance import spend
 from docstore.errors import Code, CommandError
 from docstore.query.geo.shapes import Position
 from docstore.query.geo.sphere import Arc, Spherical, Vector, angle, arc, distance, vector
@@ -24,6 +25,7 @@ LEVELS = 30
 MOST_CELLS = 20_000
 
 _SLACK = 1e-14
+_PER_EDGE, _AT_ONCE = 64, 1024
 _QUARTER = math.pi / 4
 
 
@@ -104,9 +106,14 @@ def _sort_out(
         meets = apart - radius <= region.cap.radius + _SLACK
     else:
         reach = radius + _SLACK
-        near = [
-            edge for edge in edges if edge.comes_near(middle, reach) and distance(middle, edge.start, edge.end) <= reach
-        ]
+        for at in range(0, len(edges), _AT_ONCE):
+            part = edges[at : at + _AT_ONCE]
+            spend(_PER_EDGE * len(part))
+            near += [
+                edge
+                for edge in part
+                if edge.comes_near(middle, reach) and distance(middle, edge.start, edge.end) <= reach
+            ]
         inside = not near and region.surrounds(middle)
         meets = inside or bool(near)
     if inside and cell[3] >= coarsest:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from docstore.bson.allowance import spend
 from docstore.bson.walk import Value
 from docstore.kernel.keys.encoding import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
+from docstore.query.value.long_lists import sort_keys
 
-_SORTED_AT_ONCE = 16 * 1024
 _SPENT = 64 * 1024
 
 LOWEST = b"\x01"
@@ -58,11 +58,7 @@ def point(value: Value) -> Range:
 
 def points_of(keys: list[bytes]) -> Ranges:
     """The keys of the values that have one of these keys."""
-    for at in range(0, len(keys), _SORTED_AT_ONCE):
-        # What is sorted in parts already is sorted as a whole at once.
-        keys[at : at + _SORTED_AT_ONCE] = sorted(keys[at : at + _SORTED_AT_ONCE])
-        spend(16 * min(len(keys) - at, _SORTED_AT_ONCE))
-    keys.sort()
+    sort_keys(keys)
     found: list[Range] = []
     last = b""
     for key in keys:

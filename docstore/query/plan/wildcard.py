@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import (
     ARRAY,
     EMPTY_DOCUMENT,
@@ -28,6 +29,7 @@ from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Mod,
 from docstore.query.plan.bounds import PathConditions, conditions, path_ranges
 from docstore.query.plan.intervals import EVERYTHING, Ranges, behind
 from docstore.query.plan.value_ranges import Condition
+from docstore.query.value.long_lists import sort_keys
 from docstore.query.value.values import string_value
 
 _WITHOUT_ENTRY = frozenset((OBJECT, ARRAY, NULL, UNDEFINED, MIN_KEY, MAX_KEY))
@@ -59,7 +61,9 @@ class WildcardPaths:
         """(distinct encoded keys in order, 1 if there are arrays among the values, else 0) of a document."""
         found = _Keys(self.excluding)
         found.enter(raw, "", self.tree)
-        return sorted(found.keys), int(found.arrays)
+        keys = list(found.keys)
+        sort_keys(keys)
+        return keys, int(found.arrays)
 
 
 def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
@@ -70,6 +74,10 @@ def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
         for part in name.split("."):
             node = node.setdefault(part, {})
     return WildcardPaths(tree, excluding)
+
+
+_PER_KEY = 32
+"""What it costs to make a key."""
 
 
 class _Keys:
@@ -116,7 +124,9 @@ class _Keys:
             self._add(path, value)
 
     def _add(self, path: str, value: Value) -> None:
-        self.keys.add(path_key(path) + encode_key(value))
+        key = path_key(path) + encode_key(value)
+        spend(_PER_KEY + len(key))
+        self.keys.add(key)
 
 
 def path_key(path: str) -> bytes:

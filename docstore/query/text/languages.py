@@ -17,6 +17,7 @@ from typing import Any, cast
 import icu
 import snowballstemmer
 
+from docstore.bson.allowance import spend
 from docstore.query.text.stop_words import STOP_WORDS
 
 _NAMES = {
@@ -26,6 +27,8 @@ _NAMES = {
 }  # fmt: skip
 _BETWEEN = "[[:Dash:][:Hyphen:][:Pattern_Syntax:][:Quotation_Mark:][:Terminal_Punctuation:][:White_Space:]]"
 _REMEMBERED = 1 << 14
+_PER_WORD, _PER_STEM = 16, 512
+"""What it costs to look at a word, and to find its stem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,16 @@ class TextLanguage:
     def terms(self, text: str, exactness: Exactness = LOOSE) -> Iterator[str]:
         """What counts of each word of the text that is not passed over, in their order."""
         known = _known(self.name, exactness)
-        for word in _words(self.name == "english").findall(text):
+        for found in _words(self.name == "english").finditer(text):
+            word = found[0]
             term = known.get(word)
             if term is None:
                 if len(known) >= _REMEMBERED:
                     known.clear()
                 term = known[word] = _term(self.name, word, exactness)
+                spend(_PER_STEM)
+            else:
+                spend(_PER_WORD)
             if term:
                 yield term
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
 from docstore.query.text.languages import TextLanguage, language_named
@@ -20,6 +21,8 @@ from docstore.query.value.values import string_value, text_of
 EVERYWHERE = "$**"
 NOT_A_LANGUAGE = frozenset((17261, 17262))
 """The codes of documents that name their language wrongly."""
+
+_PER_TERM = 16
 
 Text = tuple[str, int, TextLanguage]
 """(the text, the weight of its field, its language)."""
@@ -74,6 +77,7 @@ class TextKeys:
             counted = Counter(language.terms(text))
             total = counted.total()
             for term, count in counted.items():
+                spend(_PER_TERM)
                 score = weight * (2 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
                 if len(counted) == 1 and len(text.encode()) == len(term.encode()):
                     score *= 1.1

@@ -1,0 +1,68 @@
+"""The keys of large documents, calculated where others may run, before the unit that writes them.
+
+Always true: what is kept is what `Index.marked_keys` says of the same document, so it may be used whenever the unit
+comes, whatever has happened to the collection meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.collection.index.keys import REFUSALS
+from docstore.errors import CommandError
+from docstore.query.pausing import PAUSED, PAUSING
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection, Index
+
+LARGE_BYTES = 32 * 1024
+"""Documents from which the keys may take more than a moment."""
+
+Marked = tuple[list[bytes], int, bytes]
+
+
+class KeysAhead:
+    """Of a few documents, by index."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Index, bytes], Marked | CommandError] = {}
+
+    def calculate(self, coll: Collection, raw: bytes) -> None:
+        """Find out what is not known yet of a document. Errors: those with which the request is ended."""
+        for index in coll.secondary:
+            if (index, raw) in self._kept:
+                continue
+            if not index.covers(raw):
+                self._kept[index, raw] = [], 0, b""
+                continue
+            keys_of = index.calculation()
+            level, PAUSING.level = PAUSING.level, PAUSED
+            try:
+                self._kept[index, raw] = keys_of(raw)
+            except CommandError as error:
+                if error.code not in REFUSALS:
+                    raise
+                self._kept[index, raw] = error.with_traceback(None)
+            finally:
+                PAUSING.level = level
+
+    def has(self, coll: Collection, raw: bytes) -> bool:
+        """Whether everything is known of a document."""
+        return all((index, raw) in self._kept for index in coll.secondary)
+
+    def of(self, index: Index, raw: bytes, *, tolerant: bool) -> Marked:
+        """As `Index.marked_keys`."""
+        found = self._kept.get((index, raw))
+        if found is None:
+            return index.marked_keys(raw, tolerant=tolerant)
+        if not isinstance(found, CommandError):
+            return found
+        if tolerant:
+            return [], 0, b""
+        raise found
+
+    def clear(self) -> None:
+        """What is kept has done its duty."""
+        self._kept.clear()

@@ -1,0 +1,41 @@
+"""The keys of a document with a long array, a part of the array at a time: others may run in between.
+
+The members of an array have keys of their own, so a document has the keys of the same document with each part of the
+array. That does not hold where a path names a place in an array, or where several arrays are long.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from docstore.bson.build import array_value, document_from
+from docstore.bson.walk import ARRAY, each_value, elements
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.scan.covered import OPAQUE
+from docstore.query.value.long_lists import sort_keys
+
+_LONG_BYTES = 32 * 1024
+_AT_ONCE = 1024
+
+
+def keys_in_pieces(pattern: KeyPattern, raw: bytes) -> tuple[list[bytes], int, bytes]:
+    """As `KeyPattern.marked_keys`."""
+    paths = [path.split(".") for path, _ in pattern.fields]
+    names = {path[0] for path in paths}
+    fields = [field for field in elements(raw) if field[0] in names]
+    long = [at for at, (_, code, data) in enumerate(fields) if code == ARRAY and len(data) > _LONG_BYTES]
+    if len(long) != 1 or len(fields) > len(names) or any(name.isdigit() for path in paths for name in path):
+        return pattern.marked_keys(raw)
+    name, _, data = fields[long[0]]
+    found: set[bytes] = set()
+    places, marks = 0, b""
+    members = iter(each_value(data))
+    while part := list(islice(members, _AT_ONCE)):
+        fields[long[0]] = (name, *array_value(part))
+        keys, arrays, marked = pattern.marked_keys(document_from(fields))
+        found.update(keys)
+        places |= arrays
+        marks = OPAQUE if OPAQUE in (marked, marks) else marked
+    ordered = list(found)
+    sort_keys(ordered)
+    return ordered, places, marks
