@@ -139,3 +139,16 @@ def test_records_larger_than_what_is_read_ahead_stay_outside_until_they_are_want
     assert [(key, data if isinstance(data, bytes) else data()) for key, data in unread] == records
     assert list(run.records()) == records
     spill.close()
+
+
+def test_what_is_unwound_is_made_as_it_is_asked_for() -> None:
+    long = raw({"_id": 1, "s": "x" * 100_000, "r": list(range(200))})
+    stream = parsed([{"$unwind": {"path": "$r", "includeArrayIndex": "i"}}]).open(
+        DocumentList([long, raw({"_id": 2})]), Environment(clock=lambda: 0.0)
+    )
+    sizes, last = [], False
+    while not last:
+        documents, last = stream.next_batch(1.0)
+        sizes.append(len(documents))
+    assert sum(sizes) == 200
+    assert max(sizes) <= 3

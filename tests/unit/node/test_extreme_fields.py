@@ -50,7 +50,8 @@ def _value_of(command: Command) -> Any:
     return "c" if command.names_collection else 1
 
 
-def _requests(command: Command) -> list[bytes]:
+def requests_of(command: Command) -> list[bytes]:
+    """Requests for a command, each with an extreme value in one field."""
     required = {name: PLAIN.get(name, "c") for name in command.required}
     base = {command.name: _value_of(command), **required}
     fields = [command.name, *command.by_name, *sorted(ENVELOPE_FIELDS - {"$db", "help"})]
@@ -81,7 +82,7 @@ def test_no_value_of_a_field_is_an_internal_error(command: Command) -> None:
         node = LocalNode(replicated=True)
         await node.reply({"insert": "c", "documents": [{"_id": 1, "a": 1}]})
         failed = []
-        for request in _requests(command):
+        for request in requests_of(command):
             try:
                 reply = await asyncio.wait_for(_reply(node, request), 1)
             except TimeoutError:
