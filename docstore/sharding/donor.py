@@ -1,7 +1,8 @@
 """The donor's side of a migration, as decisions only.
 
     STARTING      the coordinator document and the pending range deletion are being written (majority)
-    PREPARING     the recipient makes its collection ready and deletes leftovers in the range
+    PREPARING     the recipient makes its collection ready and deletes leftovers in the range; it is asked how far it is
+                  until it takes documents, for no longer than the limit
     CLONING       batches of the range, read from a snapshot taken when the capture of changes began
     CATCHING_UP   captured changes, round by round, until few are left and no statement over many documents runs
     CRITICAL      writes to the collection wait; the last changes are sent
@@ -32,6 +33,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from docstore.sharding.migration import Decision, Migration
+from docstore.sharding.recipient import PREPARING
+from docstore.sharding.recipient import State as Receiving
 from docstore.sharding.version import Lastmod
 
 STEADY_CHANGES = 256
@@ -41,10 +44,12 @@ RETRY_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`seconds`: from the start until the critical section must have been reached; `critical_seconds`: how long writes
-    may wait before the commit is tried, else the migration is given up."""
+    """`seconds`: from the start until the critical section must have been reached; `prepare_seconds`: from the start
+    until the recipient takes documents; `critical_seconds`: how long writes may wait before the commit is tried; else
+    the migration is given up."""
 
     seconds: float = 3600.0
+    prepare_seconds: float = 120.0
     critical_seconds: float = 20.0
 
 
@@ -71,8 +76,13 @@ class PersistStart:
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareRecipient:
-    """Answered by `RecipientReady`."""
+class StartRecipient:
+    """Tell it of the migration; answered by `RecipientPrepares`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskRecipient:
+    """How far its preparation is, which may take a moment to answer; answered by `RecipientPrepares`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,8 @@ class Forget:
 
 Effect = (
     PersistStart
-    | PrepareRecipient
+    | StartRecipient
+    | AskRecipient
     | StartCapture
     | SendClone
     | SendChanges
@@ -204,8 +215,11 @@ class Persisted:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipientReady:
-    """The recipient takes documents."""
+class RecipientPrepares:
+    """How far the recipient is. `reason`: why it has ended."""
+
+    state: Receiving
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +274,7 @@ class Failed:
 
 Event = (
     Persisted
-    | RecipientReady
+    | RecipientPrepares
     | CloneSent
     | ChangesSent
     | RecipientCommitted
@@ -285,6 +299,7 @@ class Donor:
         self.reason = ""
         self._limits = limits or Limits()
         self._give_up = now + self._limits.seconds
+        self._prepared_by = now + self._limits.prepare_seconds
 
     def start(self) -> list[Effect]:
         """A new migration."""
@@ -311,6 +326,8 @@ class Donor:
         if isinstance(event, Failed):
             assert self.undecided, f"{event} in {self.state}"
             return self._decide(Decision.ABORTED, event.reason)
+        if isinstance(event, RecipientPrepares) and self.state is State.PREPARING:
+            return self._prepared(event, now)
         effects = self._moved(event)
         assert effects is not None, f"{event} in {self.state}"
         return effects if not self.undecided else self._in_time(effects, now)
@@ -322,12 +339,19 @@ class Donor:
             return self._decide(Decision.ABORTED, f"the migration took too long while {self.state.name.lower()}")
         return effects
 
+    def _prepared(self, event: RecipientPrepares, now: float) -> list[Effect]:
+        if event.state is Receiving.RECEIVING:
+            return self._in_time(self._to(State.CLONING, StartCapture(), SendClone()), now)
+        if event.state not in PREPARING:
+            return self._decide(Decision.ABORTED, f"the recipient is not ready: {event.reason or event.state.name}")
+        if now > self._prepared_by:
+            return self._decide(Decision.ABORTED, "the recipient is not ready in time")
+        return self._in_time([AskRecipient()], now)
+
     def _moved(self, event: Event) -> list[Effect] | None:
         match self.state, event:
             case State.STARTING, Persisted():
-                return self._to(State.PREPARING, PrepareRecipient())
-            case State.PREPARING, RecipientReady():
-                return self._to(State.CLONING, StartCapture(), SendClone())
+                return self._to(State.PREPARING, StartRecipient())
             case State.CLONING, CloneSent(exhausted=False):
                 return [SendClone()]
             case State.CLONING, CloneSent():

@@ -96,7 +96,7 @@ class State(Enum):
     ENDED = auto()
 
 
-_PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
+PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +213,9 @@ class Recipient:
             return
         assert incoming.taken - incoming.stored == len(incoming.batches), "batches are stored in order"
         assert not incoming.batches or incoming.state is State.RECEIVING, "nothing is stored out of its time"
-        assert (incoming.work is not None) == (incoming.state in _PREPARING or bool(incoming.batches))
+        assert (incoming.work is not None) == (incoming.state in PREPARING or bool(incoming.batches))
         assert not incoming.securing or incoming.state in (State.SECURING, State.SECURED)
-        assert not incoming.watching or incoming.state in _PREPARING
+        assert not incoming.watching or incoming.state in PREPARING
         assert not incoming.reason or incoming.state is State.ENDED
 
     # Beginning and ending
@@ -321,7 +321,7 @@ class Recipient:
         incoming.heard = now
         match event:
             case GetStatus():
-                if event.seconds > 0 and incoming.state in _PREPARING:
+                if event.seconds > 0 and incoming.state in PREPARING:
                     incoming.watching[event.token] = now + event.seconds
                 else:
                     out.append(Reply(event.token, incoming.status))

@@ -279,7 +279,7 @@ class Model:
         shard, move = world.shards[number], state.move
         migration, id_ = _migration(move), bytes(_migration(move).id)
         match state.waits:
-            case giving.PrepareRecipient():
+            case giving.StartRecipient():
                 other = world.shards[1 - number]
                 busy = other.coordinator is not None or other.giving is not None
                 start = told.Start(
@@ -290,7 +290,9 @@ class Model:
                     conflict=conflict_with(migration) if busy else None,
                 )
                 after, refused = self._tell(world, move, start)
-                event: giving.Event = giving.RecipientReady()
+                standing = after.shards[1 - number].receiving
+                progress = receiving.State.ENDED if standing is None else standing.state
+                event: giving.Event = giving.RecipientPrepares(progress)
             case giving.SendClone() | giving.SendChanges():
                 batch = told.TakeDocuments(
                     token=1, id=id_, number=state.batches + 1, documents=[b"%d" % (shard.held[move.chunk] or 0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from docstore.node.node import DataNode
+from docstore.sharding.donor import RecipientPrepares
 from docstore.sharding.migration import Migration
 from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
 from mongod.migration.donor.recipient_link import RecipientLink
@@ -25,11 +26,11 @@ class Cloning:
         self._told_until = 0
         """The retryable writes up to this timestamp have been sent."""
 
-    async def prepare_recipient(self) -> None:
-        """Return when it takes documents."""
+    async def start_recipient(self) -> RecipientPrepares:
+        """Tell it of the migration, with the collection's definition. NamespaceNotFound."""
         collection = collection_of(self._node, self._migration)
         cloner = cloner_of(self._node, collection)
-        await self._recipient.prepare(collection, None if cloner is None else cloner.mark(collection))
+        return await self._recipient.start(collection, None if cloner is None else cloner.mark(collection))
 
     def start_capture(self) -> None:
         """Capture changes from here on, and take the snapshot."""

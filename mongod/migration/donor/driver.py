@@ -18,6 +18,7 @@ from docstore.sharding.donor import (
     STEADY_CHANGES,
     Answer,
     AskConfig,
+    AskRecipient,
     BlockReads,
     BlockWrites,
     ChangesSent,
@@ -34,15 +35,14 @@ from docstore.sharding.donor import (
     PersistDecision,
     Persisted,
     PersistStart,
-    PrepareRecipient,
     RaiseRoutingFloor,
     RecipientCommitted,
-    RecipientReady,
     RecipientResolved,
     ResolveRecipient,
     SendChanges,
     SendClone,
     StartCapture,
+    StartRecipient,
     StopCapture,
     Unblock,
 )
@@ -170,9 +170,10 @@ class DonorDriver:
             case PersistStart():
                 await persistence.persist_start(self._shard, self.migration)
                 return Persisted()
-            case PrepareRecipient():
-                await cloning.prepare_recipient()
-                return RecipientReady()
+            case StartRecipient():
+                return await cloning.start_recipient()
+            case AskRecipient():
+                return await self._recipient.status()
             case StartCapture():
                 cloning.start_capture()
             case SendClone():

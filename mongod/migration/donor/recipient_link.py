@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,9 @@ from docstore.bson import Value, append_fields, array_from, document_to_python
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
+from docstore.sharding.donor import RecipientPrepares
 from docstore.sharding.migration import Decision, Migration, migration_fields
+from docstore.sharding.recipient import State
 from mongod.migration.session_history import Statement
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ BATCH_BYTES = 4 * 1024 * 1024
 BATCH_DOCUMENTS = 5_000
 CHANGES_AT_ONCE = 1_000
 REQUEST_SECONDS = 60.0
-PREPARE_SECONDS = 120.0
 
 
 class RecipientLink:
@@ -44,25 +44,19 @@ class RecipientLink:
         if self._client is not None:
             await self._client.close()
 
-    async def prepare(self, collection: Collection, mark: Collection | None) -> None:
-        """Return when the recipient takes documents. `mark`: that of the keyspace, if it is one.
-
-        OperationFailed when it refuses or takes too long.
-        """
+    async def start(self, collection: Collection, mark: Collection | None) -> RecipientPrepares:
+        """Tell of the migration. `mark`: that of the keyspace, if it is one."""
         indexes = [RawBSONDocument(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
         command = {"_recvChunkStart": 1, **migration_fields(self._migration), "indexes": indexes}
         command |= {"options": RawBSONDocument(collection.options.raw)}
         if mark is not None:
             command |= {"keyspace": RawBSONDocument(mark.options.raw)}
-        await self._ask(command, retry=True)
+        return _progress(await self._ask(command, retry=True))
+
+    async def status(self) -> RecipientPrepares:
+        """How far it is, as soon as it is ready or has ended, or after a second."""
         status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
-        deadline = asyncio.get_running_loop().time() + PREPARE_SECONDS
-        while True:
-            found = document_to_python(await self._ask(status, retry=True))
-            if found["state"] == "receiving":
-                return
-            if found["state"] == "ended" or asyncio.get_running_loop().time() > deadline:
-                raise CommandError(Code.OperationFailed, f"the recipient is not ready: {found.get('reason')}")
+        return _progress(await self._ask(status, retry=True))
 
     async def push_clone(self, documents: list[bytes]) -> None:
         """Have documents stored that were not sent before."""
@@ -126,3 +120,8 @@ class RecipientLink:
         if self._client is None:
             self._client = await self._shard.client_of(self._migration.recipient)
         return await self._client.command("admin", command, retry=retry, sequences=sequences, timeout=REQUEST_SECONDS)
+
+
+def _progress(reply: bytes) -> RecipientPrepares:
+    body = document_to_python(reply)
+    return RecipientPrepares(State[body["state"].upper()], body.get("reason", ""))

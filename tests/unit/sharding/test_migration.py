@@ -10,6 +10,7 @@ from docstore.sharding.donor import (
     STEADY_CHANGES,
     Answer,
     AskConfig,
+    AskRecipient,
     BlockReads,
     BlockWrites,
     ChangesSent,
@@ -27,15 +28,15 @@ from docstore.sharding.donor import (
     PersistDecision,
     Persisted,
     PersistStart,
-    PrepareRecipient,
     RaiseRoutingFloor,
     RecipientCommitted,
-    RecipientReady,
+    RecipientPrepares,
     RecipientResolved,
     ResolveRecipient,
     SendChanges,
     SendClone,
     StartCapture,
+    StartRecipient,
     State,
     StopCapture,
     Unblock,
@@ -49,6 +50,7 @@ from docstore.sharding.migration import (
     migration_fields,
     migration_from,
 )
+from docstore.sharding.recipient import State as Receiving
 from docstore.sharding.version import Lastmod
 from tests.unit.sharding.maps import EPOCH, KEY, at
 
@@ -63,9 +65,10 @@ MIGRATION = Migration(
     donor="shard1",
     recipient="shard2",
 )
+READY = RecipientPrepares(Receiving.RECEIVING)
 SMOOTH = [
-    (Persisted(), [PrepareRecipient()]),
-    (RecipientReady(), [StartCapture(), SendClone()]),
+    (Persisted(), [StartRecipient()]),
+    (READY, [StartCapture(), SendClone()]),
     (CloneSent(exhausted=False), [SendClone()]),
     (CloneSent(exhausted=True), [SendChanges(majority=True)]),
     (ChangesSent(STEADY_CHANGES + 1), [SendChanges(majority=True)]),
@@ -106,6 +109,26 @@ def test_a_failure_before_the_commit_aborts(step: int) -> None:
     assert donor.receive(Failed("gone"), 1.0) == [StopCapture(), Unblock(), PersistDecision(Decision.ABORTED)]
     assert donor.decision is Decision.ABORTED
     assert donor.receive(Persisted(), 1.0) == [Answer(Decision.ABORTED, "gone"), ResolveRecipient(Decision.ABORTED)]
+
+
+@pytest.mark.parametrize("state", [Receiving.CLEARING, Receiving.PERSISTING, Receiving.SWEEPING])
+def test_a_recipient_is_asked_until_it_takes_documents_within_the_limit(state: Receiving) -> None:
+    donor = Donor(MIGRATION, now=0.0, limits=Limits(prepare_seconds=10.0))
+    donor.start()
+    donor.receive(Persisted(), 0.0)
+    for now in (0.0, 5.0, 10.0):
+        assert donor.receive(RecipientPrepares(state), now) == [AskRecipient()]
+    assert PersistDecision(Decision.ABORTED) in donor.receive(RecipientPrepares(state), 10.1)
+    assert "in time" in donor.reason
+
+
+@pytest.mark.parametrize("state", [Receiving.ENDED, Receiving.SECURING, Receiving.SECURED])
+def test_a_recipient_that_will_not_take_documents_ends_the_migration(state: Receiving) -> None:
+    donor = Donor(MIGRATION, now=0.0)
+    donor.start()
+    donor.receive(Persisted(), 0.0)
+    assert PersistDecision(Decision.ABORTED) in donor.receive(RecipientPrepares(state, "owned already"), 0.0)
+    assert donor.reason == "the recipient is not ready: owned already"
 
 
 def test_an_unknown_commit_is_asked_again_and_keeps_operations_waiting() -> None:
@@ -170,7 +193,7 @@ def donor_in(state: State) -> Donor:
 
 AWAITED: dict[State, set[type[Event]]] = {
     State.STARTING: {Persisted, Failed},
-    State.PREPARING: {RecipientReady, Failed},
+    State.PREPARING: {RecipientPrepares, Failed},
     State.CLONING: {CloneSent, Failed},
     State.CATCHING_UP: {ChangesSent, Failed},
     State.CRITICAL: {ChangesSent, Failed},
@@ -183,7 +206,7 @@ AWAITED: dict[State, set[type[Event]]] = {
     State.DONE: set(),
 }
 EVENTS: list[Event] = [
-    Persisted(), RecipientReady(), CloneSent(exhausted=True), ChangesSent(0), RecipientCommitted(),
+    Persisted(), READY, CloneSent(exhausted=True), ChangesSent(0), RecipientCommitted(),
     ConfigAnswered(CommitOutcome.DONE), RecipientResolved(heard=True), Forgotten(), Failed("gone"),
 ]  # fmt: skip
 

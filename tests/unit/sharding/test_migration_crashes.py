@@ -34,19 +34,19 @@ from docstore.sharding.donor import (
     PersistDecision,
     Persisted,
     PersistStart,
-    PrepareRecipient,
     RecipientCommitted,
-    RecipientReady,
+    RecipientPrepares,
     RecipientResolved,
     ResolveRecipient,
     SendChanges,
     SendClone,
     StartCapture,
+    StartRecipient,
     StopCapture,
     Unblock,
 )
 from docstore.sharding.migration import Decision, RangeDeletion
-from docstore.sharding.recipient import Recipient
+from docstore.sharding.recipient import Recipient, State
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     AwaitMajority,
@@ -151,7 +151,7 @@ class World:
         match effect:
             case PersistStart():
                 return self.persist_start()
-            case PrepareRecipient():
+            case StartRecipient():
                 return self.prepare_recipient()
             case StartCapture():
                 self.captured, self.cloning = set(), dict(self.documents[DONOR])
@@ -199,7 +199,7 @@ class World:
     def prepare_recipient(self) -> Event:
         assert self.deletions[RECIPIENT] is None
         self.tell(Start(token=1, migration=MIGRATION, definition=Definition(b""), shard=RECIPIENT))
-        return RecipientReady()
+        return RecipientPrepares(State.RECEIVING)
 
     def tell(self, event: RecipientEvent) -> None:
         """Have the recipient's core take in an event, and carry out all that follows; a refusal is raised."""
