@@ -150,6 +150,12 @@ class Network:
             raise_for_error(reply)
         return reply
 
+    def give_up_silent(self, address: str, since: float) -> None:
+        """There are no connections: what a member does not answer has failed when it went."""
+
+    def give_up_earlier(self, address: str, process_id: object) -> None:
+        """The same."""
+
     async def _deliver(self, address: str, name: str, db: str, body: bytes, sequences: dict[str, list[bytes]]) -> bytes:
         if name in self.held:
             await self.held[name].wait()
