@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from docstore.replication.peers import Peer
     from docstore.replication.state import State
 
+HEARTBEATS_OF_SILENCE = 2
+"""After so many without an answer we no longer vouch for a primary."""
 COMMIT_PUSH_SECONDS = 0.05
 """How long a new commit point waits for a natural message before heartbeats carry it to the others."""
 
@@ -198,18 +200,21 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
     reply = PositionReply(
         term=state.term,
         commit_point=state.commit_point,
-        primary_id=state.my_id if state.role is Role.LEADER else _primary_seen(state),
+        primary_id=state.my_id if state.role is Role.LEADER else _primary_seen(state, now),
         config=state.config_version,
     )
     out.append(Reply(token=update.token, result=reply))
 
 
-def _primary_seen(state: State) -> int:
+def _primary_seen(state: State, now: float) -> int:
     """The primary, as long as it answers us: members that fetch from each other in a circle would go on assuring each
-    other of one that is gone.
+    other of one that is gone. One that is silent for some heartbeats may be gone, long before the timeout says so.
     """
-    primary = state.primary
-    return state.primary_id if primary is not None and primary.up else NO_MEMBER
+    primary, config = state.primary, state.config
+    if primary is None or config is None or not primary.up:
+        return NO_MEMBER
+    recent = now - primary.heard_at <= HEARTBEATS_OF_SILENCE * config.settings.heartbeat_interval
+    return state.primary_id if recent else NO_MEMBER
 
 
 def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:

@@ -162,6 +162,14 @@ def test_the_sources_answer_is_proof_that_the_primary_lives() -> None:
     assert core.state.candidacy.election_at > NOW + 1.9
 
 
+def test_a_source_does_not_vouch_for_a_primary_that_has_fallen_silent() -> None:
+    """Its process may have stopped: who hears of it only from us would wait a whole timeout more."""
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    core.state.peers["b:1"].heard_at = NOW - 0.5
+    assert core.state.peers["b:1"].up
+    assert only(report(core, 2, op(1, 9)), Reply).result.primary_id == NO_MEMBER
+
+
 def test_a_source_vouches_for_the_primary_only_while_the_primary_answers_it() -> None:
     """Else members that fetch from each other in a circle keep each other from ever electing another."""
     core = with_primary(follower(THREE, last=op(1, 10)))
