@@ -80,7 +80,8 @@ def review(state: State, now: float, out: Effects) -> None:
         return
     if state.sync_source.host is not None:
         copying = state.follower_state is MemberState.STARTUP2
-        why = (_no_source if copying else _unfit)(state, state.sync_source.host)
+        host = state.sync_source.host
+        why = _no_source(state, host) if copying else _unfit(state, host, now)
         if not why:
             return
         state.sync_source.reason = why
@@ -118,6 +119,20 @@ def sync_from(state: State, event: SyncFrom, now: float, out: Effects) -> None:
     out.append(Reply(token=event.token, result=previous))
     if state.sync_source.host != event.host:
         _follow(state, _choose(state, now), now, out)
+
+
+def copy_counts(state: State, last: OpTime) -> bool:
+    """Whether a copy whose log ends at `last` is a member's log from here on: what it holds, and what it votes by.
+
+    A voter may have lost its disk: what it acknowledged before is in the log of whoever is primary now, as nobody was
+    elected by it since, but perhaps not in the log that it has copied. Before there was a primary nothing was
+    acknowledged.
+    """
+    if state.me is None or not state.me.voter:
+        return True
+    if state.primary is None or not state.primary.up:
+        return last.term <= 0
+    return last >= state.primary.applied
 
 
 def progressed(state: State, now: float, out: Effects) -> None:
@@ -206,7 +221,7 @@ def _choose(state: State, now: float) -> str | None:
         forced, state.sync_source.forced = state.sync_source.forced, None
         if forced in state.peers:
             return forced
-    fit = [peer for peer in state.peers.values() if peer.avoid_until <= now and not _unfit(state, peer.host)]
+    fit = [peer for peer in state.peers.values() if peer.avoid_until <= now and not _unfit(state, peer.host, now)]
     if state.role is Role.LEADER:
         fit = [peer for peer in fit if peer.applied > state.applied]
         return max(fit, key=lambda peer: peer.applied).host if fit else None
@@ -240,7 +255,7 @@ def _no_source(state: State, host: str) -> str:
     return ""
 
 
-def _unfit(state: State, host: str) -> str:
+def _unfit(state: State, host: str, now: float) -> str:
     """Why `host` cannot be our source; empty when it can."""
     if why := _no_source(state, host):
         return why
@@ -263,7 +278,7 @@ def _unfit(state: State, host: str) -> str:
     if state.role is not Role.LEADER and _fetches_from_us(state, peer):
         # A new primary that catches up fetches from whoever is ahead, though all have turned to it already.
         return "sync source syncs from us"
-    if primary is not None and primary.up:
+    if primary is not None and primary.up and primary.avoid_until <= now:
         if primary.applied.seconds - peer.applied.seconds > MAX_LAG_SECONDS:
             return "sync source lags too far behind the primary"
         if host == state.sync_source.host and peer.applied <= state.applied < primary.applied:

@@ -13,7 +13,9 @@ from typing import Any
 from tests.simulation.process import Incarnation, Machine
 from tests.simulation.world import World
 
-MOMENTS = ("candidate", "voter", "leader", "primary", "follower", "undo")
+MOMENTS = ("candidate", "voter", "leader", "primary", "follower", "undo", "rollback")
+COPYING = ("copying", "copying", "cloned", "applying", "secondary", "primary", "undo")
+"""Where initial syncs can go wrong."""
 
 
 class Nemesis:

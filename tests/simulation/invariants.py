@@ -18,7 +18,7 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.key_layout import timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.replicaset import ReplicaSet
-from docstore.replication.states import Role
+from docstore.replication.states import MemberState, Role
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ class _Seen:
     term: int = 0
     writable: bool = False
     role: Role = Role.FOLLOWER
+    follower_state: MemberState = MemberState.STARTUP
+    copied: tuple[int, int, bool] = (0, 0, False)
+    """Of an initial sync: attempts, collections, and whether the log is being applied."""
     vote: Any = None
     reach: OpTime = NULL_OPTIME
     last: OpTime = NULL_OPTIME
@@ -81,6 +84,9 @@ class SetInvariants:
             if state.role is Role.LEADER:
                 self._leader(process, state)
             self._moment(process, state.role.name.lower())
+        if state.follower_state is not seen.follower_state:
+            seen.follower_state = state.follower_state
+            self._moment(process, state.follower_state.name.lower())
         if state.vote != seen.vote:
             seen.vote = state.vote
             if state.vote.candidate != state.my_id:
@@ -93,6 +99,7 @@ class SetInvariants:
                 self._primary(process, seen, state)
         if state.config is not seen.config:
             self._config(process, seen, state)
+        self._copying(process, seen)
         last = seen.replica_set._oplog.last
         if last != seen.last or state.commit_point != seen.commit_point:
             self._log(process, seen, state, last)
@@ -107,6 +114,23 @@ class SetInvariants:
         state = replica_set.membership.core.state
         process.seen = _Seen(self, replica_set, state.term, vote=state.vote, last=replica_set._oplog.last)
         return process.seen
+
+    def _copying(self, process: Incarnation, seen: _Seen) -> None:
+        """The phases of an initial sync."""
+        syncing = seen.replica_set.membership.syncing
+        if not syncing.needs_initial_sync:
+            return
+        progress = syncing.progress
+        now = (progress.attempts, progress.cloned, progress.applied > 0)
+        if now != seen.copied:
+            attempts, cloned, _ = seen.copied
+            seen.copied = now
+            if now[0] > attempts:
+                self._moment(process, "copying")
+            elif now[1] > cloned:
+                self._moment(process, "cloned")
+            elif now[2]:
+                self._moment(process, "applying")
 
     def _moment(self, process: Incarnation, name: str) -> None:
         self._world.tell(process.name, f"is {name} in term {process.seen.replica_set.membership.core.state.term}")

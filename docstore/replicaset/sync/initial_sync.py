@@ -7,7 +7,8 @@
 4. Every collection is cloned with its uuid, options and indexes; one whose source was out of reach for a moment anew.
    Then the rows of retryable writes.
 5. What was fetched is applied from the noted entry to where the source stood after the clone. Cloned documents are
-   already ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact.
+   already ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact. A voter goes on
+   to where the primary is: it may have lost its disk, and has acknowledged what its source need not hold.
 6. If the source has rolled back meanwhile, the attempt is void. Else the flag is cleared. Where the copy ends is noted
    until that is committed: these entries have no undo records.
 
@@ -17,6 +18,7 @@ A collection that was renamed during the clone voids the attempt too: it may hav
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,8 +95,10 @@ class InitialSync:
         wall_clock: Callable[[], float],
         progress: SyncProgress,
         directory: Path,
+        counts: Callable[[OpTime], bool],
     ) -> None:
-        """`directory`: where the source's log is kept meanwhile."""
+        """`directory`: where the source's log is kept meanwhile. `counts`: whether a copy that ends there is enough."""
+        self._counts = counts
         self._directory = directory
         self._reached = clock()
         self._gone: set[UUID] = set()
@@ -274,15 +278,32 @@ class InitialSync:
         self._progress.documents += len(documents)
 
     async def _apply(self, begin: OpTime, fetch: OplogFetch) -> None:
-        """From `begin`, that entry included, to the source's present end."""
-        stop = await self._remote.last_optime()
-        if stop is None or stop < begin:
-            raise AttemptFailed("the source's oplog has been cut")
+        """From `begin`, that entry included, to the source's present end, and on until the copy counts."""
+        batches, entries = fetch.batches(), list[bytes]()
+        stop = await self._end_of_source(begin)
         LOG.info("Initial sync: applying the log", begin=str(begin), end=str(stop))
-        async for entries in fetch.batches():
-            # What comes behind the end is left to the follower, which can undo it.
-            wanted = [entry for entry in entries if entry_optime(entry) <= stop]
-            await self._applier.apply(wanted, tolerant=True)
-            self._progress.applied += len(wanted)
-            if self._store.last_optime >= stop:
+        moved = self._clock()
+        while True:
+            while self._store.last_optime < stop:
+                entries = entries or await anext(batches)
+                # What comes behind the end is left to the follower, which can undo it.
+                count = bisect_right(entries, stop, key=entry_optime)
+                if entries and not count:
+                    raise AttemptFailed("the source's log no longer holds its end")
+                await self._applier.apply(entries[:count], tolerant=True)
+                self._progress.applied += count
+                entries, moved = entries[count:], self._clock()
+            if self._counts(self._store.last_optime):
                 return
+            LOG.info("Initial sync: the primary may hold what we acknowledged before", lastEntry=str(stop))
+            if self._clock() - moved > OUTAGE_SECONDS:
+                raise AttemptFailed("the source holds less than the primary, or there is none")
+            await asyncio.sleep(RETRY_SECONDS)
+            fetch.check()
+            stop = await self._end_of_source(begin)
+
+    async def _end_of_source(self, begin: OpTime) -> OpTime:
+        last = await self._remote.last_optime()
+        if last is None or last < begin:
+            raise AttemptFailed("the source's oplog has been cut")
+        return last

@@ -28,6 +28,7 @@ from docstore.replicaset.sync.oplog_fetch import AttemptFailed
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.rollback import NoCommonPoint, find_common_point, roll_back
 from docstore.replicaset.sync.rollback_files import RollbackFiles
+from docstore.replication.following import copy_counts
 from docstore.replication.matching import Verdict, judge
 from docstore.replication.messages import CatchUpEnded, Drained, Event, FollowerState, SourceFailed
 from docstore.replication.state import State
@@ -171,6 +172,7 @@ class SyncSourceFollower:
             wall_clock=self._wall_clock,
             progress=self.progress,
             directory=self._directory,
+            counts=lambda last: copy_counts(self._member.state, last),
         )
         await attempt.run()
         self.needs_initial_sync = False
@@ -285,9 +287,16 @@ class SyncSourceFollower:
         commit_point: OpTime = self._member.state.commit_point
         last = self._store.last_optime
         LOG.info("Our log parts from the source's, looking for where", source=remote.address, lastEntry=str(last))
-        common = await find_common_point(self._store, remote)
-        if await remote.rollback_id() != rollback_id:
-            raise AttemptFailed("the source has rolled back")
+        try:
+            common = await find_common_point(self._store, remote)
+        except NoCommonPoint as error:
+            oldest = await remote.first_optime()
+            await self._check_rollback_id(remote, rollback_id)
+            if oldest is not None and oldest.timestamp <= self._local.copied_until.timestamp:
+                # Its log reaches back to where our copy ends, and has another entry there.
+                await self._copy_anew(error)
+            raise
+        await self._check_rollback_id(remote, rollback_id)
         try:
             await roll_back(
                 self._store,
@@ -299,15 +308,23 @@ class SyncSourceFollower:
                 flush=self._flush,
             )
         except UnrecoverableRollback as error:
-            if common >= self._local.copied_until:
-                raise
-            # The entries came with an initial sync and are not committed, or the source would have them: we have
-            # never had anything but a copy, and copying the source again is the same as rolling back.
-            LOG.warning("Cannot roll back behind the initial sync, starting over with another", reason=str(error))
-            self._local.write_initial_sync(True)
-            await self._flush()
-            self.needs_initial_sync = True
+            if common < self._local.copied_until:
+                await self._copy_anew(error)
             raise
         finally:
             self._member.log_cut()
         return 0.0, "rolled back"
+
+    async def _copy_anew(self, error: Exception) -> None:
+        """The entries came with an initial sync and are not committed, or the source would have them: we have never had
+        anything but a copy, and copying the source again is the same as rolling back.
+        """
+        LOG.warning("Cannot roll back behind the initial sync, starting over with another", reason=str(error))
+        self._local.write_initial_sync(True)
+        await self._flush()
+        self.needs_initial_sync = True
+
+    @staticmethod
+    async def _check_rollback_id(remote: RemoteMember, rollback_id: int) -> None:
+        if await remote.rollback_id() != rollback_id:
+            raise AttemptFailed("the source has rolled back")

@@ -45,8 +45,8 @@ PLANTS = (
     Plant(
         "a copy ends before it is consistent",
         "initial-sync",
-        "docstore.replicaset.sync.initial_sync:InitialSync._apply",
-        "stop = await self._remote.last_optime()",
-        "stop = begin",
+        "docstore.replicaset.sync.initial_sync:InitialSync._end_of_source",
+        "return last",
+        "return begin",
     ),
 )

@@ -11,6 +11,7 @@ from tests.simulation.scenarios import (
     drain,
     elections,
     handover,
+    lost_disks,
     membership,
     moments,
     moves,
@@ -24,6 +25,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, moves, handover, ddl, moments, drain,
     acknowledged, definitions,
+    lost_disks,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

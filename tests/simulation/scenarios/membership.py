@@ -12,6 +12,7 @@ import bson
 from docstore.errors import CommandError
 from docstore.net import NetworkError, Pool
 from tests.simulation.clients import quietly
+from tests.simulation.faults import COPYING
 from tests.simulation.programs import address
 from tests.simulation.replica_set import SimulatedSet
 from tests.simulation.scenarios.elections import WITHOUT_POWER, under_faults
@@ -189,7 +190,9 @@ SCENARIOS = (
         name="initial-sync",
         what="machines join one after the other and copy everything, under faults",
         topology=with_spares,
-        run=functools.partial(under_faults, kinds=KINDS, seconds=4.0, count=4, clients=2, operator=grow),
+        run=functools.partial(
+            under_faults, kinds=KINDS, seconds=4.0, count=4, clients=2, operator=grow, moments=COPYING
+        ),
     ),
     Scenario(
         name="step-down",

@@ -186,8 +186,12 @@ def test_without_a_common_entry_the_data_is_kept_until_an_operator_decides(
     assert any("Too stale to follow, staying in RECOVERING" in line and "empty database" in line for line in lines)
 
 
-def test_a_copy_that_was_never_committed_is_made_anew_when_its_end_is_rolled_back(tmp_path: Path) -> None:
-    """Entries that came with an initial sync have no undo records. They are a copy of another member's."""
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_copy_that_was_never_committed_is_made_anew_when_its_end_is_rolled_back(tmp_path: Path, alone: bool) -> None:
+    """Entries that came with an initial sync have no undo records. They are a copy of another member's.
+
+    `alone`: the log begins with the last of them, as that of a copy does of an idle source.
+    """
 
     async def scenario() -> None:
         async with in_memory_set(tmp_path, 3) as members:
@@ -198,6 +202,12 @@ def test_a_copy_that_was_never_committed_is_made_anew_when_its_end_is_rolled_bac
             batch.delete(Family.UNDO, timestamp_key(copied.timestamp))
             store.engine.write(batch)
             local.write_initial_sync(False, copied_until=copied)
+            if alone:
+                batch = Batch()
+                batch.delete_range(Family.OPLOG, timestamp_key(0), timestamp_key(copied.timestamp))
+                store.engine.write(batch)
+                assert store.oplog is not None
+                store.oplog.load()
             members.heal()
             await until(lambda: members[0].state.member_state is MemberState.SECONDARY, 20)
             await members.until_converged()

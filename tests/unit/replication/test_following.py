@@ -9,6 +9,7 @@ from docstore.optime import NULL_OPTIME
 from docstore.replication.config import Settings
 from docstore.replication.core import Core
 from docstore.replication.effects import Follow, Reply, Send
+from docstore.replication.following import copy_counts
 from docstore.replication.messages import (
     NO_MEMBER,
     Answered,
@@ -243,3 +244,34 @@ def test_a_copy_from_nothing_is_not_given_up_for_a_better_source_or_an_outage() 
     assert core.state.sync_source.host == "b:1"
     core.receive(SourceFailed(peer="b:1", seconds=1.0, reason="it has failed"), NOW)
     assert core.state.sync_source.host == "c:1"
+
+
+def test_a_voters_copy_counts_when_it_holds_what_the_primary_does() -> None:
+    core = follower(THREE)
+    core.receive(FollowerState(state=MemberState.STARTUP2), NOW)
+    hear(core, "c:1", applied=op(1, 10))
+    assert copy_counts(core.state, op(0, 1))
+    assert not copy_counts(core.state, op(1, 10))
+    with_primary(core, "b:1", op(1, 12))
+    assert not copy_counts(core.state, op(1, 10))
+    assert copy_counts(core.state, op(1, 12))
+    lose(core, "b:1")
+    assert not copy_counts(core.state, op(1, 12))
+
+
+def test_a_copy_of_one_who_does_not_vote_counts_wherever_it_ends() -> None:
+    core = follower(with_member(THREE, 0, newly_added=True))
+    with_primary(core, "b:1", op(1, 12))
+    assert copy_counts(core.state, op(1, 10))
+
+
+def test_a_source_is_not_left_for_a_primary_that_is_avoided() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)), last=op(1, 20))
+    hear(core, "c:1", applied=op(1, 10))
+    core.receive(SourceFailed(peer="b:1", seconds=1.0, reason="no reply"), NOW)
+    assert core.state.sync_source.host == "c:1"
+    hear(core, "c:1", applied=op(1, 10))
+    assert core.state.sync_source.host == "c:1"
+    core.receive(SourceFailed(peer="b:1", seconds=0.0, reason="no reply"), NOW)
+    hear(core, "c:1", applied=op(1, 10))
+    assert core.state.sync_source.host == "b:1"
