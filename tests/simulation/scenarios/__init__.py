@@ -16,6 +16,7 @@ from tests.simulation.scenarios import (
     moments,
     moves,
     same_term,
+    special_members,
     undoing,
     unsynced,
     voters,
@@ -25,7 +26,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, moves, handover, ddl, moments, drain,
     acknowledged, definitions,
-    lost_disks,
+    lost_disks, special_members,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
