@@ -25,7 +25,7 @@ from bson.objectid import ObjectId
 
 from configsvr.catalog.records import CHUNKS, COLLECTIONS, DATABASES, ChunkRecord, CollectionRecord, DatabaseRecord
 from configsvr.catalog.tables import Tables
-from docstore.bson import get_field, to_python
+from docstore.bson import document_to_python, get_field, to_python
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import first_chunk, first_chunks, move_chunk, split_chunk
@@ -266,6 +266,35 @@ class Chunks:
             for identity in chunks:
                 tables.delete(unit, CHUNKS, identity)
             unit.commit()
+
+    def rename(self, source: str, target: str, source_uuid: Binary | None, target_uuid: Binary | None) -> bool:
+        """Give a sharded collection (where it is one) the name of another one (where that is one), which goes; False
+        where that has happened. The record has a new epoch and timestamp. It is there before the old one goes: who
+        finds half of it goes on.
+        """
+        tables = self._tables
+        old, new = self.collection(source), self.collection(target)
+        begun = new is not None and new.uuid == source_uuid
+        with tables.store.unit() as unit:
+            if old is not None and old.uuid == source_uuid:
+                if not begun:
+                    stamp = tables.timestamp()
+                    named = replace(
+                        old, namespace=target, epoch=ObjectId(), timestamp=stamp, changed_ms=tables.now_ms()
+                    )
+                    tables.put(unit, COLLECTIONS, named.document())
+                tables.delete(unit, COLLECTIONS, source)
+            elif source_uuid is None and new is not None and new.uuid == target_uuid:
+                tables.delete(unit, COLLECTIONS, target)
+            else:
+                old = None
+            for raw in [] if target_uuid is None else list(tables.by_index(CHUNKS, _BY_MIN, (target_uuid,))):
+                tables.delete(unit, CHUNKS, _field(raw, "_id"))
+            for raw in [] if source_uuid is None else list(tables.by_index(CHUNKS, _BY_MIN, (source_uuid,))):
+                if _field(raw, "ns") != target:
+                    tables.put(unit, CHUNKS, {**document_to_python(raw), "ns": target})
+            unit.commit()
+        return old is not None
 
     def being_dropped(self) -> list[CollectionRecord]:
         """Collections whose drop was begun by a config server of before there were coordinators."""

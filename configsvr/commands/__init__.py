@@ -7,6 +7,7 @@ from configsvr.commands import (
     commit_chunk_migration,
     commit_chunk_split,
     commit_move_primary,
+    commit_rename,
     create_database,
     enable_sharding,
     ensure_chunk_version,
@@ -23,9 +24,9 @@ from configsvr.commands import (
 from docstore.commands.declaration import Command
 
 _MODULES = (
-    add_shard, commit_chunk_migration, commit_chunk_split, commit_move_primary, create_database, enable_sharding,
-    ensure_chunk_version, get_routing, lease, log_change, mongos_ping, remove_collection, remove_database, remove_shard,
-    set_jumbo, shard_collection,
+    add_shard, commit_chunk_migration, commit_chunk_split, commit_move_primary, commit_rename, create_database,
+    enable_sharding, ensure_chunk_version, get_routing, lease, log_change, mongos_ping, remove_collection,
+    remove_database, remove_shard, set_jumbo, shard_collection,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

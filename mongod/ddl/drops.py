@@ -27,7 +27,7 @@ async def drop_collection(shard: Shard, _context: Context, operation: Operation)
     namespace, facts = operation.namespace, operation.facts
     known = stored_document(shard.node, ROUTING_SIGNALS, namespace)
     note = dropped(namespace, [facts["timestamp"]], None if known is None else document_to_python(known))
-    _write_note(shard, (ROUTING_SIGNALS, note), {bytes(facts["uuid"])})
+    write_notes(shard, {bytes(facts["uuid"])}, (ROUTING_SIGNALS, note))
     store = shard.node.store
     if store.collection(namespace) is not None:
         with store.unit() as unit:
@@ -43,7 +43,7 @@ async def drop_database(shard: Shard, _context: Context, operation: Operation) -
     collections = facts["collections"]
     timestamps = [facts["databaseVersion"]["timestamp"], *(each["timestamp"] for each in collections)]
     note = dropped(database, timestamps, None if known is None else document_to_python(known))
-    _write_note(shard, (DATABASES, note), {bytes(each["uuid"]) for each in collections})
+    write_notes(shard, {bytes(each["uuid"]) for each in collections}, (DATABASES, note))
     store = shard.node.store
     while len(left := store.namespaces(database)) > _AT_ONCE:
         with store.unit() as unit:
@@ -58,6 +58,7 @@ async def drop_database(shard: Shard, _context: Context, operation: Operation) -
     return {}
 
 
-def _write_note(shard: Shard, note: tuple[str, dict[str, Any]], uuids: set[bytes]) -> None:
+def write_notes(shard: Shard, uuids: set[bytes], *notes: tuple[str, dict[str, Any]]) -> None:
+    """Note that incarnations are over, and that the ranges of the collections that go need not be deleted."""
     gone = [each.id for each in shard.records.deletions() if bytes(each.uuid) in uuids and not each.pending]
-    shard.records.write(note, *((RANGE_DELETIONS, identity) for identity in gone))
+    shard.records.write(*notes, *((RANGE_DELETIONS, identity) for identity in gone))

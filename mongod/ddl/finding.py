@@ -13,6 +13,7 @@ from bson.binary import Binary
 from bson.timestamp import Timestamp
 
 from docstore.bson import document_to_python, get_field
+from docstore.collection.catalog.views import is_view
 from docstore.errors import Code, CommandError
 from docstore.namespace import replicates
 from docstore.sharding.ddl.coordinator import Found, NothingToDo
@@ -31,12 +32,9 @@ async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
         return await _database(shard, operation)
     if operation.kind is Kind.MOVE_PRIMARY:
         return await _moved_database(shard, operation)
-    shard.shard_filter.forget(operation.namespace)
-    routing = (await shard.shard_filter.refresh(operation.namespace)).routing
-    if routing.primary != shard.name or routing.database is None:
-        raise CommandError(
-            Code.StaleDbVersion, f"{shard.name} is not the primary shard of the database of {operation.namespace}"
-        )
+    if operation.kind is Kind.RENAME_COLLECTION:
+        return await _renamed(shard, operation)
+    routing = await _routing(shard, operation.namespace)
     match operation.kind:
         case Kind.DROP_COLLECTION:
             return await _dropped_collection(shard, operation, routing)
@@ -92,6 +90,48 @@ async def _moved_database(shard: Shard, operation: Operation) -> Found | Nothing
         "collections": collections, "after": Timestamp(after >> 32, after & 0xFFFFFFFF),
     }  # fmt: skip
     return Found((shard.name, to), facts)
+
+
+async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
+    """`sourceUuid` and `targetUuid`: of those that are sharded; `uuid`: of the collection that gets the name."""
+    request = operation.request
+    source, target = [await _routing(shard, request[name]) for name in ("source", "to")]
+    known = source.collection
+    if known is None and target.collection is not None and target.collection.uuid == request["uuid"]:
+        return NothingToDo({"renamed": True})
+    for routing, name in ((source, "sourceVersion"), (target, "targetVersion")):
+        received = ShardVersion.from_document(request[name])
+        if received.epoch != routing.version().epoch:
+            raise stale_config(routing.namespace, received, routing.version(), shard.name)
+    store = shard.node.store
+    if is_view(store, source.namespace):
+        raise CommandError(Code.CommandNotSupportedOnView, f"cannot rename view: {source.namespace}")
+    if is_view(store, target.namespace):
+        raise CommandError(Code.NamespaceExists, f"a view already exists with that name: {target.namespace}")
+    stored = store.collection(source.namespace)
+    if stored is None and known is None:
+        raise CommandError(Code.NamespaceNotFound, f"Source collection {source.namespace} does not exist")
+    taken = target.collection is not None or store.collection(target.namespace) is not None
+    if taken and not request["dropTarget"]:
+        raise CommandError(Code.NamespaceExists, "target namespace exists")
+    assert stored is not None or known is not None
+    uuid = Binary.from_uuid(stored.uuid) if known is None and stored is not None else known and known.uuid
+    facts = {
+        "source": source.namespace, "target": target.namespace, "uuid": uuid,
+        "sourceUuid": known and known.uuid, "sourceTimestamp": known and known.timestamp,
+        "targetUuid": target.collection and target.collection.uuid,
+        "targetTimestamp": target.collection and target.collection.timestamp,
+    }  # fmt: skip
+    return Found(await _all_shards(shard), facts)
+
+
+async def _routing(shard: Shard, namespace: str) -> Routing:
+    """As the config servers have it. Errors: StaleDbVersion where this is not the primary shard of its database."""
+    shard.shard_filter.forget(namespace)
+    routing = (await shard.shard_filter.refresh(namespace)).routing
+    if routing.primary != shard.name or routing.database is None:
+        raise CommandError(Code.StaleDbVersion, f"{shard.name} is not the primary shard of the database of {namespace}")
+    return routing
 
 
 async def _sharded_in(shard: Shard, database: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from bson.binary import Binary
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.ddl.operation import HOLDS, Blocks, Hold, Kind, Operation, Phase, asked
-from mongod.ddl import drops, index_changes, primary_moves, shard_key
+from mongod.ddl import drops, index_changes, primary_moves, renames, shard_key
 from mongod.migration.shard import Shard
 
 Act = Callable[[Shard, Context, Operation], Awaitable[dict[str, Any]]]
@@ -30,6 +30,7 @@ _ACTS: Mapping[tuple[Kind, Phase], Act] = {
     (Kind.DROP_INDEXES, Phase.APPLYING): index_changes.drop,
     (Kind.COLL_MOD, Phase.PREPARING): index_changes.as_asked,
     (Kind.COLL_MOD, Phase.APPLYING): index_changes.as_asked,
+    (Kind.RENAME_COLLECTION, Phase.APPLYING): renames.rename,
     (Kind.MOVE_PRIMARY, Phase.PREPARING): primary_moves.copy,
     (Kind.MOVE_PRIMARY, Phase.UNDOING): primary_moves.undo,
     (Kind.MOVE_PRIMARY, Phase.BLOCKING): primary_moves.block,

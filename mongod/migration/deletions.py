@@ -131,14 +131,14 @@ class RangeDeleter:
         self._wake()
 
     def _collection(self, deletion: RangeDeletion) -> Collection | None:
-        """The collection if it is still the one that the range belongs to."""
-        collection = self._node.store.collection(deletion.namespace)
-        if collection is None or collection.uuid != deletion.uuid.as_uuid():
-            return None
-        return collection
+        """The collection that the range belongs to, whatever its name is by now."""
+        return self._node.store.catalog.by_uuid(deletion.uuid.as_uuid())
 
     async def _check_not_owned(self, deletion: RangeDeletion) -> None:
-        known = await self._shard_filter.refresh(deletion.namespace)
+        stored = self._collection(deletion)
+        if stored is None:
+            return
+        known = await self._shard_filter.refresh(stored.ns)
         collection = known.collection
         if collection is None or collection.uuid != deletion.uuid:
             return

@@ -208,6 +208,26 @@ def test_dropping_a_sharded_collection_drops_it_everywhere_and_the_name_is_free_
     assert [row["plain"] for row in cluster.client.test.gone.find()] == [True]
 
 
+def test_a_sharded_collection_is_renamed_over_another_one(cluster):
+    source, target = cluster.shard("before", {"k": 1}), cluster.shard("after", {"other": 1})
+    cluster.split_and_move("before", {"k": 5})
+    source.insert_many([{"k": n} for n in range(10)])
+    target.insert_one({"other": 1})
+    assert cluster.clients[1].test.before.count_documents({}) == 10
+    with pytest.raises(OperationFailure) as raised:
+        source.rename("after")
+    assert raised.value.code == 48
+    with pytest.raises(OperationFailure) as raised:
+        cluster.client.admin.command({"renameCollection": "test.before", "to": "elsewhere.after"})
+    assert raised.value.code == 125
+    source.rename("after", dropTarget=True)
+    for client in cluster.clients:
+        assert sorted(row["k"] for row in client.test.after.find()) == list(range(10))
+        assert client.test.before.count_documents({}) == 0
+        assert client.test.after.update_many({}, {"$inc": {"x": 1}}).modified_count == 10
+    assert len(cluster.chunks("after")) == 2
+
+
 def test_a_shard_that_is_the_primary_of_a_database_can_be_emptied(cluster):
     admin = cluster.client.admin
     admin.command("enableSharding", "travelling", primaryShard="two")

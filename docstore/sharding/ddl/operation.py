@@ -39,6 +39,7 @@ class Kind(Enum):
     DROP_INDEXES = "dropIndexes"
     COLL_MOD = "collMod"
     MOVE_PRIMARY = "movePrimary"
+    RENAME_COLLECTION = "renameCollection"
 
 
 class Phase(Enum):

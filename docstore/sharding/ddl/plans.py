@@ -13,6 +13,10 @@ dropIndexes
     The same shards say which indexes are meant; then all drop these.
 collMod
     The primary shard changes the collection, or refuses; then the others do.
+renameCollection
+    Where one of the names is sharded. Everything in the database waits on every shard. The shards note for good which
+    incarnations of the two names are over, then drop the target and give the collection its new name; the config
+    servers change their records, under a new epoch.
 movePrimary
     Writes to what is not sharded wait on the old primary shard and on the new one, which copies it. Then reads wait
     too, the config servers name the new one, and the old one notes that it is not the primary any more and drops what
@@ -46,6 +50,7 @@ _CHECKED = Plan(phases=(Phase.HOLDING, Phase.PREPARING, Phase.APPLYING, Phase.RE
 PLANS: Mapping[Kind, Plan] = {
     Kind.DROP_COLLECTION: _DROP,
     Kind.DROP_DATABASE: _DROP,
+    Kind.RENAME_COLLECTION: _DROP,
     Kind.SHARD_COLLECTION: Plan(
         phases=(Phase.HOLDING, Phase.PREPARING, Phase.COMMITTING, Phase.RELEASING),
         blocks=Blocks.EVERYTHING,
@@ -98,6 +103,8 @@ def result_of(operation: Operation) -> dict[str, Any]:
             return {"collectionsharded": operation.namespace, "collectionUUID": operation.facts["uuid"]}
         case Kind.DROP_COLLECTION | Kind.DROP_DATABASE:
             return {"dropped": True}
+        case Kind.RENAME_COLLECTION:
+            return {"renamed": True}
         case Kind.MOVE_PRIMARY:
             return {"primary": operation.facts["to"]}
         case _:

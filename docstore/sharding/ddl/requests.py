@@ -15,6 +15,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.sharding.ddl.operation import Kind, Operation, Phase
 from docstore.sharding.ddl.plans import PLANS
 from docstore.sharding.requests import commit_shard_collection
+from docstore.sharding.routing import Routing
 from docstore.sharding.version import DatabaseVersion
 
 # To the primary shard of the database, from routers. The same asked again while it runs is one operation.
@@ -35,6 +36,21 @@ def move_primary(database: str, version: DatabaseVersion, to: str) -> dict[str, 
     so already. StaleDbVersion for another database; NamespaceExists where `to` has other documents under a name.
     """
     return {"_shardsvrMovePrimary": database, "databaseVersion": version.to_document(), "to": to}
+
+
+def rename_collection(source: Routing, target: Routing, *, drop_target: bool) -> dict[str, Any]:
+    """Give a collection another name in its database, where one of the names is sharded. -> `{renamed: true}`
+
+    StaleConfig where one of them is sharded differently by now; errors besides as of renameCollection.
+    """
+    return {
+        "_shardsvrRenameCollection": source.namespace,
+        "to": target.namespace,
+        "dropTarget": drop_target,
+        "uuid": None if source.collection is None else source.collection.uuid,
+        "sourceVersion": source.version().to_document(),
+        "targetVersion": target.version().to_document(),
+    }
 
 
 def change_collection(namespace: str, epoch: ObjectId, request: bytes) -> dict[str, Any]:
@@ -82,6 +98,13 @@ def commit(operation: Operation, shard: str) -> dict[str, Any]:
         return {"_configsvrRemoveDatabase": operation.namespace, "databaseVersion": facts["databaseVersion"]}
     if operation.kind is Kind.DROP_COLLECTION:
         return {"_configsvrRemoveCollection": operation.namespace, "uuid": facts["uuid"]}
+    if operation.kind is Kind.RENAME_COLLECTION:
+        return {
+            "_configsvrCommitRename": facts["source"],
+            "to": facts["target"],
+            "sourceUuid": facts["sourceUuid"],
+            "targetUuid": facts["targetUuid"],
+        }
     if operation.kind is Kind.MOVE_PRIMARY:
         return {
             "_configsvrCommitMovePrimary": operation.namespace,

@@ -10,12 +10,13 @@ from mongod.ddl.commands import (
     move_primary,
     participant_act,
     participant_block,
+    rename_collection,
     shard_collection,
 )
 
 _MODULES = (
     change_collection, drop_collection, drop_database, move_primary, participant_act, participant_block,
-    shard_collection,
+    rename_collection, shard_collection,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

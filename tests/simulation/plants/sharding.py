@@ -92,4 +92,11 @@ PLANTS = (
         "if each.pending or",
         "if",
     ),
+    Plant(
+        "a rename drops a shard's part",
+        "ddl-primaries",
+        "mongod.ddl.renames:rename",
+        "store.rename_collection(unit, source, target, drop_target=True)",
+        "store.drop_collection(unit, source)",
+    ),
 )

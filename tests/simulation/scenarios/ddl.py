@@ -36,7 +36,7 @@ BESIDE_MOVES = (
 )  # fmt: skip
 WITH_PRIMARIES = (
     "shard", "split", "drop", "index", "drop index", "insert", "insert", "move", "out", "keep", "keep", "keep",
-    "move primary",
+    "move primary", "rename",
 )  # fmt: skip
 KEPT = "kept"
 """A collection that is neither sharded nor dropped."""
@@ -118,6 +118,10 @@ class Operator:
                 }
             case "move primary":
                 return "admin", {"movePrimary": "test", "to": dice.choice(("shard0", "shard1"))}
+            case "rename":
+                to = dice.choice([other for other in NAMES if other != name])
+                over = dice.random() < 0.7
+                return "admin", {"renameCollection": namespace, "to": f"test.{to}", "dropTarget": over}
             case "keep":
                 name = KEPT
             case "out":

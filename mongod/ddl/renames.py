@@ -1,0 +1,44 @@
+"""Renaming a collection on this shard, as on all others at once.
+
+It is noted first, for good, which incarnations of the two names are over. Told again, a shard sees by the uuid that it
+has done it: the collection that has the new name is not the one to be dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from docstore.bson import document_to_python
+from docstore.commands.context import Context
+from docstore.sharding.ddl.incarnations import dropped
+from docstore.sharding.ddl.operation import Operation
+from mongod.ddl.drops import write_notes
+from mongod.migration.holds import stored_document
+from mongod.migration.records import ROUTING_SIGNALS
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
+
+
+async def rename(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
+    """The target goes, the collection gets its name; where there is none of it here, the target goes only."""
+    facts = operation.facts
+    source, target = facts["source"], facts["target"]
+    notes = []
+    for name, stamp in ((source, facts["sourceTimestamp"]), (target, facts["targetTimestamp"])):
+        if stamp is not None:
+            known = stored_document(shard.node, ROUTING_SIGNALS, name)
+            note = dropped(name, [stamp], None if known is None else document_to_python(known))
+            notes.append((ROUTING_SIGNALS, note))
+    gone = facts["targetUuid"]
+    write_notes(shard, set() if gone is None else {bytes(gone)}, *notes)
+    store, uuid = shard.node.store, bytes(facts["uuid"])
+    old, new = store.collection(source), store.collection(target)
+    moved = old is not None and old.uuid.bytes == uuid
+    with store.unit() as unit:
+        if moved:
+            store.rename_collection(unit, source, target, drop_target=True)
+        elif new is not None and new.uuid.bytes != uuid:
+            store.drop_collection(unit, target)
+        unit.commit()
+    return {}
