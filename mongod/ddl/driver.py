@@ -223,8 +223,8 @@ class Driver:
             try:
                 return await self._ask(shard, command, seconds)
             except CommandError as error:
-                if error.code == Code.ShardNotFound and not may_fail:
-                    return {}
+                if not may_fail and (error.code == Code.ShardNotFound or error.extra.get("notHeld")):
+                    return {}  # it was removed from the cluster: what it holds of it is to be dropped before it returns
                 unanswered = error.code in _NO_ANSWER or self._waits_for_another(error)
                 if may_fail and (not unanswered or loop.time() >= give_up):
                     raise

@@ -71,11 +71,16 @@ class Holds:
             return None
         return CommandError(Code.ConflictingOperationInProgress, f"{namespace} is held for a change of its definition")
 
+    def all_standing(self) -> list[Hold]:
+        """Those of all operations."""
+        return list(self._standing.values())
+
     def standing(self, operation: Binary) -> Hold:
-        """The operation's hold. OperationFailed where it does not stand (any more)."""
+        """The operation's hold. OperationFailed, with `notHeld`, where it does not stand (any more)."""
         found = self._standing.get(bytes(operation))
         if found is None:
-            raise CommandError(Code.OperationFailed, "the operation does not hold the namespace here")
+            text = "the operation does not hold the namespace here"
+            raise CommandError(Code.OperationFailed, text, extra={"notHeld": True})
         return found
 
     def take(self, records: MigrationRecords, wanted: Hold) -> None:

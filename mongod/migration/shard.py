@@ -31,6 +31,7 @@ from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
 from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import MigrationRecords
+from mongod.migration.removal import Removal
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
@@ -60,6 +61,7 @@ class Shard:
         self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
+        self._removal = Removal(self)
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:
@@ -67,6 +69,7 @@ class Shard:
         self.load_identity()
         await self.deleter.start()
         self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
+        self._removal.start()
 
     async def stop(self) -> None:
         """End what runs; the durable documents say where to go on."""
@@ -77,6 +80,7 @@ class Shard:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        await self._removal.stop()
         await self.recipient.stop()
         await self.deleter.stop()
         await self.shard_filter.stop()

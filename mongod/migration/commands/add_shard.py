@@ -2,7 +2,7 @@
 
     {_addShard: 1, shardIdentity: {_id: "shardIdentity", shardName, clusterId, configsvrConnectionString}}
 
-Once told, a shard keeps its name and cluster; being told the same again is fine.
+Once told, a shard keeps its name and cluster; being told the same again is fine, once nothing is held here any more.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         raise CommandError(
             Code.IllegalOperation, f"this is already the shard {known.name} of the cluster {known.cluster}"
         )
+    if shard.shard_filter.holds.any:
+        text = "an operation of the cluster that it was removed from still holds something here: try again in a while"
+        raise CommandError(Code.ConflictingOperationInProgress, text)
     document = document_to_python(arguments["shardIdentity"])
     await shard.records.committed(shard.records.write((SYSTEM_VERSION, document)))
     return {}

@@ -17,7 +17,7 @@ from docstore.net import NetworkError
 from mongos.balancer import balancer
 from tests.simulation.cluster_faults import ClusterNemesis
 from tests.simulation.cluster_leaks import no_leaks
-from tests.simulation.moments import MIGRATION, ROUTING
+from tests.simulation.moments import COORDINATION, MIGRATION, ROUTING
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.scenarios.moments import KINDS
 from tests.simulation.scenarios.moves import KEYS, NAME, Documents, anomalies, move_about
@@ -62,9 +62,23 @@ class Operator:
             await self.remove(shard)
             await self.check_gone(shard)
             self.cluster.world.counts["removed"] = self.cluster.world.counts.get("removed", 0) + 1
-            if self.dice.random() < 0.5:
-                await self.admin({"createIndexes": NAME, "indexes": [{"key": {"later": 1}, "name": "later"}]}, "test")
             await self.add(shard)
+
+    async def define(self, pause: float) -> None:
+        """Change definitions beside: a shard is removed in the midst of some of these."""
+        index = {"createIndexes": NAME, "indexes": [{"key": {"later": 1}, "name": "later"}]}
+        statements: list[tuple[str, dict[str, Any]]] = [
+            ("test", index),
+            ("test", {"dropIndexes": NAME, "index": "later"}),
+            ("admin", {"shardCollection": "test.other", "key": {"k": 1}}),
+            ("test", {"drop": "other"}),
+            ("other", {"insert": "some", "documents": [{"k": 1}]}),
+            ("other", {"dropDatabase": 1}),
+        ]
+        while not self.over:
+            database, command = self.dice.choice(statements)
+            await self.admin(command, database)
+            await asyncio.sleep(self.dice.expovariate(1 / pause))
 
     async def remove(self, shard: str) -> None:
         end = self.cluster.world.now + DRAIN_SECONDS
@@ -96,8 +110,9 @@ class Operator:
             primary = members.primary()
             try:
                 if primary is not None:
-                    drop = {"dropDatabase": 1, "writeConcern": {"w": "majority"}}
-                    await members.command(primary, "test", drop)
+                    for database in ("test", "other"):
+                        drop = {"dropDatabase": 1, "writeConcern": {"w": "majority"}}
+                        await members.command(primary, database, drop)
                     await self.cluster.admin({"addShard": f"{shard}/{','.join(members.hosts)}", "name": shard})
                     return
             except (CommandError, NetworkError) as error:
@@ -129,15 +144,16 @@ class Operator:
 
 
 async def draining(
-    world: World, cluster: SimulatedCluster, *, kinds: Sequence[str] = (), count: int = 0, seconds: float = 2.5
-) -> None:
+    world: World, cluster: SimulatedCluster, *, kinds: Sequence[str] = (), count: int = 0, seconds: float = 2.5,
+    pause: float = 0.1,
+) -> None:  # fmt: skip
     """Clients, an operator who removes and adds shards, another who moves chunks; perhaps faults."""
     balancer.ROUND_SECONDS, balancer.BUSY_ROUND_SECONDS = ROUNDS
     world.network.base, world.network.jitter = world.fault_dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
-    nemesis = ClusterNemesis(cluster)
-    nemesis.plan((*MIGRATION, *ROUTING), kinds, count)
-    dice = world.client_dice
     await cluster.admin({"balancerStart": 1})
+    nemesis = ClusterNemesis(cluster)
+    nemesis.plan((*MIGRATION, *COORDINATION, *ROUTING), kinds, count)
+    dice = world.client_dice
     documents = Documents()
     work = Workload(world, lambda: of_routers(cluster.routers, random.Random(dice.getrandbits(64))), clients=2)
     work.start(documents.act)
@@ -145,6 +161,7 @@ async def draining(
     over: list[bool] = []
     working = [
         asyncio.ensure_future(operator.run()),
+        asyncio.ensure_future(operator.define(pause)),
         asyncio.ensure_future(move_about(cluster, random.Random(dice.getrandbits(64)), over, pause=0.3)),
     ]
     await asyncio.sleep(seconds)
@@ -153,7 +170,8 @@ async def draining(
     over.append(True)
     await asyncio.gather(*working)
     await work.stop()
-    await cluster.admin({"balancerStop": 1})
+    while await operator.admin({"balancerStop": 1}) is None:
+        await asyncio.sleep(0.2)
     await cluster.settled()
     judge(await anomalies(cluster, work))
     await no_leaks(cluster, cursors=not count)
@@ -166,6 +184,12 @@ SCENARIOS = (
         what="three shards: two are drained, removed and added again beside clients and moves",
         topology=a_cluster,
         run=draining,
+    ),
+    Scenario(
+        name="drain-ddl",
+        what="the same; definitions change all the time",
+        topology=a_cluster,
+        run=functools.partial(draining, pause=0.01),
     ),
     Scenario(
         name="drain-moments",
