@@ -193,8 +193,9 @@ class Operator:
         end = self._cluster.world.now + ANSWER_SECONDS
         while True:
             try:
-                return dict(await self._cluster.admin(command, "test", on=router))
-            except (CommandError, NetworkError) as error:
+                async with asyncio.timeout(5.0):
+                    return dict(await self._cluster.admin(command, "test", on=router))
+            except (CommandError, NetworkError, TimeoutError) as error:
                 if isinstance(error, CommandError) and error.code == Code.NamespaceNotFound:
                     return {"cursor": {"firstBatch": []}}
                 if self._cluster.world.now > end:
