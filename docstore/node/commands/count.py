@@ -40,15 +40,13 @@ def _count_log(context: Context, arguments: Arguments) -> int:
 
 
 def _count(context: Context, arguments: Arguments) -> Steps[Result]:
+    # Parsing may let others run: what the view shows and what the collection's indexes are must be of one moment.
+    query = count_query_of(arguments, query_context_of(context, arguments))
     view = yield from view_of(context)
     node = node_of(context)
     try:
         counting = open_count(
-            node.store.collection(context.namespace),
-            count_query_of(arguments, query_context_of(context, arguments)),
-            view.reader,
-            owned=view.owned,
-            clock=node.clock,
+            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
         )
         yield from until_done(node, counting.advance)
     finally:

@@ -66,11 +66,12 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 
 def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
+    # Parsing may let others run: what the view shows and what the collection's indexes are must be of one moment.
+    query = find_query_of(arguments, query_context_of(context, arguments))
+    options = cursor_options_of(arguments)
     view = yield from view_of(context)
     node = node_of(context)
     try:
-        query = find_query_of(arguments, query_context_of(context, arguments))
-        options = cursor_options_of(arguments)
         collection = node.store.collection(context.namespace)
         tailed = collection if options.tailable else None
         spill = SpillFile(node.settings.dbpath) if query.sort.fields and arguments["allowDiskUse"] else None
