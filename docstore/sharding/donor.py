@@ -7,7 +7,8 @@
     CATCHING_UP   captured changes, round by round, until few are left and no statement over many documents runs
     CRITICAL      writes to the collection wait; the last changes are sent
     HANDING_OVER  the recipient makes all of it majority-committed
-    COMMITTING    reads wait too; the config servers are asked to commit, again and again until they say yes or no
+    ANNOUNCING    the document by which every member keeps reads waiting until the decision is being written (majority)
+    COMMITTING    the config servers are asked to commit, again and again until they say yes or no
     RECOVERING    (instead of all before, after a crash or failover) reads and writes wait; the config servers are asked
                   who owns the chunk, in a way that keeps a commit still under way from succeeding later
     DECIDING      operations go on; the decision is being written (majority)
@@ -22,6 +23,8 @@ Always true:
 * nothing before COMMITTING decides for `committed`, nothing from COMMITTING on decides for `aborted` but a definite
   no of the config servers: an unknown outcome keeps operations waiting and is asked again;
 * the critical section is entered before the last changes are read, and left only when the decision is known;
+* the donor's log says that reads wait before any of the new owner's writes has a time: whoever has followed it to
+  such a time, a secondary that is asked for a causal read, shows no old copy;
 * a failure before COMMITTING aborts: the donor stays owner, the recipient deletes what it has received.
 
 `receive` takes what happened and returns what to do, in order; the driver reports each effect's end as an event.
@@ -62,6 +65,7 @@ class State(Enum):
     CATCHING_UP = auto()
     CRITICAL = auto()
     HANDING_OVER = auto()
+    ANNOUNCING = auto()
     COMMITTING = auto()
     RECOVERING = auto()
     DECIDING = auto()
@@ -115,6 +119,11 @@ class BlockReads:
 @dataclass(frozen=True, slots=True)
 class CommitRecipient:
     """Answered by `RecipientCommitted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistBlock:
+    """That reads wait on every member from now until the decision; answered by `Persisted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +198,7 @@ Effect = (
     | BlockWrites
     | BlockReads
     | CommitRecipient
+    | PersistBlock
     | CommitOnConfig
     | AskConfig
     | StopCapture
@@ -285,8 +295,11 @@ Event = (
 )
 
 _BEFORE_COMMIT = frozenset(
-    (State.STARTING, State.PREPARING, State.CLONING, State.CATCHING_UP, State.CRITICAL, State.HANDING_OVER)
-)
+    (
+        State.STARTING, State.PREPARING, State.CLONING, State.CATCHING_UP, State.CRITICAL, State.HANDING_OVER,
+        State.ANNOUNCING,
+    )
+)  # fmt: skip
 
 
 class Donor:
@@ -365,7 +378,9 @@ class Donor:
             case State.CRITICAL, ChangesSent():
                 return self._to(State.HANDING_OVER, CommitRecipient())
             case State.HANDING_OVER, RecipientCommitted():
-                return self._to(State.COMMITTING, BlockReads(), CommitOnConfig())
+                return self._to(State.ANNOUNCING, BlockReads(), PersistBlock())
+            case State.ANNOUNCING, Persisted():
+                return self._to(State.COMMITTING, CommitOnConfig())
             case _:
                 return self._ended(event)
 

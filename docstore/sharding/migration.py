@@ -54,10 +54,11 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """The donor's document."""
+    """The donor's document. `blocks_reads`: no member serves versioned reads of the collection until the decision."""
 
     migration: Migration
     decision: Decision | None = None
+    blocks_reads: bool = False
 
     def document(self) -> dict[str, Any]:
         """As stored in `config.migrationCoordinators`."""
@@ -75,6 +76,8 @@ class Coordinator:
         }
         if self.decision is not None:
             body["decision"] = self.decision.value
+        if self.blocks_reads:
+            body["blocksReads"] = True
         return body
 
     @classmethod
@@ -92,7 +95,8 @@ class Coordinator:
             donor=body["donorShardId"],
             recipient=body["recipientShardId"],
         )
-        return cls(migration, Decision(body["decision"]) if "decision" in body else None)
+        decision = Decision(body["decision"]) if "decision" in body else None
+        return cls(migration, decision, blocks_reads=bool(body.get("blocksReads", False)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

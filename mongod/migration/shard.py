@@ -129,12 +129,16 @@ class Shard:
 
     async def _watch_terms(self) -> None:
         """Notice being primary even when no operation comes."""
-        replication = self.node.replication
+        replication, waits = self.node.replication, self.shard_filter
+        seen = -1
         while True:
-            self.shard_filter.settle_term()
-            if self.shard_filter.holds.any:
-                self.shard_filter.holds.load()  # a rollback takes documents away unheard
+            waits.settle_term()
             counter = int(replication.topology_version()["counter"])
+            if counter != seen or waits.holds.any or waits.handovers.sections:
+                # A rollback takes documents away unheard, or brings them back; an initial sync brings them.
+                waits.holds.load()
+                waits.handovers.load()
+            seen = counter
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
 
     def _new_term(self) -> None:

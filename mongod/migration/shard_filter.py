@@ -40,15 +40,17 @@ from docstore.replicaset.standalone import Standalone
 from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.ddl.incarnations import DATABASES, is_dropped
 from docstore.sharding.key import ShardKey
+from docstore.sharding.migration import COORDINATORS
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.critical_section import CriticalSection
+from mongod.migration.handovers import Handovers
 from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
-from mongod.migration.records import ROUTING_SIGNALS
+from mongod.migration.records import ROUTING_SIGNALS, MigrationRecords
 from mongod.migration.statements import Hold, RunningStatements
 
 LOG = component("SHARDING")
@@ -117,6 +119,7 @@ class RangeShardFilter:
         self._sections: dict[str, CriticalSection] = {}
         self.holds = Holds(node)
         self.holds.on_end = self._released
+        self.handovers = Handovers(MigrationRecords(node), self.forget)
         self._term = -1
         self.statements = RunningStatements()
         self.on_term: Callable[[], None] = lambda: None
@@ -137,8 +140,12 @@ class RangeShardFilter:
         oplog = self._node.store.oplog
         if oplog is not None and oplog.term != self._term:
             self.settle_term()
-        if self._sections or self.holds.sections:
-            section = self._sections.get(namespace) or self.holds.section(namespace, shard_version)
+        if self._sections or self.holds.sections or self.handovers.sections:
+            section = (
+                self._sections.get(namespace)
+                or self.handovers.sections.get(namespace)
+                or self.holds.section(namespace, shard_version)
+            )
             if section is not None and (write or (section.reads and shard_version is not None)):
                 raise MustWait(section.wait)
         if shard_version is None:
@@ -320,6 +327,8 @@ class RangeShardFilter:
                 self.forget(document_to_python(change.after)["_id"])
             elif change.ns == DATABASES and change.after is not None:
                 self.forget_database(document_to_python(change.after)["_id"])
+            elif change.ns == COORDINATORS:
+                self.handovers.load()
 
 
 def _filter_of(routing: Routing, shard: str) -> Predicate | None:

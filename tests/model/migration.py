@@ -267,6 +267,8 @@ class Model:
                 left = Deletion(move.number, pending=False) if decision is Decision.COMMITTED else None
                 forgotten = shard._replace(coordinator=None, deletions=_set(shard.deletions, move.chunk, left))
                 return _with(world, number, forgotten), giving.Forgotten()
+            case giving.PersistBlock():
+                return world, giving.Persisted()
             case giving.CommitOnConfig():
                 return _asked(_committed(world, move), move)
             case giving.AskConfig():

@@ -32,6 +32,7 @@ from docstore.sharding.donor import (
     Failed,
     Forget,
     Forgotten,
+    PersistBlock,
     PersistDecision,
     Persisted,
     PersistStart,
@@ -186,6 +187,9 @@ class DonorDriver:
             case CommitRecipient():
                 await self._recipient.commit()
                 return RecipientCommitted()
+            case PersistBlock():
+                await persistence.persist_block(self._shard, self.migration)
+                return Persisted()
             case CommitOnConfig() | AskConfig():
                 return await self._ask_config(effect)
             case _:

@@ -1,4 +1,4 @@
-"""The donor's durable documents. All but the first of a migration are written until it succeeds: what raises there is
+"""The donor's durable documents. From the decision on they are written until it succeeds: what raises there is
 `NoLongerPrimary`."""
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ async def persist_start(shard: Shard, migration: Migration) -> None:
         records.write((COORDINATORS, Coordinator(migration).document()), (RANGE_DELETIONS, deletion.document()))
     )
     await log_change(shard, migration, "moveChunk.start", {"from": migration.donor})
+
+
+async def persist_block(shard: Shard, migration: Migration) -> None:
+    """Every member that has it keeps reads waiting. Errors: CommandError."""
+    records = shard.records
+    await records.committed(records.write((COORDINATORS, Coordinator(migration, blocks_reads=True).document())))
 
 
 def raise_routing_floor(shard: Shard, migration: Migration, version: Lastmod) -> None:

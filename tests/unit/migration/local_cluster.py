@@ -21,6 +21,7 @@ from bson.objectid import ObjectId
 
 from configsvr.composition import extension as config_extension
 from docstore.bson import document_to_python
+from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.store import Store
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
@@ -103,6 +104,16 @@ class OneMember(Standalone):
         await asyncio.sleep(timeout)
 
 
+class Secondary(OneMember):
+    """A member that takes no writes; what it has comes by `Member.follow`."""
+
+    def hello(self) -> dict[str, Any]:
+        return {**super().hello(), "isWritablePrimary": False, "secondary": True}
+
+    def check_write(self) -> None:
+        raise CommandError(Code.NotWritablePrimary, "not primary")
+
+
 class Network:
     """Stands for the pool of every process: dispatches to members by address."""
 
@@ -165,7 +176,9 @@ class Network:
 class Member:
     """One process, until it is killed."""
 
-    def __init__(self, network: Network, name: str, role: ClusterRole, engine: Engine) -> None:
+    def __init__(
+        self, network: Network, name: str, role: ClusterRole, engine: Engine, kind: type[OneMember] = OneMember
+    ) -> None:
         self.network = network
         self.name = name
         self.address = f"{name}:1"
@@ -177,7 +190,7 @@ class Member:
         self.tunables = Tunables(orphan_delay=0.0, delete_pause=0.0)
         extension = self._extension()
         store = Store(engine, clock=time.time, mode=extension.mode)
-        replication = OneMember(store, engine, name, self.address)
+        replication = kind(store, engine, name, self.address)
         self.node = DataNode(
             settings=NodeSettings(process="mongod", host=name, port=1, dbpath=Path("/"), set_name=name, role=role),
             engine=engine,
@@ -238,6 +251,13 @@ class Member:
         self.gone.set()
         for service in self._services:
             await service.stop()
+
+    def follow(self, source: Member) -> None:
+        """Apply whatever another member has logged and this one has not."""
+        store, theirs = self.node.store, source.node.store.oplog
+        assert theirs is not None
+        for entry in list(theirs.scan(source.engine, store.last_optime.timestamp)):
+            apply_entry(store, entry)
 
     def kill(self) -> None:
         """As kill -9: nothing that is still under way here has an effect."""

@@ -25,6 +25,7 @@ from docstore.sharding.donor import (
     Forget,
     Forgotten,
     Limits,
+    PersistBlock,
     PersistDecision,
     Persisted,
     PersistStart,
@@ -74,7 +75,8 @@ SMOOTH = [
     (ChangesSent(STEADY_CHANGES + 1), [SendChanges(majority=True)]),
     (ChangesSent(3), [BlockWrites(), SendChanges(majority=False)]),
     (ChangesSent(0), [CommitRecipient()]),
-    (RecipientCommitted(), [BlockReads(), CommitOnConfig()]),
+    (RecipientCommitted(), [BlockReads(), PersistBlock()]),
+    (Persisted(), [CommitOnConfig()]),
     (ConfigAnswered(CommitOutcome.DONE), [StopCapture(), Unblock(), PersistDecision(Decision.COMMITTED)]),
     (Persisted(), [Answer(Decision.COMMITTED, ""), ResolveRecipient(Decision.COMMITTED)]),
     (RecipientResolved(heard=True), [Forget(Decision.COMMITTED)]),
@@ -85,7 +87,9 @@ SMOOTH = [
 def test_records_and_messages_come_back_as_they_were() -> None:
     coordinator = Coordinator(MIGRATION, Decision.ABORTED)
     deletion = RangeDeletion.of(MIGRATION, pending=True, delayed=True, seconds=7)
+    blocking = Coordinator(MIGRATION, blocks_reads=True)
     assert Coordinator.from_raw(bson.encode(coordinator.document())) == coordinator
+    assert Coordinator.from_raw(bson.encode(blocking.document())) == blocking
     assert RangeDeletion.from_raw(bson.encode(deletion.document())) == deletion
     assert migration_from(bson.encode(migration_fields(MIGRATION))) == MIGRATION
     assert isinstance(migration_fields(MIGRATION)["min"], RawBSONDocument)
@@ -100,7 +104,7 @@ def test_a_migration_goes_through_its_phases_in_order() -> None:
     assert donor.decision is Decision.COMMITTED
 
 
-@pytest.mark.parametrize("step", range(8))
+@pytest.mark.parametrize("step", range(9))
 def test_a_failure_before_the_commit_aborts(step: int) -> None:
     donor = Donor(MIGRATION, now=0.0)
     donor.start()
@@ -134,7 +138,7 @@ def test_a_recipient_that_will_not_take_documents_ends_the_migration(state: Rece
 def test_an_unknown_commit_is_asked_again_and_keeps_operations_waiting() -> None:
     donor = Donor(MIGRATION, now=0.0)
     donor.start()
-    for event, _ in SMOOTH[:8]:
+    for event, _ in SMOOTH[:9]:
         donor.receive(event, 1.0)
     for _ in range(3):
         assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1e9) == [CommitOnConfig(after=RETRY_SECONDS)]
@@ -198,6 +202,7 @@ AWAITED: dict[State, set[type[Event]]] = {
     State.CATCHING_UP: {ChangesSent, Failed},
     State.CRITICAL: {ChangesSent, Failed},
     State.HANDING_OVER: {RecipientCommitted, Failed},
+    State.ANNOUNCING: {Persisted, Failed},
     State.COMMITTING: {ConfigAnswered},
     State.RECOVERING: {ConfigAnswered},
     State.DECIDING: {Persisted},

@@ -31,6 +31,7 @@ from docstore.sharding.donor import (
     Failed,
     Forget,
     Forgotten,
+    PersistBlock,
     PersistDecision,
     Persisted,
     PersistStart,
@@ -163,6 +164,8 @@ class World:
                 self.blocked = True
             case CommitRecipient():
                 return self.commit_recipient()
+            case PersistBlock():
+                return Persisted()
             case CommitOnConfig():
                 return self.commit_on_config()
             case AskConfig():
