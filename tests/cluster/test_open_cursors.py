@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pymongo
@@ -16,37 +15,36 @@ from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
-CURSORS = 139
-DOCUMENTS = 20_000
+DOCUMENTS = 1_000
+SIZE = 10_000
+"""Bytes of a document."""
 SORTED: dict[str, dict[str, Any]] = {
     "find": {"find": "test", "sort": {"n": 1}},
     "$sort": {"aggregate": "test", "pipeline": [{"$sort": {"n": 1}}], "cursor": {}},
     "$group": {"aggregate": "test", "pipeline": [{"$group": {"_id": "$n", "s": {"$first": "$s"}}}], "cursor": {}},
 }
+CURSORS = {"find": 120, "$sort": 120, "$group": 60}
+"""So many that what they read is more than a process may hold: shards sort half of it, routers group all of it."""
 
 
 def fill(collection: pymongo.collection.Collection[dict[str, Any]]) -> None:
-    for start in range(0, DOCUMENTS, 5_000):
-        collection.insert_many(
-            {"_id": number, "n": number * 7919 % DOCUMENTS, "s": "x" * 1_000} for number in range(start, start + 5_000)
-        )
+    collection.insert_many({"_id": n, "n": n * 7919 % DOCUMENTS, "s": "x" * SIZE} for n in range(DOCUMENTS))
 
 
 def held(client: Client) -> int:
     return int(client.admin.command("serverStatus")["metrics"]["cursor"]["memory"]["heldBytes"])
 
 
-def check(client: Client, pids: list[int], command: dict[str, Any]) -> None:
-    """Open all cursors, read of each, end them."""
-    database = client.test
-    idle = [resident(pid) for pid in pids]
-    most = list(idle)
+def check(client: Client, idle: dict[int, int], kind: str) -> None:
+    """Open all cursors, read of each, end them; the processes had so many bytes when idle."""
+    database, command = client.test, SORTED[kind]
+    most = idle
     opened: list[int] = []
-    for _ in range(CURSORS):
+    for _ in range(CURSORS[kind]):
         cursor = database.command(command)["cursor"]
         assert len(cursor["firstBatch"]) == 101
         opened.append(cursor["id"])
-        most = [max(known, resident(pid)) for known, pid in zip(most, pids, strict=True)]
+        most = {pid: max(known, resident(pid)) for pid, known in most.items()}
     seen = [document["_id"] for document in cursor["firstBatch"]]
     while cursor["id"]:
         cursor = database.command({"getMore": cursor["id"], "collection": "test"})["cursor"]
@@ -54,30 +52,30 @@ def check(client: Client, pids: list[int], command: dict[str, Any]) -> None:
     assert len(set(seen)) == len(seen) == DOCUMENTS
     for cursor_id in opened[:-1]:
         database.command({"getMore": cursor_id, "collection": "test", "batchSize": 10})
-        most = [max(known, resident(pid)) for known, pid in zip(most, pids, strict=True)]
-    growth = [known - before for known, before in zip(most, idle, strict=True)]
+        most = {pid: max(known, resident(pid)) for pid, known in most.items()}
+    growth = [known - idle[pid] for pid, known in most.items()]
     assert all(grown < GROWTH_BYTES for grown in growth), growth
     database.command("killCursors", "test", cursors=opened)
     wait_until(lambda: held(client) == 0, 10)
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, int]]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, dict[int, int]]]:
+    """A client of a node; the bytes of its process when idle."""
     with stopped_at_end(Deployment(tmp_path_factory.mktemp("cursors"))) as deployment:
         member = Member("node", "mongod", [])
         deployment.start(member)
         with pymongo.MongoClient[dict[str, Any]]("127.0.0.1", member.port, directConnection=True) as client:
             fill(client.test.test)
-            yield client, member.pid
+            yield client, {member.pid: resident(member.pid)}
 
 
 @pytest.mark.parametrize("kind", SORTED)
-def test_many_sorted_cursors_of_a_node_share_what_there_is(node: tuple[Client, int], kind: str) -> None:
-    client, pid = node
-    check(client, [pid], SORTED[kind])
+def test_many_sorted_cursors_of_a_node_share_what_there_is(node: tuple[Client, dict[int, int]], kind: str) -> None:
+    check(*node, kind)
 
 
-def test_cursors_that_time_out_give_back_what_they_hold(node: tuple[Client, int]) -> None:
+def test_cursors_that_time_out_give_back_what_they_hold(node: tuple[Client, dict[int, int]]) -> None:
     client, _ = node
     client.test.command(SORTED["find"])
     assert held(client) > 0
@@ -89,14 +87,24 @@ def test_cursors_that_time_out_give_back_what_they_hold(node: tuple[Client, int]
         client.admin.command("setParameter", 1, cursorTimeoutMillis=before)
 
 
-def test_many_sorted_cursors_of_a_router_share_what_there_is(tmp_path: Path) -> None:
-    with routed_cluster(tmp_path) as cluster:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, dict[int, int], list[str]]]:
+    """A client of a router; the bytes of the router and of a member of each shard when idle; the members' addresses."""
+    with routed_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         collection = cluster.shard("test", {"_id": 1})
         cluster.split_and_move("test", {"_id": DOCUMENTS // 2})
         fill(collection)
         members = [cluster.deployment.members[name] for name in ("router-0", "one-0", "two-0")]
-        for command in SORTED.values():
-            check(cluster.client, [member.pid for member in members], command)
-        for member in members[1:]:
-            with pymongo.MongoClient[dict[str, Any]](member.address, directConnection=True) as client:
-                wait_until(lambda client=client: held(client) == 0, 10)
+        idle = {member.pid: resident(member.pid) for member in members}
+        yield cluster.client, idle, [member.address for member in members[1:]]
+
+
+@pytest.mark.parametrize("kind", SORTED)
+def test_many_sorted_cursors_of_a_router_share_what_there_is(
+    cluster: tuple[Client, dict[int, int], list[str]], kind: str
+) -> None:
+    client, idle, shards = cluster
+    check(client, idle, kind)
+    for address in shards:
+        with pymongo.MongoClient[dict[str, Any]](address, directConnection=True) as shard:
+            wait_until(lambda shard=shard: held(shard) == 0, 10)
