@@ -1,13 +1,13 @@
 """Which member of a configuration is this process?
 
 A host that is literally one of our addresses; else one with our port whose name resolves to an address under which
-we are known; else, once we listen, one that answers hello with our own process id (whatever name leads to us).
+we are known; else, once we listen, one that answers hello with our own process id (whatever name and port lead to us).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from socket import SOCK_STREAM, gaierror
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,19 @@ if TYPE_CHECKING:
 HELLO_SECONDS = 2.0
 
 
-async def own_hosts(hosts: Iterable[str], own: set[str], pool: Pool, process_id: ObjectId) -> set[str]:
+async def own_hosts(hosts: Iterable[str], own: Set[str], pool: Pool, process_id: ObjectId) -> set[str]:
     """Those of `hosts` ("name:port") that mean us; `own` are the addresses we know of."""
     hosts = list(hosts)
-    found = own.intersection(hosts)
+    found = await local_hosts(hosts, own)
+    if found:
+        return found
+    answers = await asyncio.gather(*[_process_at(host, pool) for host in hosts])
+    return {host for host, answer in zip(hosts, answers, strict=True) if answer == process_id}
+
+
+async def local_hosts(hosts: Sequence[str], own: Set[str]) -> set[str]:
+    """Those that mean us as far as addresses tell, without a word to anybody."""
+    found = set(hosts) & own
     if found:
         return found
     ports = {address.rpartition(":")[2] for address in own}
@@ -34,10 +43,7 @@ async def own_hosts(hosts: Iterable[str], own: set[str], pool: Pool, process_id:
     if not candidates:
         return set()
     ours = set().union(*[await _resolve(address) for address in own])
-    found = {host for host in candidates if await _resolve(host) & ours}
-    if found:
-        return found
-    return {host for host in candidates if await _process_at(host, pool) == process_id}
+    return {host for host in candidates if await _resolve(host) & ours}
 
 
 async def _resolve(address: str) -> set[str]:

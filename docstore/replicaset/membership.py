@@ -20,14 +20,14 @@ from bson.objectid import ObjectId
 
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
-from docstore.replicaset.addresses import own_hosts
+from docstore.replicaset.addresses import local_hosts, own_hosts
 from docstore.replicaset.driver import Driver, stop_the_process
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.sync_source import SyncSourceFollower
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
-from docstore.replication.messages import BecamePrimary, Event, FollowerState, Progress
+from docstore.replication.messages import BecamePrimary, Event, FollowerState, Progress, Recognized
 from docstore.replication.state import State
 from docstore.replication.states import MemberState, PrimaryState
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 LOG = component("REPL")
 REPORT_SECONDS = 0.002
+FIRST_SEARCH_SECONDS = 0.1
+LAST_SEARCH_SECONDS = 30.0
+"""A member that its configuration does not name asks its hosts whether they are us, ever less often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,7 @@ class Membership:
         self._report_scheduled = False
         self._report_wanted = False
         self._reported = (NULL_OPTIME, NULL_OPTIME)
+        self._searching = False
         self.core: Core
 
     @property
@@ -89,7 +93,7 @@ class Membership:
         config, identity = self.local.config, self.identity
         hosts = set(identity.own_addresses)
         if config is not None:
-            hosts |= await own_hosts([m.host for m in config.members], hosts, self.pool, identity.process_id)
+            hosts |= await local_hosts([m.host for m in config.members], hosts)
         cut_off = self.local.initial_sync
         last = NULL_OPTIME if cut_off else self.store.last_optime
         loop = asyncio.get_running_loop()
@@ -202,6 +206,9 @@ class Membership:
             begun = MemberState.STARTUP2 if self.syncing.needs_initial_sync and not arbiter else MemberState.SECONDARY
             self.deliver(FollowerState(state=begun))
             return
+        if state.me is None and state.config is not None and not self._searching:
+            self._searching = True
+            self.driver.spawn(self._search())
         if self.local.copied_until is not NULL_OPTIME and self.local.copied_until <= state.commit_point:
             # From here on every entry that may have to be undone has its undo record.
             self.local.write_initial_sync(False)
@@ -210,8 +217,20 @@ class Membership:
     async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
         """Learn which hosts of a configuration that is about to be installed are us."""
         proposed = [member.host for member in config.members]
-        pool, process_id = self.pool, self.identity.process_id
-        self.core.learn_own_hosts(await own_hosts(proposed, self.state.own_hosts, pool, process_id))
+        found = await own_hosts(proposed, self.state.own_hosts, self.pool, self.identity.process_id)
+        if not found <= self.state.own_hosts:
+            self.deliver(Recognized(hosts=frozenset(found)))
+
+    async def _search(self) -> None:
+        """Ask again who the members are while none is us: what leads to us may do so only once we listen."""
+        asked: ReplicaSetConfig | None = None
+        while (config := self.state.config) is not None and self.state.me is None:
+            if config is not asked:
+                asked, pause = config, FIRST_SEARCH_SECONDS
+            await self.find_own_hosts(config)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LAST_SEARCH_SECONDS)
+        self._searching = False
 
     # What following a source reports
 

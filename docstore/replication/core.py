@@ -38,6 +38,7 @@ from docstore.replication.messages import (
     PositionReply,
     PositionUpdate,
     Progress,
+    Recognized,
     Reconfigure,
     SourceFailed,
     StepDown,
@@ -47,7 +48,7 @@ from docstore.replication.messages import (
 )
 from docstore.replication.state import State
 from docstore.replication.states import MemberState, Role
-from docstore.replication.terms import NEVER, adopt_term, restart_election_timer
+from docstore.replication.terms import NEVER, adopt_term
 
 
 class Core:
@@ -71,9 +72,7 @@ class Core:
         self.state.applied = self.state.durable = last_op
         if config is not None:
             reconfig.adopt(self.state, config, now)
-            restart_election_timer(self.state, now)
-            if config.majority_votes == 1 and self.state.me is not None and self.state.me.electable:
-                self.state.candidacy.run_by(now)
+            reconfig.await_primary(self.state, config, now)
 
     def receive(self, event: Event, now: float) -> Effects:
         """Take in one event; the effects of it, in order."""
@@ -97,16 +96,14 @@ class Core:
                 leadership.end_catch_up(self.state, event, out)
             case Drained():
                 leadership.drained(self.state, event, out)
+            case Recognized():
+                reconfig.recognize(self.state, event, now, out)
             case BecamePrimary():
                 leadership.became_primary(self.state, event, now, out)
             case _:
                 self._command(event, now, out)
         self._tick(now, out)
         return out
-
-    def learn_own_hosts(self, hosts: Iterable[str]) -> None:
-        """These mean us too, in a configuration that comes next."""
-        self.state.own_hosts.update(hosts)
 
     def tick(self, now: float) -> Effects:
         """Do what the time has come for."""

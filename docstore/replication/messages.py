@@ -178,6 +178,13 @@ class CatchUpEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recognized:
+    """These hosts mean us, too: the driver has found it out."""
+
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
     """All that had been fetched is applied; nothing is being fetched."""
 
@@ -258,6 +265,7 @@ Event = (
     | FollowerState
     | SourceFailed
     | CatchUpEnded
+    | Recognized
     | Drained
     | BecamePrimary
     | Initiate

@@ -22,7 +22,7 @@ from docstore.errors import Code, CommandError
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, is_foreign
 from docstore.replication.config_rules import check_next, validate
 from docstore.replication.effects import Effects, Persist, Reply, log
-from docstore.replication.messages import NO_MEMBER, Initiate, Reconfigure
+from docstore.replication.messages import NO_MEMBER, Initiate, Recognized, Reconfigure
 from docstore.replication.peers import picture
 from docstore.replication.progress import on_majority
 from docstore.replication.states import MemberState, PrimaryState, Role
@@ -110,9 +110,7 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
         state.vote = replace(state.vote, candidate=NO_MEMBER)
         out.append(Persist(vote=state.vote))
     if state.role is not Role.LEADER:
-        restart_election_timer(state, now)
-        if state.me is not None and config.majority_votes == 1 and state.me.voter:
-            state.candidacy.run_by(now)
+        await_primary(state, config, now)
 
 
 def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:
@@ -121,6 +119,29 @@ def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:
     if state.config is not None and _moved(state.config, config, state.primary_id):
         state.primary_id = NO_MEMBER
     state.config = config
+    _find_place(state, config, now)
+
+
+def await_primary(state: State, config: ReplicaSetConfig, now: float) -> None:
+    """Begin to wait for word of a primary; who needs nobody's vote need not wait."""
+    restart_election_timer(state, now)
+    if config.majority_votes == 1 and state.me is not None and state.me.electable:
+        state.candidacy.run_by(now)
+
+
+def recognize(state: State, event: Recognized, now: float, out: Effects) -> None:
+    """More addresses mean us: a member that its configuration did not seem to name may be in it after all."""
+    state.own_hosts |= event.hosts
+    config = state.config
+    if config is None or state.me is not None:
+        return
+    _find_place(state, config, now)
+    if state.me is not None:
+        out.append(log("REPL", "Found self in config", hostAndPort=state.me.host))
+        await_primary(state, config, now)
+
+
+def _find_place(state: State, config: ReplicaSetConfig, now: float) -> None:
     state.me = next((member for member in config.members if member.host in state.own_hosts), None)
     state.peers = picture(config, state.me, state.peers, now)
 

@@ -19,8 +19,9 @@ OPLOG = "local.oplog.rs"
 TASKS = {
     "Incarnation.start.<locals>.run": 1, "PeriodicTask._run": 3, "UnfinishedOutputs._watch_elections": 1,
     "GroupFlusher._run": 1, "SyncSourceFollower._work": 1, "SyncSourceFollower._run": 1, "anext_awaitable": 1,
+    "Membership._search": 1,
 }  # fmt: skip
-"""Those of a member at rest, and how many."""
+"""Those of a member at rest, and how many; one that is in no configuration looks for itself now and then."""
 SNAPSHOTS_OF_A_CURSOR = 2
 PER_MACHINE = {"Driver._send": 2, "Connection._follow": 8, "Pool._reap": 1}
 """The same for each machine there is: heartbeats and positions under way, hellos and tails that await news."""

@@ -23,6 +23,7 @@ from docstore.replication.messages import (
     Position,
     PositionUpdate,
     Progress,
+    Recognized,
     Reconfigure,
     VoteRequest,
 )
@@ -205,6 +206,19 @@ def test_a_primary_that_is_left_out_leaves_office() -> None:
     assert core.state.member_state is MemberState.REMOVED
 
 
+def test_a_member_that_learns_its_name_late_takes_its_place_and_may_lead() -> None:
+    config = config_of("alias")
+    core = Core("set", rng=lambda: 0.5, own_hosts=["a:1"], config=config, last_op=op(1, 10), now=NOW)
+    core.receive(FollowerState(state=MemberState.SECONDARY), NOW)
+    assert core.state.member_state is MemberState.REMOVED
+    core.receive(Recognized(hosts=frozenset(["other:1"])), NOW)
+    assert core.state.member_state is MemberState.REMOVED
+    core.receive(Recognized(hosts=frozenset(["alias:1"])), NOW)
+    assert (core.state.my_id, core.state.peers) == (0, {})
+    assert core.state.member_state is MemberState.PRIMARY
+    core.check()
+
+
 def test_a_member_without_configuration_asks_whoever_has_one() -> None:
     core = fresh("c")
     asking = HeartbeatRequest(set_name="set", sender="a:1", sender_id=0, config=THREE.config_version, term=3, token=4)
@@ -269,7 +283,7 @@ def test_hosts_are_not_exchanged_between_ids() -> None:
 
 def test_a_primary_may_be_called_by_another_of_its_names() -> None:
     core = settled()
-    core.learn_own_hosts(["alias:1"])
+    core.receive(Recognized(hosts=frozenset(["alias:1"])), NOW)
     assert core.state.config is not None
     a, b, c = core.state.config.members
     assert isinstance(changed(core, next_of(core, replace(a, host="alias:1"), b, c)), ConfigVersion)
@@ -279,7 +293,7 @@ def test_a_primary_may_be_called_by_another_of_its_names() -> None:
 
 def test_a_primary_that_becomes_another_member_leaves_office() -> None:
     core = settled()
-    core.learn_own_hosts(["alias:1"])
+    core.receive(Recognized(hosts=frozenset(["alias:1"])), NOW)
     assert core.state.config is not None
     _, b, c = core.state.config.members
     forced = next_of(core, MemberConfig(id=7, host="alias:1"), b, c)

@@ -13,6 +13,7 @@ import docstore.replication
 MODULES = sorted(Path(docstore.replication.__file__).parent.glob("*.py"))
 OWNERS = {"candidacy": "elections", "leadership": "leadership", "sync_source": "following", "peer": "heartbeats"}
 WRITERS = {
+    "own_hosts": {"reconfig"},
     "config": {"reconfig"},
     "me": {"reconfig"},
     "config_target": {"reconfig"},
