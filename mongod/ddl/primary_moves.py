@@ -1,7 +1,8 @@
 """A database that gets another primary shard: what is not sharded is copied there, and then goes here.
 
 Always true: while it is copied nothing of it changes, because writes wait on the old primary shard; the copy is read at
-a majority's state from after the operation held that shard. The new primary shard shows the definitions of sharded
+a majority's state from after the operation held that shard. The retryable writes that were executed on it go along: no
+retry is executed again on the new primary shard. The new primary shard shows the definitions of sharded
 collections too, like any primary shard. The old one notes for good that this version of the database is over before it
 drops anything, so no router, and no config server that lags, finds an empty database there.
 """
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from docstore.bson import document_to_python
+from docstore.bson import array_documents, document_to_python, get_field
 from docstore.collection.catalog.options import parse_options
 from docstore.collection.collection import Collection
 from docstore.collection.index.spec import parse_index_spec
@@ -23,7 +24,9 @@ from docstore.net.errors import NetworkError
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.sharding.ddl.incarnations import DATABASES, dropped
 from docstore.sharding.ddl.operation import HOLDS, Blocks, Operation
+from docstore.sharding.ddl.requests import executed_statements
 from mongod.migration.holds import stored_document
+from mongod.migration.recipient.batches import remember
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -46,6 +49,7 @@ async def copy(shard: Shard, _context: Context, operation: Operation) -> dict[st
             collection = _make(shard, definition)
             if not definition["sharded"]:
                 await _copy_documents(shard, source, collection, facts["after"])
+        await _copy_history(shard, source, operation)
     except NetworkError as error:
         raise CommandError(Code.HostUnreachable, f"{facts['from']} does not answer: {error}") from error
     finally:
@@ -126,6 +130,18 @@ def _make(shard: Shard, definition: Mapping[str, Any]) -> Collection:
                 store.create_index(unit, collection, spec)
                 unit.commit()
     return collection
+
+
+async def _copy_history(shard: Shard, source: RemoteMember, operation: Operation) -> None:
+    position = None
+    while True:
+        raw = await source.command("admin", executed_statements(operation, position))
+        statements, after = get_field(raw, "statements"), get_field(raw, "next")
+        assert statements is not None, "the reply has them"
+        await remember(shard.node, array_documents(statements[1]))
+        if after is None:
+            return
+        position = document_to_python(after[1])
 
 
 async def _copy_documents(shard: Shard, source: RemoteMember, collection: Collection, after: Any) -> None:

@@ -1,4 +1,5 @@
-"""The retryable writes that a donor has executed, so that a retry which arrives at the recipient is not executed again.
+"""The retryable writes that a shard has executed, so that a retry which arrives where the documents have gone, with a
+chunk or with a database that got another primary shard, is not executed again.
 
 A statement is known by session, transaction number and statement number; what a retry answers is read from its oplog
 entry. The recipient therefore logs, under the same numbers, an entry of the same kind with the same content, on a
@@ -11,7 +12,7 @@ not tell the shard key, and a statement that is never retried here does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,9 @@ STATEMENTS = "config.migratedStatements"
 LIFETIME_SECONDS = 30 * 60
 _PLACEHOLDER = bson.encode({"_id": "statement"})
 _CHANGED = bson.encode({"_id": "statement", "executed": True})
+_PAGE_BYTES = 4 << 20
+_PAGE_ENTRIES = 2000
+"""Sessions and oplog entries that are looked at for a page."""
 _IMAGES = ("preImage", "postImage")
 _INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
 
@@ -76,21 +80,65 @@ class Statement:
 
 def executed(store: Store, namespace: str, now_seconds: float) -> Iterator[Statement]:
     """The statements on a collection of the last half hour, of each session the oldest first."""
-    after = int(now_seconds - LIFETIME_SECONDS) << 32
     prefix = len(SESSION_PREFIX)
     sessions = [key[prefix:] for key in store.engine.keys(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX))]
     for lsid in sessions:
-        found: list[Statement] = []
-        step = store.sessions.state(lsid).last
-        while step.timestamp > after:
-            entry = None if store.oplog is None else store.oplog.entry(step.timestamp)
-            if entry is None:
-                break
-            statement = _statement(store, entry, namespace)
-            if statement is not None:
-                found.append(statement)
-            step = entry_previous(entry)
+        found = [statement for _, statement in _of_session(store, lsid, namespace.__eq__, now_seconds) if statement]
         yield from reversed(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page ends: with a session's entry of that timestamp; 0: with all of the session."""
+
+    lsid: bytes
+    timestamp: int
+
+
+def executed_page(
+    store: Store, wanted: Callable[[str], bool], now_seconds: float, after: Position | None
+) -> tuple[list[Statement], Position | None]:
+    """Some of the statements of the last half hour on namespaces that are `wanted`, of each session the newest first;
+    and where they end, None with the last of them."""
+    found: list[Statement] = []
+    size = looked = 0
+    position = after
+    first = SESSION_PREFIX + (b"" if after is None else after.lsid)
+    for key in store.engine.keys(Family.META, first, after_prefix(SESSION_PREFIX)):
+        lsid = key[len(SESSION_PREFIX) :]
+        before = after.timestamp if after is not None and lsid == after.lsid else None
+        for timestamp, statement in _of_session(store, lsid, wanted, now_seconds, before):
+            if statement is not None:
+                size += len(statement.document or b"") + len(statement.image[1] if statement.image else b"")
+                if found and size > _PAGE_BYTES:
+                    return found, position
+                found.append(statement)
+            position, looked = Position(lsid, timestamp), looked + 1
+            if looked >= _PAGE_ENTRIES:
+                return found, position
+        position, looked = Position(lsid, 0), looked + 1
+        if looked >= _PAGE_ENTRIES:
+            return found, position
+    return found, None
+
+
+def _of_session(
+    store: Store, lsid: bytes, wanted: Callable[[str], bool], now_seconds: float, before: int | None = None
+) -> Iterator[tuple[int, Statement | None]]:
+    """The session's entries of the last half hour, the newest first, each with its timestamp; those older than the
+    entry at `before`, none where that is 0."""
+    oplog, oldest = store.oplog, int(now_seconds - LIFETIME_SECONDS) << 32
+    if oplog is None:
+        return
+    step = store.sessions.state(lsid).last
+    if before is not None:
+        entry = oplog.entry(before)
+        if entry is None:
+            return
+        step = entry_previous(entry)
+    while step.timestamp > oldest and (entry := oplog.entry(step.timestamp)) is not None:
+        yield step.timestamp, _statement(store, entry, wanted)
+        step = entry_previous(entry)
 
 
 def executed_since(store: Store, namespace: str, after: int) -> Iterator[Statement]:
@@ -98,7 +146,7 @@ def executed_since(store: Store, namespace: str, after: int) -> Iterator[Stateme
     newest: dict[bytes, list[Statement]] = {}
     entries = iter(()) if store.oplog is None else store.oplog.scan(store.engine, after)
     for entry in entries:
-        statement = _statement(store, entry, namespace)
+        statement = _statement(store, entry, namespace.__eq__)
         if statement is None:
             continue
         known = newest.setdefault(statement.lsid, [])
@@ -109,10 +157,10 @@ def executed_since(store: Store, namespace: str, after: int) -> Iterator[Stateme
         yield from statements
 
 
-def _statement(store: Store, entry: bytes, namespace: str) -> Statement | None:
+def _statement(store: Store, entry: bytes, wanted: Callable[[str], bool]) -> Statement | None:
     fields = {name: (code, data) for name, code, data in elements(entry)}
     session, op, ns = entry_session(fields), to_python(fields["op"]), to_python(fields["ns"])
-    if session is None or op not in ("i", "u", "d") or ns not in (namespace, STATEMENTS):
+    if session is None or op not in ("i", "u", "d") or not (ns == STATEMENTS or wanted(str(ns))):
         return None
     write, stmt_id, _ = session
     document = raw_field(entry, "o") if op == "i" else None

@@ -87,6 +87,18 @@ def act(operation: Operation) -> dict[str, Any]:
     return {"_shardsvrParticipantAct": operation.namespace, "document": operation.document()}
 
 
+# To the old primary shard of a database, from the new one.
+
+
+def executed_statements(operation: Operation, after: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A page of the retryable writes that were executed on the database; `after`: `next` of the page before.
+
+    -> `{statements: [...], next?}`. OperationFailed where the operation does not hold the database.
+    """
+    command = {"_shardsvrExecutedStatements": operation.namespace, "operation": operation.id}
+    return command if after is None else {**command, "after": after}
+
+
 # To the config servers, from the coordinator.
 
 

@@ -7,6 +7,7 @@ from mongod.ddl.commands import (
     change_collection,
     drop_collection,
     drop_database,
+    executed_statements,
     move_primary,
     participant_act,
     participant_block,
@@ -15,8 +16,8 @@ from mongod.ddl.commands import (
 )
 
 _MODULES = (
-    change_collection, drop_collection, drop_database, move_primary, participant_act, participant_block,
-    rename_collection, shard_collection,
+    change_collection, drop_collection, drop_database, executed_statements, move_primary, participant_act,
+    participant_block, rename_collection, shard_collection,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

@@ -10,11 +10,14 @@ from typing import Any
 
 import bson
 import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
 
 from docstore.errors import Code
 from docstore.sharding import requests
 from docstore.sharding.ddl.requests import change_collection, drop_database, move_primary
 from docstore.sharding.routing import Routing
+from mongod.migration import session_history
 from tests.unit.ddl.test_drops import SHARDS, code_of, insert, nothing_is_left, persistently, rows, run, version_of
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
@@ -94,6 +97,51 @@ def test_everything_that_is_not_sharded_goes_to_the_new_primary_shard() -> None:
             assert (await made.routing_of("test.plain")).primary == "shard1"
             assert made.members["shard2"].node.store.collection("test.plain") is None
             assert (await made.ask("shard1", drop_database("test", await version_of(made))))["dropped"]
+
+    run(test)
+
+
+def test_a_retry_that_arrives_after_the_move_is_not_executed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pages the history of retryable writes takes."""
+    monkeypatch.setattr(session_history, "_PAGE_ENTRIES", 3)
+
+    async def test() -> None:
+        async with cluster() as made:
+            many = [{"q": {"_id": number}, "u": {"$inc": {"n": 1}}} for number in range(20, 30)]
+            writes: list[dict[str, Any]] = [
+                {"insert": "plain", "documents": [{"_id": "new", "a": "new"}]},
+                {"update": "plain", "updates": many},
+                {"update": "plain", "updates": [{"q": {"_id": "made"}, "u": {"$inc": {"n": 1}}, "upsert": True}]},
+                {"delete": "plain", "deletes": [{"q": {"a": 30}, "limit": 1}]},
+                {"findAndModify": "plain", "query": {"_id": 31}, "update": {"$inc": {"n": 1}}, "new": True},
+                {"findAndModify": "plain", "query": {"_id": 32}, "remove": True},
+            ]
+            retryable = [
+                {**write, "lsid": {"id": Binary(bytes([session]) * 16, 4)}, "txnNumber": Int64(1)}
+                for session, write in enumerate(writes)
+            ]
+            first = [await made.ask("shard1", write, "test") for write in retryable]
+            for to, come_from in (("shard2", "shard1"), ("shard1", "shard2")):
+                await made.ask(come_from, move_primary("test", await version_of(made), to))
+                version = (await made.routing_of("test.plain")).shard_version(to)
+                for write, answered in zip(retryable, first, strict=True):
+                    again = await made.ask(to, made.versioned(write, version), "test")
+                    same = {"n", "nModified", "upserted", "value", "lastErrorObject"} & answered.keys()
+                    assert {name: again[name] for name in same} == {name: answered[name] for name in same}
+                    assert "retriedStmtIds" in again or "retriedStmtId" in again
+            found = (await made.ask("shard1", {"find": "plain", "batchSize": 1000}, "test"))["cursor"]["firstBatch"]
+            numbers = {row["_id"]: row.get("n") for row in found}
+            assert len(found) == len(numbers) == DOCUMENTS + 2 - 2
+            assert [numbers[key] for key in ("made", *range(20, 30), 31)] == [1] * 12
+
+    run(test)
+
+
+def test_the_history_is_told_only_to_an_operation_that_holds_the_database() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            command = {"_shardsvrExecutedStatements": "test", "operation": Binary(bytes(16), 4)}
+            assert await code_of(made.ask("shard1", command)) == Code.OperationFailed
 
     run(test)
 
