@@ -5,8 +5,9 @@
 
 The run has namespaces of its own for network, mounts and processes (made with `unshare`; who is not root gets a user
 namespace too), so every server has an address of its own, any direction between two can be cut, and nothing outlives
-the run. The seed decides which faults come in which order, not when each packet arrives: a run cannot be replayed, but
-its kind can. Exit status 1 when there was an anomaly.
+the run. Where namespaces are not allowed, or with `--proxy`, everything goes through a proxy in user space. The seed
+decides which faults come in which order, not when each packet arrives: a run cannot be replayed, but its kind can.
+Exit status 1 when there was an anomaly.
 
 `bombs` throws the small requests that ask for much at one node, with a ping beside each; `pings` measures how long the
 members of a set keep others waiting while they roll back, copy, build and drop. Both do without namespaces.
@@ -47,17 +48,26 @@ def main() -> int:
             measure_pings(Path(made))
         return 0
     directory = os.environ.get(INSIDE)
+    arguments.proxy = directory is None and (arguments.proxy or not namespaces_allowed())
     if directory is not None:
         return _run(arguments, Path(directory))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
-        return _enter(arguments.keep.absolute())
+        return _enter(arguments, arguments.keep.absolute())
     temporary = Path(tempfile.mkdtemp(prefix="docstore-torture-"))
     try:
-        return _enter(temporary)
+        return _enter(arguments, temporary)
     finally:
         shutil.rmtree(temporary)
+
+
+def namespaces_allowed() -> bool:
+    """Whether `namespaces` works here."""
+    try:
+        return not subprocess.run([*namespaces(), "true"], check=False, capture_output=True).returncode
+    except FileNotFoundError:
+        return False
 
 
 def namespaces() -> list[str]:
@@ -72,13 +82,16 @@ def _arguments() -> Any:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--reference", action="store_true", help="run on what DOCSTORE_REFERENCE starts")
+    parser.add_argument("--proxy", action="store_true", help="no namespaces, but a proxy between the servers")
     parser.add_argument("--judge-w1-as-majority", action="store_true", help="must find anomalies: shows that we look")
     parser.add_argument("--keep", type=Path, help="leave data, logs, history and faults in this directory")
     return parser.parse_args()
 
 
-def _enter(directory: Path) -> int:
-    """This script again, in namespaces of its own."""
+def _enter(arguments: Any, directory: Path) -> int:
+    """This script again, in namespaces of its own, unless there are none."""
+    if arguments.proxy:
+        return _run(arguments, directory)
     process = subprocess.Popen(
         [*namespaces(), sys.executable, *sys.argv], env={**os.environ, INSIDE: str(directory)}, stdin=subprocess.DEVNULL
     )
@@ -101,6 +114,7 @@ def _run(arguments: Any, directory: Path) -> int:
         directory=directory,
         reference=reference,
         judge_w1_as_majority=arguments.judge_w1_as_majority,
+        proxied=arguments.proxy,
     )
     print(f"{arguments.configuration}, {arguments.minutes} minutes, seed {arguments.seed}", flush=True)
     torture = torture_shards if arguments.configuration == "shards" else torture_set

@@ -12,6 +12,7 @@ from typing import Any
 from tests.checkers.history import Anomaly
 from tests.torture.network import Host
 from tests.torture.processes import NotReady, Processes, Server
+from tests.torture.proxy import ProxyNetwork
 from tests.torture.wire import Lost, NotSent, Refused
 
 Fault = Callable[[], Awaitable[None]]
@@ -42,7 +43,8 @@ class Nemesis:
         found: list[Fault] = [self.partition, self.isolate_primary, self.isolate_primary, self.one_way, self.bridge]
         found += [self.pause, self.pause_primary, self.kill, self.kill_primary, self.kill_all]
         found += [self.step_down, self.reconfigure, self.reconfigure]
-        return found + ([self.skew_clock] if self.processes.clocks_can_be_skewed else [])
+        found += [self.skew_clock] if self.processes.clocks_can_be_skewed else []
+        return found + ([self.slow_link] if isinstance(self.processes.network, ProxyNetwork) else [])
 
     async def run(self, seconds: float) -> None:
         """Faults for that time, at most two at once."""
@@ -133,6 +135,18 @@ class Nemesis:
     async def one_way(self) -> None:
         a, b = self.random.sample(list(self._group()), 2)
         await self._cut([(a.host, b.host)], both=False)
+
+    async def slow_link(self) -> None:
+        network = self.processes.network
+        assert isinstance(network, ProxyNetwork), "only a proxy delays"
+        a, b = self.random.sample(list(self._group()), 2)
+        seconds = self.random.choice([0.05, 0.3, 1.0])
+        self.tell(f"{a.name}>{b.name} takes {seconds} s")
+        network.delay([(a.host, b.host)], seconds)
+        try:
+            await asyncio.sleep(self.random.uniform(1, 9))
+        finally:
+            network.delay([(a.host, b.host)], 0)
 
     async def bridge(self) -> None:
         """Two halves that only one member reaches both of."""

@@ -19,10 +19,13 @@ _NAMES = Path("/run/netns")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine of the network. `enter` goes in front of a command that is to run on it."""
+    """A machine of the network. `bound`: the address that its server listens at, where that is not `ip`, by which all
+    know it; `enter` goes in front of a command that is to run on it.
+    """
 
     name: str
     ip: str
+    bound: str = ""
 
     @property
     def address(self) -> str:
@@ -30,7 +33,7 @@ class Host:
 
     @property
     def enter(self) -> list[str]:
-        return ["ip", "netns", "exec", self.name]
+        return [] if self.bound else ["ip", "netns", "exec", self.name]
 
 
 class Network:

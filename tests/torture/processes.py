@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -19,10 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.network import PORT, Host, Network
+from tests.torture.proxy import ProxyNetwork
 from tests.torture.wire import Lost, NotSent, Refused, ask
 
 START_SECONDS = 60.0
 TAIL_LINES = 30
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 
 
 class NotReady(Exception):
@@ -63,17 +67,22 @@ class Processes:
     """Everything that runs. `reference`: the path of a real mongod, None for ours."""
 
     directory: Path
-    network: Network
+    network: Network | ProxyNetwork
     reference: str | None = None
     servers: dict[str, Server] = field(default_factory=dict)
     _preload: Path | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.network, ProxyNetwork):
+            self.network.processes = self._running
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is not None and self.reference is None:
             self._preload = self.directory / "skewed_clock.so"
             source = Path(__file__).with_name("skewed_clock.c")
             subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", self._preload, source, "-ldl"], check=True)
+
+    def _running(self) -> dict[int, str]:
+        return {each.process.pid: each.name for each in list(self.servers.values()) if each.process is not None}
 
     @property
     def clocks_can_be_skewed(self) -> bool:
@@ -99,11 +108,24 @@ class Processes:
         if self._preload is not None:
             self._write_skew(server)
             environment |= {"LD_PRELOAD": str(self._preload), "SKEWED_CLOCK": str(self._skew_file(server))}
-        command = [*server.host.enter, *self._program(server), "--port", str(PORT), "--bind_ip", server.host.ip]
+        command = [
+            *server.host.enter,
+            *self._program(server),
+            "--port",
+            str(PORT),
+            "--bind_ip",
+            server.host.bound or server.host.ip,
+        ]
         command += [*([] if server.program == "mongos" else ["--dbpath", str(data)]), *server.arguments]
         with self.log_of(server).open("ab") as log:
             server.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
         server.paused = False
 
@@ -174,3 +196,8 @@ class Processes:
         path.touch()
         with path.open("r+b") as file:
             file.write(struct.pack("<q", int(server.skew * 1e9)))
+
+
+def _end_with_parent() -> None:
+    """In the child: where nothing else sees to it, a run that is killed leaves no servers."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

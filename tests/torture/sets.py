@@ -21,6 +21,7 @@ from tests.torture.faults import FAILURES, Nemesis, full_members, primary_of, re
 from tests.torture.final_state import NotReached, documents, eventually, hashes, rolled_back, settled
 from tests.torture.network import Network
 from tests.torture.processes import Processes, Server
+from tests.torture.proxy import ProxyNetwork
 from tests.torture.report import Report
 
 SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 400}
@@ -29,7 +30,9 @@ QUIET_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `judge_w1_as_majority` takes every acknowledged write for durable, which must show anomalies."""
+    """What to run. `judge_w1_as_majority` takes every acknowledged write for durable, which must show anomalies;
+    `proxied` does without namespaces.
+    """
 
     members: int
     seconds: float
@@ -37,13 +40,18 @@ class Plan:
     directory: Path
     reference: str | None = None
     judge_w1_as_majority: bool = False
+    proxied: bool = False
     clients: int = 12
     pause: float = 0.04
+
+    def network(self) -> Network | ProxyNetwork:
+        """A new one."""
+        return ProxyNetwork() if self.proxied else Network()
 
 
 async def torture_set(plan: Plan) -> Report:
     """Run, heal, judge."""
-    processes = Processes(plan.directory, Network(), plan.reference)
+    processes = Processes(plan.directory, plan.network(), plan.reference)
     try:
         group = [processes.add(f"member{number}", "mongod", ["--replSet", "torture"]) for number in range(plan.members)]
         await processes.start(*group)

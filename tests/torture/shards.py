@@ -22,7 +22,6 @@ from tests.torture.caller import DATABASE, World
 from tests.torture.clients import Client
 from tests.torture.faults import FAILURES, Fault, Nemesis, primary_of
 from tests.torture.final_state import NotReached, catalog, documents, eventually, hashes, settled
-from tests.torture.network import Network
 from tests.torture.processes import Processes, Server
 from tests.torture.report import Report
 from tests.torture.sets import QUIET_SECONDS, Plan, full_strength, initiate, judge_history, keep
@@ -82,7 +81,7 @@ class ClusterNemesis(Nemesis):
 
 async def torture_shards(plan: Plan) -> Report:
     """Run, heal, judge."""
-    processes = Processes(plan.directory, Network())
+    processes = Processes(plan.directory, plan.network())
     try:
         cluster = await _build(processes, plan.members)
         nemesis = ClusterNemesis(processes, cluster.groups, plan.seed)
