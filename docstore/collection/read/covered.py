@@ -8,10 +8,10 @@ order of the fields is the index's.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from docstore.bson.walk import NULL, UNDEFINED
-from docstore.collection.collection import Collection
+from docstore.collection.collection import Collection, Index
 from docstore.collection.read.index_access import items_of
 from docstore.kernel.scan.covered import Covering
 from docstore.kernel.scan.fetch import Examined
@@ -97,7 +97,7 @@ def _is_about(tree: Filter, paths: set[str]) -> bool:
 
 def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Covering:
     """The documents of the fields of the index, for the entries in the plan's ranges."""
-    index = coll.indexes[access.index.name]
+    index = cast("Index", access.index)
     return Covering(
         items_of(coll, access, reader, examined),
         index.fields,

@@ -7,7 +7,7 @@ record ids are remembered wherever an access path can lead to one twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.stage import Spill
 from docstore.buffers import OperationBuffers
-from docstore.collection.collection import Collection
+from docstore.collection.collection import Collection, Index
 from docstore.collection.read.covered import covered, covers_query
 from docstore.collection.read.fetch import fetched, fetching
 from docstore.collection.read.index_access import merged_entries
@@ -35,6 +35,7 @@ from docstore.query.filter.special_conditions import special_condition
 from docstore.query.filter.tree import Filter, TextSearch, strengthened
 from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.metadata import keyed_by
+from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.plan.distinct_scan import over_distinct
 from docstore.query.plan.near import near_plan
@@ -112,13 +113,16 @@ def plan_query(
     distinct: str | None = None,
     reader: Reader | None = None,
     wanted: int = 0,
+    indexes: Sequence[Index] | None = None,
 ) -> Plan:
     """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found.
+
+    `indexes`: those to choose from, where they are not all that may be used at this moment.
 
     `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
     is the best one to find `wanted` documents by (0: all).
     """
-    visible = [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
+    visible = usable_indexes(coll) if indexes is None else indexes
     special = special_condition(tree, visible)
     if isinstance(special, TextSearch):
         return text_plan(tree, special, visible, sort, hint)
@@ -141,6 +145,11 @@ def plan_query(
     return best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
 
 
+def usable_indexes(coll: Collection | None) -> list[Index]:
+    """Those that plans may choose."""
+    return [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
+
+
 def _trial(coll: Collection, plan: Plan, sort: Sort, reader: Reader) -> Trial:
     stats = PlanStats(plan, ahead=1)
     predicate = None if has_scripts(plan.residual) else predicate_of(plan, None)
@@ -159,19 +168,35 @@ def open_find(
     measured: bool = False,
     spill: Spill | None = None,
     buffers: OperationBuffers | None = None,
+    indexes: Sequence[Index] | None = None,
 ) -> Source:
     """A source for the query. `owned` is one more condition: the ranges that the node owns.
 
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
     collection scan too, and nothing that was not asked for, which is slower. `spill` is where a sort may go that does
     not fit in memory, `buffers` counts what it holds there.
+    `indexes`: those that stood in the state of the reader. Others may run then while it is planned, which takes a while
+    for a long filter: no index that was built meanwhile is used, and one that was dropped still stands in that state.
     BadValue for a hint that names no index.
     """
-    plan = plan_find(coll, query, reader, owned)
-    return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
+    if indexes is None:
+        plan = plan_find(coll, query, reader, owned)
+        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
+    level, PAUSING.level = PAUSING.level, PAUSED
+    try:
+        plan = plan_find(coll, query, reader, owned, indexes)
+        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
+    finally:
+        PAUSING.level = level
 
 
-def plan_find(coll: Collection | None, query: FindQuery, reader: Reader | None, owned: Predicate | None) -> Plan:
+def plan_find(
+    coll: Collection | None,
+    query: FindQuery,
+    reader: Reader | None,
+    owned: Predicate | None,
+    indexes: Sequence[Index] | None = None,
+) -> Plan:
     """The plan of a query, as `plan_query`. What is `owned` is not told by one document for each value."""
     return plan_query(
         coll,
@@ -182,6 +207,7 @@ def plan_find(coll: Collection | None, query: FindQuery, reader: Reader | None, 
         distinct=query.distinct if owned is None else None,
         reader=reader,
         wanted=query.limit and query.limit + query.skip,
+        indexes=indexes,
     )
 
 
@@ -333,7 +359,7 @@ def count_uses(coll: Collection, access: Access) -> None:
     """Note that a request uses the indexes of an access path."""
     match access:
         case IndexScan() | NearScan():
-            coll.indexes[access.index.name].uses += 1
+            cast("Index", access.index).uses += 1
         case IdLookup():
             coll.id_index.uses += 1
         case Union(branches) | Merge(branches):

@@ -7,7 +7,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from docstore.collection.collection import Collection, Index
 from docstore.kernel.scan.fetch import Examined
@@ -27,7 +27,7 @@ _SEVERAL = 16
 
 def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[tuple[bytes, bytes]]:
     """The entries that the scan leads to with their values. What it passes over is counted in `examined`."""
-    return _read(coll.indexes[access.index.name], access, partial(reader.items, _INDEXES), examined, pairs=True)
+    return _read(cast("Index", access.index), access, partial(reader.items, _INDEXES), examined, pairs=True)
 
 
 def entries_of(
@@ -37,7 +37,7 @@ def entries_of(
 
     Unless what is passed over has to be `counted`, many ranges of one field are sought one by one.
     """
-    index = coll.indexes[access.index.name]
+    index = cast("Index", access.index)
     if not counted and access.direction > 0 and len(access.bounds) == 1 and not access.once and not access.wildcard:
         (ranges,) = access.field_ranges()
         if len(ranges) >= _SEVERAL:

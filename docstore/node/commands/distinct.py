@@ -17,7 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.distinct import DistinctValues
-from docstore.node.read.requests import filter_of, hint_of, query_context_of
+from docstore.node.read.requests import filter_of, hint_of, indexes_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
@@ -71,8 +71,14 @@ def _open(context: Context, arguments: Arguments, query_context: QueryContext) -
     )
     view = yield from view_of(context)
     try:
+        collection = node.store.collection(context.namespace)
         source: DocumentSource = open_find(
-            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
+            collection,
+            query,
+            view.reader,
+            owned=view.owned,
+            clock=node.clock,
+            indexes=indexes_of(context, collection),
         )
     except BaseException:
         view.release()

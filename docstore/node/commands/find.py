@@ -30,6 +30,7 @@ from docstore.node.read.requests import (
     cursor_options_of,
     find_query_of,
     hint_of,
+    indexes_of,
     query_context_of,
 )
 from docstore.node.read.snapshot import View, newest, view_of
@@ -73,12 +74,20 @@ def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
     node = node_of(context)
     try:
         collection = node.store.collection(context.namespace)
+        indexes = indexes_of(context, collection)
         tailed = collection if options.tailable else None
         spill = SpillFile(node.settings.dbpath) if query.sort.fields and arguments["allowDiskUse"] else None
         buffers = OperationBuffers() if query.sort.fields else None
         if tailed is None:
             source = open_find(
-                collection, query, view.reader, owned=view.owned, clock=node.clock, spill=spill, buffers=buffers
+                collection,
+                query,
+                view.reader,
+                owned=view.owned,
+                clock=node.clock,
+                spill=spill,
+                buffers=buffers,
+                indexes=indexes,
             )
     except BaseException:
         view.release()

@@ -22,7 +22,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import node_of
 from docstore.node.pipeline.process_stages import process_documents
 from docstore.node.read.cursors import DocumentSource
-from docstore.node.read.requests import query_context_at
+from docstore.node.read.requests import indexes_of, query_context_at
 from docstore.query.filter.tree import In
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan.access import CollectionScan, IndexScan
@@ -127,6 +127,7 @@ class LocalCollections:
             clock=self._node.clock,
             spill=self._spill,
             buffers=self._buffers,
+            indexes=indexes_of(self._context, collection),
         )
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:

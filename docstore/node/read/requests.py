@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from docstore.aggregation import expression_context
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.catalog.views import find_view
+from docstore.collection.collection import Collection, Index
+from docstore.collection.read.execute import usable_indexes
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -23,6 +25,9 @@ from docstore.query.projection.projection import DocumentProjection, metadata_ki
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import parse_collation
+
+_LONG = 4096
+"""Bytes of a request from which planning it may take a while."""
 
 _CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
 
@@ -99,6 +104,11 @@ def sort_of(raw: bytes | None, query_context: QueryContext, tree: Filter = MATCH
 def hint_of(value: Value | None) -> Hint | None:
     """The hint of an optional value."""
     return None if value is None else parse_hint(value)
+
+
+def indexes_of(context: Context, collection: Collection | None) -> list[Index] | None:
+    """The indexes to plan a long request by, taken together with the state that it reads; None: plan it at once."""
+    return usable_indexes(collection) if len(context.raw) > _LONG else None
 
 
 def find_query_of(arguments: Arguments, query_context: QueryContext) -> FindQuery:

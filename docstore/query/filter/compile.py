@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import REGEX, Value
 from docstore.errors import Code, CommandError
 from docstore.kernel.match import bit_predicates, path_predicates, predicate
@@ -33,17 +34,23 @@ from docstore.query.filter.tree import (
     ValueTest,
 )
 from docstore.query.value.collation import Collation
+from docstore.query.value.long_lists import paced
+
+_FEW_PATTERNS = 4
+_AT_ONCE = 256
+_PER_SEARCH = 64
+"""What it costs to look for a pattern in a string."""
 
 
 def compile_filter(tree: Filter) -> Predicate:
     """The predicate of a tree. Inside `$elemMatch` on values the paths are empty and the kernel ignores them."""
     match tree:
         case And(children):
-            return predicate.And([compile_filter(child) for child in children])
+            return predicate.And([compile_filter(child) for child in paced(children)])
         case Or(children):
-            return predicate.Or([compile_filter(child) for child in children])
+            return predicate.Or([compile_filter(child) for child in paced(children)])
         case Nor(children):
-            return predicate.Nor([compile_filter(child) for child in children])
+            return predicate.Nor([compile_filter(child) for child in paced(children)])
         case Not(child):
             return predicate.Not(compile_filter(child))
         case Always(value):
@@ -70,7 +77,10 @@ def _compile_leaf(tree: Filter) -> Predicate:
             )
         case In(path, values, patterns, collation):
             alternatives: list[Predicate] = [_compile_in(path, values, collation)]
-            alternatives += [_compile_regex(pattern) for pattern in patterns]
+            if len(patterns) > _FEW_PATTERNS:
+                alternatives += _compile_patterns(path, patterns)
+            else:
+                alternatives += [_compile_regex(pattern) for pattern in patterns]
             return alternatives[0] if len(alternatives) == 1 else predicate.Or(alternatives)
         case RegexMatch():
             return _compile_regex(tree)
@@ -112,6 +122,25 @@ def _compile_regex(pattern: RegexMatch) -> Predicate:
             path_predicates.Compare(pattern.path, "eq", _regex_value(pattern)),
         ]
     )
+
+
+def _compile_patterns(path: str, patterns: Sequence[RegexMatch]) -> list[Predicate]:
+    """As `_compile_regex` of each of many: a value is looked up once, not for each of them."""
+    searches = [compile_regex(pattern.pattern, pattern.options) for pattern in paced(patterns)]
+    same = [_regex_value(pattern) for pattern in paced(patterns)]
+    return [path_predicates.In(path, same), path_predicates.Regex(path, _any_of(searches))]
+
+
+def _any_of(searches: Sequence[Callable[[str], object]]) -> Callable[[str], bool]:
+    def search(text: str) -> bool:
+        for at in range(0, len(searches), _AT_ONCE):
+            part = searches[at : at + _AT_ONCE]
+            spend(_PER_SEARCH * len(part))
+            if any(each(text) for each in part):
+                return True
+        return False
+
+    return search
 
 
 def _regex_value(pattern: RegexMatch) -> Value:

@@ -18,12 +18,15 @@ from docstore.query.filter.tree import (
     MATCH_ALL,
     Always,
     And,
+    Comparison,
     DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Filter,
+    In,
     Nor,
     Not,
+    Op,
     Or,
     collated,
     conjunction,
@@ -143,8 +146,7 @@ def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter |
         case "$and":
             return conjunction(list(_clauses(name, value, query_context)))
         case "$or":
-            clauses = _clauses(name, value, query_context)
-            return clauses[0] if len(clauses) == 1 else Or(clauses)
+            return _disjunction(_clauses(name, value, query_context))
         case "$nor":
             return Nor(_clauses(name, value, query_context))
         case "$alwaysTrue" | "$alwaysFalse":
@@ -215,6 +217,32 @@ def _clauses(name: str, value: Value, query_context: QueryContext) -> tuple[Filt
     if any(code != OBJECT for code, _ in clauses):
         raise CommandError(Code.BadValue, "$or/$and/$nor entries need to be full objects")
     return tuple(parse_filter(raw, query_context=query_context) for _, raw in clauses)
+
+
+def _disjunction(clauses: tuple[Filter, ...]) -> Filter:
+    """The clauses as one node; several values of one path are one condition.
+
+    One value in all of them stays a disjunction: such a one fixes nothing for an upsert.
+    """
+    if len(clauses) == 1:
+        return clauses[0]
+    first = clauses[0]
+    if not _is_value(first, first) or not all(_is_value(each, first) for each in clauses) or len(set(clauses)) == 1:
+        return Or(clauses)
+    listed = [each for each in clauses if isinstance(each, Comparison)]
+    rules = next((each.collation for each in listed if each.collation is not None), None)
+    return In(listed[0].path, tuple(each.value for each in listed), (), rules)
+
+
+def _is_value(clause: Filter, first: Filter) -> bool:
+    """Whether a clause asks for a value at the path of the first one; a regular expression counts as none."""
+    return (
+        isinstance(clause, Comparison)
+        and isinstance(first, Comparison)
+        and clause.op is Op.EQ
+        and clause.path == first.path
+        and clause.value[0] != REGEX
+    )
 
 
 def _parse_not(path: str, value: Value, query_context: QueryContext) -> Filter:

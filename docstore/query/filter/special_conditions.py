@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import And, ElemMatchObject, ElemMatchValue, Filter, Near, Nor, Not, Or, TextSearch
 from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.value.long_lists import paced
 
 
 def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) -> Near | TextSearch | None:
@@ -57,7 +58,7 @@ def has_text_search(tree: Filter) -> bool:
 def _special(tree: Filter) -> Iterator[Near | TextSearch]:
     match tree:
         case And(children) | Or(children) | Nor(children):
-            for child in children:
+            for child in paced(children):
                 yield from _special(child)
         case Not(child) | ElemMatchObject(_, child) | ElemMatchValue(_, child):
             yield from _special(child)

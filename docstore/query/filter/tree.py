@@ -17,6 +17,7 @@ from docstore.bson.walk import Value
 from docstore.query.text.languages import Exactness
 from docstore.query.text.search import TextMatcher
 from docstore.query.value.collation import Collation, holds_strings
+from docstore.query.value.long_lists import paced
 
 if TYPE_CHECKING:
     from docstore.query.filter.where import BatchTest
@@ -267,7 +268,7 @@ def collated(tree: Filter, collation: Collation) -> Filter:
     """The filter with every comparison of strings made under the collation."""
     match tree:
         case And(children) | Or(children) | Nor(children):
-            return type(tree)(tuple(collated(child, collation) for child in children))
+            return type(tree)(tuple(collated(child, collation) for child in paced(children)))
         case Not(child):
             return Not(collated(child, collation))
         case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):

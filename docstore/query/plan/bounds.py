@@ -43,6 +43,7 @@ from docstore.query.filter.tree import (
 )
 from docstore.query.plan.intervals import EVERYTHING, Range, Ranges, compound, intersection, union
 from docstore.query.plan.value_ranges import Condition, value_ranges
+from docstore.query.value.long_lists import paced
 
 Fields = Sequence[tuple[str, int]]
 """A key pattern: (dotted path, 1 or -1) in order."""
@@ -73,7 +74,7 @@ def conditions(tree: Filter) -> dict[str, PathConditions]:
 
 def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Condition, list[Filter] | None]]:
     if isinstance(tree, And):
-        for child in tree.children:
+        for child in paced(tree.children):
             yield from _conjuncts(child, prefix)
     elif isinstance(tree, ElemMatchValue):
         inner = tree.filter.children if isinstance(tree.filter, And) else (tree.filter,)
@@ -89,7 +90,7 @@ def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Condition, list
     elif isinstance(tree, Not) and isinstance(tree.child, Not):
         yield from _conjuncts(tree.child.child, prefix)
     elif isinstance(tree, Nor):
-        for child in tree.children:
+        for child in paced(tree.children):
             yield from _conjuncts(Not(child), prefix)
     elif isinstance(tree, DocumentTest) and not prefix:
         for computed in computed_conditions(tree):
@@ -106,7 +107,7 @@ def _bounds_an_element(condition: Filter) -> bool:
 def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, tuple[Condition, ...]] | None:
     """(ranges, the conditions that every value in them satisfies) for one path under one pattern."""
     candidates: list[tuple[Ranges, tuple[Condition, ...]]] = []
-    for condition in entry.single:
+    for condition in paced(entry.single):
         if multikey and _is_about_arrays(condition):
             continue
         bounded = value_ranges(condition)
@@ -144,10 +145,12 @@ def _is_negated(condition: Condition, multikey: bool) -> bool:
 def _together(candidates: list[Ranges]) -> Ranges | None:
     if not candidates:
         return None
-    ranges = EVERYTHING
-    for found in candidates:
-        ranges = intersection(ranges, found)
-    return ranges
+    while len(candidates) > 1:
+        # Two by two: what is left of many becomes long, and is gone through a few times only.
+        left = candidates[::2]
+        left[: len(candidates) // 2] = map(intersection, paced(candidates[::2]), candidates[1::2])
+        candidates = left
+    return candidates[0]
 
 
 def _width(ranges: Ranges) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from docstore.query.plan.value_ranges import Condition
 from docstore.query.plan.wildcard import wildcard_bounds
 from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
+from docstore.query.value.long_lists import paced
 
 Candidate = tuple[tuple[int, ...], Plan]
 """(score, plan): the higher the better."""
@@ -100,13 +101,13 @@ def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation |
     """What the filter says beyond the bounds."""
     met = {condition for item in bounds for condition in item.met}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    left = [child for child in conjuncts if not _is_met(asked_of(child, collation), met)]
+    left = [child for child in paced(conjuncts) if not _is_met(asked_of(child, collation), met)]
     return conjunction(left) if left else None
 
 
 def _is_met(condition: Filter, met: set[Condition]) -> bool:
     if isinstance(condition, Nor):
-        return all(_is_met(Not(child), met) for child in condition.children)
+        return all(_is_met(Not(child), met) for child in paced(condition.children))
     if isinstance(condition, Not) and isinstance(condition.child, Not):
         return _is_met(condition.child.child, met)
     return condition in met

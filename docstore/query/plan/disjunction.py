@@ -26,6 +26,7 @@ from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.intervals import union
 from docstore.query.plan.ordering import MOST_MERGED, ordered_scans
 from docstore.query.sort import Sort
+from docstore.query.value.long_lists import paced
 
 _ByForm = dict[tuple[int, ...], list[tuple[IndexScan, int]]]
 """(scan, how many leading fields it fixes) by the direction of the scan and those of the fields of the order."""
@@ -55,7 +56,7 @@ def _united(
             return [((1, 1, 0), merged)]
     branches: list[IndexScan | IdLookup | Eof] = []
     exact = True
-    for child in tree.children:
+    for child in paced(tree.children):
         plan = choose(child, indexes)
         if isinstance(plan.access, CollectionScan | Merge | NearScan):
             return []
@@ -69,7 +70,7 @@ def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | 
     """The branches of a disjunction merged in the order asked for, where there is an index with it for each."""
     exact = True
     by_form: _ByForm | None = None
-    for child in tree.children:
+    for child in paced(tree.children):
         choices, met = _by_form(child, indexes, sort)
         exact = exact and met
         if by_form is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value
 from docstore.query.filter.tree import And, Comparison, Filter, In, Op, conjunction
 from docstore.query.value.collation import Collation, holds_strings
+from docstore.query.value.long_lists import paced
 
 
 def id_value(tree: Filter, collation: Collation | None) -> Value | None:
@@ -12,7 +13,7 @@ def id_value(tree: Filter, collation: Collation | None) -> Value | None:
     a string that is compared by other rules than those of the `_id` index.
     """
     if isinstance(tree, And):
-        for child in tree.children:
+        for child in paced(tree.children):
             found = id_value(child, collation)
             if found is not None:
                 return found

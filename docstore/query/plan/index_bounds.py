@@ -39,6 +39,7 @@ from docstore.query.plan.value_ranges import Condition
 from docstore.query.plan.wildcard import WildcardPaths
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation, holds_strings
+from docstore.query.value.long_lists import paced
 
 
 class IndexInfo(Protocol):
@@ -114,7 +115,7 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
         return tree
     match tree:
         case And(children) | Or(children):
-            return type(tree)(tuple(asked_of(child, collation) for child in children))
+            return type(tree)(tuple(asked_of(child, collation) for child in paced(children)))
         case Not(child) | Nor((child,)):
             asked = asked_of(child, collation)
             return Always(True) if asked == Always(True) else Not(asked)

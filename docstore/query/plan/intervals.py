@@ -102,6 +102,8 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
             i += 1
         else:
             j += 1
+        if (i + j) & 1023 == 1023:
+            spend(_SPENT)
     return tuple(found)
 
 

@@ -1,11 +1,30 @@
-"""Sorting of what may be long: others may run in the middle of it."""
+"""Going through what may be long, and sorting it: others may run in the middle of it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from docstore.bson.allowance import spend
 
 _AT_ONCE = 8 * 1024
 _PER_KEY = 8
+_MANY = 256
+_PER_MEMBER = 128
+"""What is likely to be done with one of many."""
+
+T = TypeVar("T")
+
+
+def paced(members: Sequence[T]) -> Iterable[T]:
+    """The members of what is short as a rule."""
+    return members if len(members) <= _MANY else _paced(members)
+
+
+def _paced(members: Sequence[T]) -> Iterator[T]:
+    for at in range(0, len(members), _MANY):
+        spend(_MANY * _PER_MEMBER)
+        yield from members[at : at + _MANY]
 
 
 def sort_keys(keys: list[bytes]) -> None:

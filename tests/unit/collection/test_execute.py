@@ -10,18 +10,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from docstore.bson import from_python
+from docstore.bson import allowance, from_python
 from docstore.collection.collection import Collection
 from docstore.collection.read.counting import open_count
-from docstore.collection.read.execute import open_find, plan_query
+from docstore.collection.read.execute import open_find, plan_query, usable_indexes
 from docstore.collection.read.matching import find_matches
 from docstore.collection.store import Store
+from docstore.commands.supervision import SUPERVISION
 from docstore.errors import CommandError
 from docstore.kernel.match.path_predicates import Compare
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery, Hint
+from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.plan.access import CollectionScan, IdLookup, IndexScan, Union
 from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import Sort
@@ -332,3 +334,30 @@ def test_a_sorted_search_whose_first_documents_are_passed_over_goes_on() -> None
     insert(store, coll, *(doc(number, x=(number * 7) % 100) for number in range(100)))
     found = find_matches(coll, tree(), store.engine, sort=Sort((("x", 1),)), clock=no_clock)
     assert [plain(match[1])["x"] for match in found if match] == list(range(100))
+
+
+def test_others_run_while_a_long_filter_is_planned_and_what_they_do_to_indexes_changes_nothing() -> None:
+    store, coll = people()
+    wanted = query({"x": 3, "$nor": [{"y": n} for n in range(5_000)]})
+    expected = find(coll, wanted, store.engine)
+    indexes = usable_indexes(coll)
+    levels: list[int] = []
+    kept = dict(coll.indexes)
+
+    def look(spent: int) -> None:
+        levels.append(PAUSING.level)
+        for name in [name for name in coll.indexes if name != "_id_"]:
+            del coll.indexes[name]
+
+    allowance.install(look)
+    try:
+        source = open_find(coll, wanted, store.engine, clock=no_clock, indexes=indexes)
+        found = source.next_batch(1000, 1 << 24, NEVER).documents
+    finally:
+        allowance.install(SUPERVISION.look)
+        coll.indexes.update(kept)
+
+    assert [plain(raw) for raw in found] == expected
+    assert PAUSED in levels
+    assert PAUSING.level == 0
+    assert isinstance(source.plan_stats().plan.access, IndexScan)

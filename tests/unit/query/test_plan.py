@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from bson import Regex
 
 from docstore.aggregation.expression_context import FULL
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern, array_places
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.tree import Filter, Or
 from docstore.query.find import Hint, parse_hint
 from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.plan.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
@@ -282,3 +283,32 @@ def test_the_natural_order_is_a_scan_and_admits_no_index() -> None:
     assert plan({"_id": 1}, sort={"$natural": -1}).access == CollectionScan(-1)
     with pytest.raises(CommandError):
         plan({}, sort={"$natural": 1}, hint=Hint(name="_id_"))
+
+
+def test_values_of_one_path_in_a_disjunction_are_one_condition() -> None:
+    chosen = plan({"b": 1, "$or": [{"a": 2}, {"a": None}, {"a": [1]}]}, index("a_1", ("a", 1)))
+
+    assert used(chosen) == "a_1"
+    assert parse_filter(raw({"$or": [{"a": 2}, {"a": 1}]})) == parse_filter(raw({"a": {"$in": [2, 1]}}))
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        [{"a": 1}, {"a": 1}],
+        [{"a": 1}, {"b": 2}],
+        [{"a": 1}, {"a": {"$gt": 2}}],
+        [{"a": 1}, {"a": Regex("x")}],
+        [{"a": 1}, {"a": {"$eq": Regex("x")}}],
+        [{"a": 1}, {"a": 2, "b": 3}],
+    ],
+)
+def test_other_disjunctions_stay_what_they_are(clauses: list[dict[str, Any]]) -> None:
+    assert isinstance(parse_filter(raw({"$or": clauses})), Or)
+
+
+def test_many_negations_leave_the_rest_of_the_keys() -> None:
+    bounded = usable_bounds(parse_filter(raw({"$nor": [{"a": n} for n in range(1000)]})), index("a_1", ("a", 1)))
+
+    assert len(bounded[0].ranges) == 1001
+    assert list(bounded[0].ranges) == sorted(bounded[0].ranges)

@@ -3,7 +3,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from bson import Regex, encode
 
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.regex import compile_regex, literal_prefix
 
 
@@ -54,3 +57,13 @@ def test_a_pattern_that_backtracks_without_end_does_not_match_and_costs_little()
 )
 def test_the_literal_beginning_of_a_pattern(pattern: str, options: str, expected: tuple[str, bool]) -> None:
     assert literal_prefix(pattern, options) == expected
+
+
+def test_many_patterns_of_a_list_find_what_each_of_them_does() -> None:
+    patterns = [Regex(f"^x{number}$") for number in range(600)] + [Regex("Y", "i")]
+    matches = compile_filter(parse_filter(encode({"a": {"$in": [7, *patterns]}}))).matches
+
+    for found in ("x0", "x599", "ay", ["z", "x300"], Regex("Y", "i"), Regex("^x5$"), 7):
+        assert matches(encode({"a": found}))
+    for missed in ("x600", Regex("Y"), 8, None):
+        assert not matches(encode({"a": missed}))
