@@ -13,6 +13,7 @@ from docstore.bson import document_from, elements, from_python
 from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.build import create_index_entry
+from docstore.collection.index.conflicts import is_among
 from docstore.collection.index.spec import ID_INDEX, MAX_INDEXES, IndexSpec, id_index
 from docstore.collection.oplog.entry import uuid_value
 from docstore.errors import Code, CommandError
@@ -109,18 +110,13 @@ def create_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, spec
     """A new index on a collection that holds no documents. Exists already under that name: nothing happens.
 
     Whoever asks may have waited since looking at the collection, and every entry must be one that secondaries can
-    apply: IndexBuildAborted where it has been dropped, or has documents now; IndexKeySpecsConflict where the name is
+    apply: IndexBuildAborted where it has been dropped, or has documents now; the errors of `is_among` where the name is
     that of another index.
     """
     if catalog.collections.get(coll.ns) is not coll:
         raise CommandError(Code.IndexBuildAborted, f"{coll.ns} was dropped while an index on it was to be made")
     found = coll.indexes.get(spec.name)
-    if found is not None:
-        if not found.spec.holds_the_same(spec):
-            raise CommandError(
-                Code.IndexKeySpecsConflict,
-                f"an index named {spec.name} with another key or other options exists already",
-            )
+    if found is not None and is_among(spec, (found.spec,)):
         return found
     check_room(coll, 1)
     for _ in unit.keys(Family.RECORDS, coll.prefix, coll.end):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.collection import Collection
+from docstore.collection.index.conflicts import is_among
 from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec, parse_index_spec
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
@@ -70,8 +71,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
-    """Those that the collection has not got. Errors: IndexOptionsConflict, IndexKeySpecsConflict, and for one that is
-    asked for twice IndexAlreadyExists (OperationFailed where there are documents).
+    """Those that the collection has not got. Errors: those of `is_among`, and for one that is asked for twice
+    IndexAlreadyExists (OperationFailed where there are documents).
     """
     wanted: list[IndexSpec] = []
     for spec in specs:
@@ -79,43 +80,18 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
             if spec != collection.id_index.spec:
                 raise CommandError(Code.BadValue, "The _id index must have the same collation as the collection")
             continue
-        if spec in wanted or _conflicts(spec, wanted):
+        if spec in wanted or is_among(spec, wanted):
             raise CommandError(
                 Code.OperationFailed if collection.count else Code.IndexAlreadyExists,
                 f"Identical index already exists: {spec.name}",
             )
-        if not _conflicts(spec, [index.spec for index in collection.indexes.values()]):
+        if not is_among(spec, (index.spec for index in collection.indexes.values())):
             wanted.append(spec)
     return wanted
 
 
-def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
-    """Whether the index is among those known. Errors: one like it is."""
-    for other in known:
-        if other.name == spec.name:
-            if not other.holds_the_same(spec):
-                raise CommandError(
-                    Code.IndexKeySpecsConflict,
-                    f"An index named {spec.name} with another key or other options exists already",
-                )
-            if other.expire_after != spec.expire_after or other.others != spec.others:
-                raise CommandError(
-                    Code.IndexOptionsConflict, f"An equivalent index with other options exists already: {spec.name}"
-                )
-            return True
-    for other in known:
-        if spec.text is not None and other.text is not None and other.key != spec.key:
-            raise CommandError(
-                Code.CannotCreateIndex,
-                f'only one text index per collection allowed, found existing text index "{other.name}"',
-            )
-        if other.holds_the_same(spec):
-            raise CommandError(Code.IndexOptionsConflict, f"Index already exists with a different name: {other.name}")
-    return False
-
-
 def _create(context: Context, unit: WriteUnitOfWork, collection: Collection, specs: list[IndexSpec]) -> None:
-    for spec in specs:
+    for spec in missing(collection, specs):
         node_of(context).store.create_index(unit, collection, spec)
 
 
@@ -131,9 +107,13 @@ async def _build(
         context.operation.progress = {"msg": "Index Build", "progress": {"done": done, "total": total}}
         return built
 
+    def finish(unit: WriteUnitOfWork) -> None:
+        missing(collection, specs)  # others may have been made meanwhile
+        build.finish(unit)
+
     try:
         await finish_steps(context, write_in_slices(node, context.namespace, Repeated(step)))
-        return await change(context, reply, build.finish)
+        return await change(context, reply, finish)
     except BaseException:
         build.abort()
         raise

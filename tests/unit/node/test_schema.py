@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -99,6 +100,28 @@ def test_indexes_are_created_once_and_counted() -> None:
         again = await node.run(command)
         assert again["note"] == "all indexes already exist"
         assert await indexes_of(node) == ["_id_", "x_1", "y_1"]
+
+    loop(work())
+
+
+def test_of_two_indexes_that_are_built_at_once_and_hold_the_same_one_is_refused() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        for first in range(0, 5000, 1000):
+            await node.run({"insert": "c", "documents": [{"x": first + number} for number in range(1000)]})
+        names = ("one", "other")
+        replies = await asyncio.gather(
+            *(node.reply({"createIndexes": "c", "indexes": [index(name, "x")]}) for name in names)
+        )
+        assert sorted((reply["ok"], reply.get("code")) for reply in replies) == [
+            (0, Code.IndexOptionsConflict),
+            (1, None),
+        ]
+        made = [name for name, reply in zip(names, replies, strict=True) if reply["ok"]]
+        assert await indexes_of(node) == ["_id_", *made]
+        collection = node.node.store.collection("test.c")
+        assert collection is not None
+        assert not collection.building
 
     loop(work())
 

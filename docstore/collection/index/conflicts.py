@@ -1,0 +1,36 @@
+"""Whether a collection may get an index beside those that it has: the one place where that is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from docstore.collection.index.spec import IndexSpec
+from docstore.errors import Code, CommandError
+
+
+def is_among(spec: IndexSpec, known: Iterable[IndexSpec]) -> bool:
+    """Whether the index is among those known. Errors, where one like it is: IndexKeySpecsConflict,
+    IndexOptionsConflict, CannotCreateIndex.
+    """
+    known = list(known)
+    for other in known:
+        if other.name == spec.name:
+            if not other.holds_the_same(spec):
+                raise CommandError(
+                    Code.IndexKeySpecsConflict,
+                    f"An index named {spec.name} with another key or other options exists already",
+                )
+            if other.expire_after != spec.expire_after or other.others != spec.others:
+                raise CommandError(
+                    Code.IndexOptionsConflict, f"An equivalent index with other options exists already: {spec.name}"
+                )
+            return True
+    for other in known:
+        if spec.text is not None and other.text is not None and other.key != spec.key:
+            raise CommandError(
+                Code.CannotCreateIndex,
+                f'only one text index per collection allowed, found existing text index "{other.name}"',
+            )
+        if other.holds_the_same(spec):
+            raise CommandError(Code.IndexOptionsConflict, f"Index already exists with a different name: {other.name}")
+    return False
