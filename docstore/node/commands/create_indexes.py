@@ -7,7 +7,9 @@ unit; the last step checks uniqueness and commits. A node that stops being prima
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from uuid import UUID
 
 from docstore.collection.collection import Collection
 from docstore.collection.index.conflicts import is_among
@@ -24,7 +26,7 @@ from docstore.node.ddl.commit_quorum import concern_of, wait_for_quorum
 from docstore.node.ddl.shard_key_rules import check_new_indexes, shard_key_of
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
-from docstore.node.slices import finish_steps
+from docstore.node.slices import Steps, finish_steps
 from docstore.node.write.driver import check_writable
 
 
@@ -44,13 +46,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     concern = None if quorum is None else concern_of(context, quorum)
     if any(spec.unique for spec in specs):
         check_new_indexes(await shard_key_of(node, context.namespace), specs)
-    await enter_change(context)
-    collection = node.store.collection(context.namespace)
-    created = collection is None
-    if collection is None:
-        collection = make_collection(node.store, context.namespace)
+    collection, created, wanted = await _enter(context, specs)
     before = len(collection.indexes)
-    wanted = missing(collection, specs)
     reply: dict[str, Any] = {"numIndexesBefore": before, "numIndexesAfter": before + len(wanted)}
     if wanted or created:
         reply["createdCollectionAutomatically"] = created
@@ -68,6 +65,35 @@ async def run(context: Context, arguments: Arguments) -> Result:
         await wait_for_quorum(context, concern)
         done["commitQuorum"] = quorum
     return done
+
+
+class Builds(dict[tuple[UUID, str], asyncio.Event]):
+    """A part of a node: the builds under way here, by collection and name of an index, each with what tells its end."""
+
+
+def _builds(context: Context) -> Builds:
+    builds: Builds = node_of(context).parts.setdefault(Builds, Builds())
+    return builds
+
+
+async def _enter(context: Context, specs: list[IndexSpec]) -> tuple[Collection, bool, list[IndexSpec]]:
+    """The collection, whether it has just been made, and which indexes it has not got; none of these is being built:
+    that is waited for. Errors: those of `missing`.
+    """
+    store, builds = node_of(context).store, _builds(context)
+    while True:
+        await enter_change(context)
+        found = store.collection(context.namespace)
+        collection = found or make_collection(store, context.namespace)
+        wanted = missing(collection, specs)
+        others = [build for spec in wanted if (build := builds.get((collection.uuid, spec.name))) is not None]
+        if not others:
+            return collection, found is None, wanted
+        await finish_steps(context, _ended(others[0]))
+
+
+def _ended(build: asyncio.Event) -> Steps[None]:
+    yield build.wait()
 
 
 def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
@@ -100,6 +126,8 @@ async def _build(
 ) -> dict[str, Any]:
     node = node_of(context)
     build = node.store.build_index(collection, specs)
+    builds, ended = _builds(context), asyncio.Event()
+    builds.update({(collection.uuid, spec.name): ended for spec in specs})
 
     def step(_owned: Predicate | None, until: float) -> bool:
         built = build.step(until)
@@ -117,6 +145,10 @@ async def _build(
     except BaseException:
         build.abort()
         raise
+    finally:
+        for spec in specs:
+            del builds[collection.uuid, spec.name]
+        ended.set()
 
 
 COMMAND = CREATE_INDEXES.command(run)

@@ -126,6 +126,38 @@ def test_of_two_indexes_that_are_built_at_once_and_hold_the_same_one_is_refused(
     loop(work())
 
 
+def test_who_asks_for_an_index_that_is_being_built_waits_for_it() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        for first in range(0, 5000, 1000):
+            await node.run({"insert": "c", "documents": [{"x": first + number} for number in range(1000)]})
+        wanted = [[index("x_1", "x")], [index("x_1", "x"), index("y_1", "y")], [index("x_1", "x")]]
+        replies = await asyncio.gather(*(node.reply({"createIndexes": "c", "indexes": each}) for each in wanted))
+        assert [(reply["ok"], reply["numIndexesBefore"]) for reply in replies] == [(1, 1), (1, 2), (1, 2)]
+        assert [reply.get("note") for reply in replies] == [
+            None,
+            "index already exists",
+            "all indexes already exist",
+        ]
+        assert await indexes_of(node) == ["_id_", "x_1", "y_1"]
+
+    loop(work())
+
+
+def test_who_waits_for_a_build_that_fails_builds_the_index_itself() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        for first in range(0, 5000, 1000):
+            documents = [{"x": first + number, "y": 1} for number in range(1000)]
+            await node.run({"insert": "c", "documents": documents})
+        wanted = [[index("x_1", "x"), index("y_1", "y", unique=True)], [index("x_1", "x")]]
+        replies = await asyncio.gather(*(node.reply({"createIndexes": "c", "indexes": each}) for each in wanted))
+        assert [reply.get("code") for reply in replies] == [Code.DuplicateKey, None]
+        assert await indexes_of(node) == ["_id_", "x_1"]
+
+    loop(work())
+
+
 @pytest.mark.parametrize(
     ("spec", "code"),
     [
