@@ -122,7 +122,7 @@ async def survivor_goes_on(world: World, members: SimulatedSet) -> None:
     final = await final_state(of_set(members.name, members.hosts))
     report(world, members, nemesis, work)
     found = [*anomalies(work.history, final), *await members.anomalies()]
-    judge([*found, *rolled_back(work.history, final, world.root)])
+    judge([*found, *rolled_back(work.history, final, world)])
 
 
 def _removed(members: SimulatedSet, machine: Machine) -> bool:
