@@ -96,11 +96,23 @@ class UpdateWork:
         self._collection: Collection | None = None
         self._hold: Hold | None = None
         self._changed = False
+        self._matched = 0
+        self._modified = 0
         self._evaluated = evaluated()
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
 
     def step(self, owned: Predicate | None, until: float) -> bool:
+        if not self._advance(owned, until):
+            return False
+        # A statement that fails says nothing of the documents that it has changed before.
+        outcome = self._target.outcome
+        assert outcome.modified is not None, "updates report what they modified"
+        outcome.n += self._matched
+        outcome.modified += self._modified
+        return True
+
+    def _advance(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
         if self._modification is None:
             if self._retried():
@@ -213,7 +225,7 @@ class UpdateWork:
 
     def _change(self, collection: Collection, modification: Modification, matches: list[Match]) -> None:
         """Update documents in one unit. An error keeps those before it. Errors: Overtaken."""
-        outcome, scripted = self._target.outcome, self._evaluated
+        scripted = self._evaluated
         validator = self._target.validator(collection)
         rules = self._target.post_images()
         if rules is not None and not rules.concerned(modification.changed):
@@ -255,9 +267,8 @@ class UpdateWork:
             scripted.committed()
         if failure is not None:
             raise failure
-        outcome.n += len(matches)
-        assert outcome.modified is not None, "updates report what they modified"
-        outcome.modified += modified
+        self._matched += len(matches)
+        self._modified += modified
 
     def _upsert(self, collection: Collection, modification: Modification) -> None:
         scripted = self._evaluated

@@ -38,7 +38,7 @@ def test_writes_during_a_validation_do_not_disturb_it(monkeypatch: pytest.Monkey
         rounds = 0
         while not checking.done():
             await node.run({"delete": "c", "deletes": [{"q": {"_id": rounds}, "limit": 1}]})
-            await node.insert("c", {"a": rounds})
+            await node.insert("c", {"a": [rounds, rounds + 1]})
             rounds += 1
             await asyncio.sleep(0)
         assert rounds > 5

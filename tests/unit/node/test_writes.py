@@ -383,3 +383,18 @@ def test_empty_timestamps_of_one_document_become_different_ones() -> None:
         assert Timestamp(0, 0) < first["a"] < first["b"] < second["a"]
 
     loop(work())
+
+
+def test_a_statement_that_fails_counts_none_of_the_documents_it_has_changed() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n} for n in range(500)), {"_id": 500, "a": "x"})
+        updates = [
+            {"q": {}, "u": {"$set": {"a.b": 1}}, "multi": True},
+            {"q": {"_id": 1}, "u": {"$set": {"z": 1}}},
+        ]
+        found = await node.run({"update": "c", "updates": updates, "ordered": False})
+        assert (found["n"], found["nModified"], found["writeErrors"][0]["code"]) == (1, 1, 28)
+        assert (await node.run({"count": "c", "query": {"a.b": 1}}))["n"] == 500
+
+    loop(work())
