@@ -78,7 +78,7 @@ class Supervision:
 
     def _make_way(self, context: Context, now: float) -> None:
         services, progress = context.services, context.progress
-        pausable = PAUSING.level == PAUSED and context.command.pausable
+        pausable = PAUSING.level > PAUSED or (PAUSING.level == PAUSED and context.command.pausable)
         if pausable and services.supervised_pause is not None:
             before = services.memory()
             if services.supervised_pause():

@@ -2,7 +2,8 @@
 
 Expressions, filters and stages are plain functions, called from deep inside of what must not be interrupted. Whoever
 calls them says how far an interruption may go: `PAUSING.level` is 0 where nothing may happen, `REFUSED` where an error
-does no harm, `PAUSED` where others may run, too. It goes back to what it was when the call returns.
+does no harm, `PAUSED` where others may run, too, in a command that is made for that, `OVERTAKEN` where they may in any:
+whoever says so finds out and begins anew. It goes back to what it was when the call returns.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 REFUSED: Final = 1
 PAUSED: Final = 2
+OVERTAKEN: Final = 3
 
 
 class Pausing:

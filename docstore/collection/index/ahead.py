@@ -29,16 +29,21 @@ class KeysAhead:
     def __init__(self) -> None:
         self._kept: dict[tuple[Index, bytes], Marked | CommandError] = {}
 
-    def calculate(self, coll: Collection, raw: bytes) -> None:
-        """Find out what is not known yet of a document. Errors: those with which the request is ended."""
+    def calculate(self, coll: Collection, raw: bytes, changed: frozenset[bytes] | None = None) -> None:
+        """Find out what is not known yet of a document. Errors: those with which the request is ended.
+
+        `changed`: as in `Entries.changed_keys`.
+        """
         for index in coll.secondary:
             if (index, raw) in self._kept:
+                continue
+            if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
                 continue
             if not index.covers(raw):
                 self._kept[index, raw] = [], 0, b""
                 continue
             keys_of = index.calculation()
-            level, PAUSING.level = PAUSING.level, PAUSED
+            level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
             try:
                 self._kept[index, raw] = keys_of(raw)
             except CommandError as error:

@@ -14,6 +14,7 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.read.requests import filter_of, hint_of, query_context_of, sort_of
 from docstore.node.slices import Steps, run_steps
 from docstore.node.write.driver import Outcome, check_writable, drive, effective_concern, session_write, wait_for_write
+from docstore.node.write.evaluated import enter_large
 from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.write.modification import Modification, check_form, update_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
@@ -26,6 +27,8 @@ from docstore.query.update.upsert import refuse_expressions
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     check_writable(context.namespace)
+    if arguments["update"] is not None:
+        enter_large(context, node, len(arguments["update"][1]))
     concern = effective_concern(context, node)
     request = request_of(node, arguments, query_context_of(context, arguments))
     outcome = Outcome()

@@ -15,6 +15,7 @@ from docstore.node.write.driver import (
     run_statements,
     session_write,
 )
+from docstore.node.write.evaluated import enter_large
 from docstore.node.write.fast_path import update_one
 from docstore.node.write.of_routers import OF_ROUTERS, within_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
@@ -26,6 +27,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     documents = arguments["updates"]
     check_batch_size(len(documents))
     enter_scripts(documents)
+    enter_large(context, node, max(map(len, documents)))
     check_writable(context.namespace)
     node.counters.update += len(documents)
     node.counters.writes += 1

@@ -115,6 +115,8 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     place = None if update is None else _place(context, node, arguments)
     if identity is None or update is None or place is None:
         return None
+    if len(statements[0]) > LARGE_BYTES and place.collection.secondary:
+        return None
     rules = post_images_of(node.shard_filter, context.namespace, context.shard_version)
     if rules is not None and rules.concerned(update.names):
         return None

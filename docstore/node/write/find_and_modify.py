@@ -76,10 +76,10 @@ class FindAndModifyWork:
 
     def step(self, owned: Predicate | None, until: float) -> bool:
         target, request = self._target, self._request
-        if not self._checked:
-            self._checked = True
-            if self._retried():
-                return True
+        # While this one waited another try of it may have been carried out.
+        if (not self._checked or self._evaluated is not None) and self._retried():
+            return True
+        self._checked = True
         collection = target.collection()
         if collection is None:
             self._without_match(None)
@@ -152,7 +152,8 @@ class FindAndModifyWork:
                         validator.check_change(before, after)
                     self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
-                    unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image)
+                    ahead = None if scripted is None else scripted.keys(collection, (before, after))
+                    unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image, ahead=ahead)
             if scripted is not None:
                 scripted.check()
         except BaseException:
@@ -179,7 +180,7 @@ class FindAndModifyWork:
             self._answer = FindAndModifyResult(0, False, None)
             return
         scripted = self._evaluated
-        made = modification.upsert() if scripted is None else scripted.upsert(modification)
+        made, ahead = (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
         self._target.check_new(made)
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
         validator = self._target.validator(collection)
@@ -187,7 +188,7 @@ class FindAndModifyWork:
             validator.check_new(made)
         unit = self._target.unit()
         try:
-            unit.insert(collection, made, stmt_id=self._stmt_id)
+            unit.insert(collection, made, stmt_id=self._stmt_id, ahead=ahead)
         except BaseException:
             unit.abort()
             raise

@@ -12,6 +12,7 @@ from docstore.aggregation.expression_context import with_constants
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.collection.collection import Collection
+from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.specs.options import COLLATION
@@ -114,9 +115,10 @@ class UpdateWork:
 
     def _advance(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
+        # While this one waited another try of it may have been carried out.
+        if (self._modification is None or self._evaluated is not None) and self._retried():
+            return True
         if self._modification is None:
-            if self._retried():
-                return True
             self._modification = self._direct() or self._parsed()
         collection = target.collection()
         if collection is None or self._search is None or collection is not self._collection:
@@ -207,7 +209,7 @@ class UpdateWork:
         owned: Predicate | None,
         until: float,
     ) -> bool:
-        wanted = UNIT_DOCUMENTS if self._statement.multi else 1
+        wanted = UNIT_DOCUMENTS if self._statement.multi and len(self._statement.update[1]) <= LARGE_BYTES else 1
         matches = search.take(wanted, owned if self._hold is None else self._hold.owned, until)
         if self._evaluated is not None:
             search.pause()
@@ -247,8 +249,10 @@ class UpdateWork:
                                 before, after, modification.tree, multi=self._statement.multi,
                                 retryable=self._target.retryable,
                             )  # fmt: skip
+                        changed = modification.changed
+                        ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
                         unit.replace(
-                            collection, record_id, before, after, stmt_id=self._stmt_id, changed=modification.changed
+                            collection, record_id, before, after, stmt_id=self._stmt_id, changed=changed, ahead=ahead
                         )
                     modified += modification.counts(before, after)
                 except CommandError as error:
@@ -272,14 +276,14 @@ class UpdateWork:
 
     def _upsert(self, collection: Collection, modification: Modification) -> None:
         scripted = self._evaluated
-        made = modification.upsert() if scripted is None else scripted.upsert(modification)
+        made, ahead = (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
         self._target.check_new(made)
         validator = self._target.validator(collection)
         if validator is not None:
             validator.check_new(made)
         unit = self._target.unit()
         try:
-            unit.insert(collection, made, stmt_id=self._stmt_id)
+            unit.insert(collection, made, stmt_id=self._stmt_id, ahead=ahead)
         except BaseException:
             unit.abort()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -99,5 +100,55 @@ def test_large_documents_among_small_ones_are_inserted_in_their_order(ordered: b
         checked = await node.run({"validate": "c"})
         assert checked["valid"]
         assert checked["keysPerIndex"]["a_1"] == reply["n"] - 1 + len(large)
+
+    loop(work())
+
+
+def _update(change: Any, **more: Any) -> dict[str, Any]:
+    return {"update": "c", "updates": [{"q": {"_id": 1}, "u": change, **more}]}
+
+
+_LARGE = list(range(100_000))
+_CHANGE = {"$set": {"a": _LARGE}, "$inc": {"n": 1}}
+
+
+@pytest.mark.parametrize(
+    ("command", "counted"),
+    [
+        (_update(_CHANGE), True),
+        (_update(_CHANGE, upsert=True), True),
+        ({"update": "c", "updates": [{"q": {"s": "x"}, "u": _CHANGE, "multi": True}]}, True),
+        ({"findAndModify": "c", "query": {"_id": 1}, "update": _CHANGE, "fields": {"_id": 1}}, True),
+        ({"findAndModify": "c", "query": {"s": "x"}, "update": _CHANGE, "fields": {"_id": 1}}, True),
+        (_update({"a": _LARGE, "s": "x"}), False),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_others_run_while_an_update_makes_a_large_document_and_none_of_what_they_do_is_lost(
+    command: dict[str, Any], counted: bool, there: bool
+) -> None:
+    async def work() -> None:
+        node = LocalNode(pauses=True)
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]})
+        if there:
+            await node.run({"insert": "c", "documents": [{"_id": 1, "n": 0, "s": "x", "a": [-1, -2]}]})
+        large = asyncio.create_task(node.run(command))
+        turns = 0
+        while not large.done():
+            await node.run(_update({"$inc": {"n": 1}}, upsert=not there and turns == 0))
+            turns += 1
+            await asyncio.sleep(0)
+        reply = await large
+        document = (await node.run({"find": "c", "filter": {"_id": 1}}))["cursor"]["firstBatch"][0]
+        changed = reply.get("n", 0) or reply.get("lastErrorObject", {}).get("n", 0)
+        if there:
+            assert changed == 1
+            assert turns > 3
+        if counted:
+            assert document["n"] == turns + changed
+        checked = await node.run({"validate": "c"})
+        assert checked["valid"]
+        keys = len(document.get("a", [None]))
+        assert checked["keysPerIndex"]["a_1"] == keys
 
     loop(work())

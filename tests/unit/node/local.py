@@ -25,6 +25,7 @@ from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
+from docstore.js.script_thread import Turns, let_others_run
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
@@ -64,7 +65,9 @@ class LonePrimary(Standalone):
 
 
 class LocalNode:
-    """Use inside a running loop. `replicated` makes it the primary of a set of one."""
+    """Use inside a running loop. `replicated` makes it the primary of a set of one; `pauses` lets what holds the loop
+    run where it pauses.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class LocalNode:
         extra: tuple[Command, ...] = (),
         engine: Engine | None = None,
         mode: StorageMode | None = None,
+        pauses: bool = False,
     ) -> None:
         engine = engine or open_engine("inMemory", "")
         store = Store(engine, clock=time.time, mode=mode)
@@ -102,6 +106,8 @@ class LocalNode:
             wall_clock=time.time,
             parts=self.node.parts,
             parameters=self.node.parameters,
+            carry_out=(lambda _context, begin: Turns(begin, None)) if pauses else None,
+            supervised_pause=let_others_run,
         )
         self.dispatcher = Dispatcher(self.services, translate=translate_storage_error)
         self.peer = ClientConnection(1, "127.0.0.1:9")
