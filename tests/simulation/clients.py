@@ -52,6 +52,11 @@ class Client:
         self.seconds = 5.0
         """How long an operation is waited for."""
 
+    @property
+    def times(self) -> dict[str, Any]:
+        """`$clusterTime` and `operationTime` of the last reply."""
+        return self._times
+
     # Commands
 
     async def command(self, command: Mapping[str, Any], *, repeatable: bool = False, **options: Any) -> dict[str, Any]:

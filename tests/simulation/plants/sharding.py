@@ -16,6 +16,13 @@ PLANTS = (
         "State.CRITICAL, SendChanges(majority=False)",
     ),
     Plant(
+        "secondaries read on while the owner changes",
+        "handover-secondaries",
+        _DONOR,
+        "return self._to(State.ANNOUNCING, BlockReads(), PersistBlock())",
+        "return self._to(State.COMMITTING, BlockReads(), CommitOnConfig())",
+    ),
+    Plant(
         "the rest of the changes is not sent",
         "handover",
         _DONOR,

@@ -7,6 +7,7 @@ the new owner then while the donor waits to hear of it. In all of them one route
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Hashable
 from typing import Any
@@ -30,8 +31,8 @@ HOT = (0, 0, 0, 0, 1, 1, 2, 5)
 SECONDS = 1.2
 
 
-async def a_small_cluster(world: World) -> SimulatedCluster:
-    cluster = SimulatedCluster(world, members=1, configs=1)
+async def a_small_cluster(world: World, members: int = 1) -> SimulatedCluster:
+    cluster = SimulatedCluster(world, members=members, configs=1)
     await cluster.start()
     await cluster.shard_collection([number * WIDTH for number in range(1, CHUNKS)])
     return cluster
@@ -77,6 +78,31 @@ class Documents(moves.Documents):
         return operation.kind is not Kind.FIND_ALL or operation.value in (None, self._keys[key])
 
 
+class FarDocuments(Documents):
+    """Read from secondaries too, which must have got to the time of all that was acknowledged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._times: dict[str, Any] = {}
+
+    async def act(self, client: Client, work: Workload) -> None:
+        """See the base."""
+        await super().act(client, work)
+        if client.times and (not self._times or client.times["operationTime"] > self._times["operationTime"]):
+            self._times = client.times
+
+    def reading(self, client: Client) -> dict[str, Any]:
+        """See the base."""
+        if not self._times or client.dice.random() < 0.2:
+            return super().reading(client)
+        return {
+            "readConcern": {"level": "majority", "afterClusterTime": self._times["operationTime"]},
+            "$clusterTime": self._times["$clusterTime"],
+            "$readPreference": {"mode": "secondary"},
+            "maxTimeMS": 3000,
+        }
+
+
 async def move_to_and_fro(cluster: SimulatedCluster, dice: random.Random, over: list[bool]) -> None:
     """Few chunks, each back again as soon as it has come."""
     world = cluster.world
@@ -93,13 +119,13 @@ async def move_to_and_fro(cluster: SimulatedCluster, dice: random.Random, over: 
         await asyncio.sleep(dice.expovariate(1 / 0.02))
 
 
-async def handing_over(world: World, cluster: SimulatedCluster) -> None:
+async def handing_over(world: World, cluster: SimulatedCluster, kind: type[Documents] = Documents) -> None:
     dice = world.fault_dice
     world.hiccups = dice.choice((0.0, 0.005))
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
     deaf = dice.choice(list(cluster.shards.values())).machines[0]
     world.network.slow[cluster.config.machines[0].name, deaf.name] = dice.choice((0.0, 0.02, 0.1))
-    documents = Documents()
+    documents = kind()
     numbers = random.Random(world.client_dice.getrandbits(64))
     work = Workload(world, lambda: of_routers(cluster.routers, random.Random(numbers.getrandbits(64))), clients=8)
     work.start(documents.act)
@@ -124,5 +150,11 @@ SCENARIOS = (
         what="two shards of one: chunks move while clients write and read through a fresh and a stale router",
         topology=a_small_cluster,
         run=handing_over,
+    ),
+    Scenario(
+        name="handover-secondaries",
+        what="two shards of three: chunks move while clients read from secondaries, as late as what they know of",
+        topology=functools.partial(a_small_cluster, members=3),
+        run=functools.partial(handing_over, kind=FarDocuments),
     ),
 )

@@ -100,14 +100,18 @@ class Documents:
     async def find_all(self, client: Client) -> None:
         await self.find(client, None)
 
+    def reading(self, _client: Client) -> dict[str, Any]:
+        """How a find reads, so that it sees all that was acknowledged before."""
+        return {"readConcern": {"level": "majority"}}
+
     async def find(self, client: Client, number: int | None) -> None:
         """All documents, or those of one shard key."""
         operation = client.history.invoke(client.number, Kind.FIND_ALL, NAME, number, read_concern="majority")
         where = {} if number is None else {"k": number}
 
         async def work() -> list[str]:
-            command = {"find": NAME, "filter": where, "batchSize": 100_000, "readConcern": {"level": "majority"}}
-            reply = await client.command({**command, "projection": {"_id": 1}})
+            command = {"find": NAME, "filter": where, "batchSize": 100_000, "projection": {"_id": 1}}
+            reply = await client.command({**command, **self.reading(client)})
             return [each["_id"] for each in reply["cursor"]["firstBatch"]]
 
         await client.record(operation, work())
