@@ -30,14 +30,14 @@ class ClientCursor:
     """One open cursor. `source` is the command layer's own object; `lsid` the session it belongs to, or None.
 
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
-    currentOp. `scripted`: its batches run scripts. `created`, `last_used`: seconds of the registry's clock.
-    `at_cluster_time`: the packed timestamp of the state that a snapshot read sees. `time_left`: the seconds that its
-    batches may still take together; None: no limit.
+    currentOp. `apart`: its batches run scripts or stages, where they can stand still. `created`, `last_used`: seconds
+    of the registry's clock. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
+    `time_left`: the seconds that its batches may still take together; None: no limit.
     """
 
     __slots__ = (
-        "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace", "no_timeout",
-        "origin", "pinned", "returned", "scripted", "source", "time_left",
+        "apart", "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace",
+        "no_timeout", "origin", "pinned", "returned", "source", "time_left",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +59,7 @@ class ClientCursor:
         self.last_used = self.created = now
         self.pinned = False
         self.killed = False
-        self.scripted = False
+        self.apart = False
         self.returned = 0
         self.at_cluster_time: int | None = None
         self.time_left: float | None = None

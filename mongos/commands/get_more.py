@@ -14,7 +14,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     namespace = f"{context.db}.{args['collection']}"
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.checkout(args.value, namespace, lsid)
-    if cursor.scripted and script_thread.current() is None:
+    if cursor.apart and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted
     return await next_reply(context, cursor, args["batchSize"])

@@ -57,7 +57,7 @@ async def first_reply(
         return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog)
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.register(merged, namespace, lsid=lsid, origin=context.raw)
-    cursor.scripted = script_thread.current() is not None
+    cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
     return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog)
 

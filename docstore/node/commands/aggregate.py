@@ -13,7 +13,7 @@ from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.pipeline.out import write_results
-from docstore.node.pipeline.run import open_pipeline
+from docstore.node.pipeline.run import PipelineSource, open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
 from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
@@ -66,7 +66,12 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str)
         bypass = arguments["bypassDocumentValidation"]
         return (yield from write_results(context, pipeline.target, releasing, bypass=bypass, shown=shown))
     opened = first_batch(
-        context, releasing, batch_size=batch_size_of(arguments), namespace=shown, max_bytes=arguments["batchBytes"]
+        context,
+        releasing,
+        batch_size=batch_size_of(arguments),
+        namespace=shown,
+        max_bytes=arguments["batchBytes"],
+        evaluates=isinstance(source, PipelineSource),
     )
     return (yield from opened)
 

@@ -138,7 +138,12 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
     source = yield from open_view(context, resolved, find_stages(arguments), query_context_of(context, arguments), hint)
     return (
         yield from first_batch(
-            context, source, batch_size=arguments["batchSize"], namespace=shown, max_bytes=arguments["batchBytes"]
+            context,
+            source,
+            batch_size=arguments["batchSize"],
+            namespace=shown,
+            max_bytes=arguments["batchBytes"],
+            evaluates=True,
         )
     )
 

@@ -23,14 +23,13 @@ _NO_LIMIT = 0x7FFFFFFF
 
 
 def run(context: Context, arguments: Arguments) -> Response:
-    node = node_of(context)
-    node.counters.getmore += 1
     namespace = f"{context.db}.{arguments['collection']}"
     session = context.session
     cursor = context.services.cursors.checkout(arguments.value, namespace, None if session is None else session.lsid)
-    if cursor.scripted and script_thread.current() is None:
+    if cursor.apart and script_thread.current() is None and context.services.carry_out is not None:
         cursor.pinned = False
         raise ScriptsWanted
+    node_of(context).counters.getmore += 1
     return run_steps(context, _next_batch(context, arguments, cursor))
 
 

@@ -238,10 +238,12 @@ def first_batch(
     catalog: bool = False,
     namespace: str | None = None,
     max_bytes: int = MAX_BATCH_BYTES,
+    evaluates: bool = False,
 ) -> Steps[bytes]:
     """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
     `single`.
 
+    `evaluates`: stages run whenever documents are asked for, and no batch but this one can be begun anew.
     The source is closed when no cursor stays, also when filling fails.
     """
     namespace = namespace or context.namespace
@@ -251,13 +253,21 @@ def first_batch(
     except BaseException:
         source.close()
         raise
-    reply = _opened(context, filling, single, no_timeout, catalog, namespace)
+    reply = _opened(context, filling, single, no_timeout, catalog, namespace, evaluates)
     if filling.is_large:
         yield from filling.let_go(context)
     return reply
 
 
-def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str) -> bytes:
+def _opened(
+    context: Context,
+    filling: Filling,
+    single: bool,
+    no_timeout: bool,
+    catalog: bool,
+    namespace: str,
+    evaluates: bool,
+) -> bytes:
     if filling.exhausted or single:
         filling.source.close()
     else:
@@ -269,7 +279,7 @@ def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, 
             no_timeout=no_timeout,
             origin=context.raw,
         )
-        cursor.scripted = script_thread.current() is not None
+        cursor.apart = evaluates or script_thread.current() is not None
         cursor.returned = len(filling.documents)
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from bson.int64 import Int64
 
 from docstore.commands import supervision
 from docstore.net.allocator import resident_bytes
@@ -86,5 +87,27 @@ def test_the_memory_of_an_evaluation_is_bounded(monkeypatch: pytest.MonkeyPatch)
         held = {f"v{number}": {"$range": [0, {"$multiply": ["$a", 1_000_000]}]} for number in range(20)}
         reply = await node.reply(_sized({"$let": {"vars": held, "in": ["$$v1"]}}))
         assert reply["code"] == 146
+
+    asyncio.run(scenario())
+
+
+def test_others_run_while_a_later_batch_is_evaluated() -> None:
+    async def scenario() -> None:
+        node = LocalNode(pauses=True)
+        await node.run({"insert": "c", "documents": [{"_id": number, "a": 1} for number in range(3)]})
+        doubled = {
+            "$size": {"$map": {"input": {"$range": [0, {"$multiply": ["$a", 300_000]}]}, "in": {"$add": [1, "$a"]}}}
+        }
+        pipeline = [{"$project": {"n": doubled}}]
+        opened = await node.run({"aggregate": "c", "pipeline": pipeline, "cursor": {"batchSize": 0}})
+        cursor = opened["cursor"]
+        assert cursor["firstBatch"] == []
+        later = asyncio.create_task(node.run({"getMore": Int64(cursor["id"]), "collection": "c"}))
+        turns = 0
+        while not later.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert (await later)["cursor"]["nextBatch"] == [{"_id": number, "n": 300_000} for number in range(3)]
+        assert turns > 10
 
     asyncio.run(scenario())
