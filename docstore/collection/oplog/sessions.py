@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.bson import Value, get_field
+from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.optime import NULL_OPTIME, OpTime
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _CACHED_SESSIONS = 20_000
 _REAPED_AT_ONCE = 1_000
+_MANY_STATEMENTS = 1_000
+"""Those of a larger write are let go a little at a time: one command has up to 100,000."""
 
 _ROW = struct.Struct(">qqQq")
 pack_row = _ROW.pack
@@ -62,6 +65,12 @@ class SessionState:
         self.complete = True
 
 
+def _let_go(state: SessionState) -> None:
+    """Nobody asks for its statements any more."""
+    if state.statements is not None and len(state.statements) > _MANY_STATEMENTS:
+        free_later(state.statements)
+
+
 class SessionTable:
     """The rows of one node. `read_entry` gives the oplog entry of a timestamp."""
 
@@ -85,7 +94,7 @@ class SessionTable:
             state = SessionState(txn_number, OpTime(term, timestamp), row)
         self._states[lsid] = state
         if len(self._states) > _CACHED_SESSIONS:
-            self._states.popitem(last=False)
+            _let_go(self._states.popitem(last=False)[1])
         return state
 
     def check(self, lsid: bytes, txn_number: int) -> SessionState:
@@ -138,6 +147,7 @@ class SessionTable:
         state = self.state(lsid)
         if state.txn_number != txn_number:
             state.txn_number = txn_number
+            _let_go(state)
             state.statements = {}
             state.complete = True
         _, term, timestamp, _ = _ROW.unpack(row)

@@ -28,6 +28,8 @@ SECONDARY_OK = {"mode": "secondaryPreferred"}
 SLACK_SECONDS = 5.0
 """How much longer than it asked the other side to wait a getMore may take."""
 POSITIONS_AT_ONCE = 500
+TAIL_BYTES = 2 << 20
+"""How much of a log is asked for at once: a reply is copied several times on both sides, each time in one go."""
 KILL_SECONDS = 1.0
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
@@ -91,17 +93,24 @@ class RemoteMember:
             "tailable": True,
             "awaitData": True,
         }
-        cursor, documents = batch_of(await self.command("local", found))
-        yield documents
-        while cursor:
+        reply = await self.command("local", found)
+        cursor, documents = batch_of(reply)
+        count = 1
+        while True:
+            yield documents
+            if not cursor:
+                return
+            if documents:
+                # As many as were that long: nothing else says what those to come will take.
+                count = max(1, TAIL_BYTES * len(documents) // len(reply))
             more = {
                 "getMore": Int64(cursor),
                 "collection": "oplog.rs",
+                "batchSize": Int64(count),
                 "maxTimeMS": Int64(int(await_seconds * 1000)),
             }
             reply = await self.command("local", more, timeout=await_seconds + SLACK_SECONDS)
             cursor, documents = batch_of(reply)
-            yield documents
 
     async def log_backwards(self, before: OpTime) -> AsyncIterator[list[OpTime]]:
         """Positions of its log up to the timestamp of `before`, newest first, by the batch."""

@@ -8,6 +8,7 @@ from docstore.bson import from_python
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
 from docstore.collection.unit_of_work import Image
+from docstore.deferred_free import DEFERRED_FREE
 from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX
 from docstore.optime import OpTime
@@ -164,3 +165,14 @@ def test_rows_of_long_ago_are_reaped() -> None:
     assert store.sessions.reap(int((now[0] - 10) * 1000)) == 0
     assert store.sessions.statement(b"old" * 16, 5, 0) is None
     assert store.sessions.statement(b"new" * 16, 5, 0) is not None
+
+
+def test_many_statements_are_let_go_a_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_on()
+    make(store, "db.c")
+    run(store, 5, *range(3_000))
+    monkeypatch.setattr(DEFERRED_FREE, "wake", lambda: None)
+    run(store, 6, 0)
+    assert not DEFERRED_FREE.sweep(lambda: 0.0, 0.0)
+    assert DEFERRED_FREE.sweep(lambda: 0.0, 1.0)
+    assert store.sessions.statement(LSID, 5, 0) is None
