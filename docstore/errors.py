@@ -237,3 +237,15 @@ class CommandError(Exception):
 def no_scripting() -> CommandError:
     """The refusal of JavaScript by a process that was started without it."""
     return CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")
+
+
+MOST_MEMBERS = 100 * 1024 * 1024
+"""Bytes of the members of one array that an accumulator gathers; they cannot be written to disk."""
+
+
+def too_many_members(accumulator: str) -> CommandError:
+    """What says that such an array has grown too large."""
+    return CommandError(
+        Code.ExceededMemoryLimit,
+        f"{accumulator} used too much memory and cannot spill to disk. Memory limit: {MOST_MEMBERS} bytes",
+    )

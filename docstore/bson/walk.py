@@ -239,7 +239,10 @@ def get_field(raw: bytes, name: str) -> Value | None:
         return None
     begin: cython.Py_ssize_t = at + len(key) + 2
     code: cython.int = raw[at]
-    return code, part(raw, begin, value_end(raw, code, begin, len(raw)))
+    end: cython.Py_ssize_t = value_end(raw, code, begin, len(raw))
+    if end - begin > _SPENT_AT_ONCE:
+        spend(end - begin)
+    return code, part(raw, begin, end)
 
 
 def get_path(raw: bytes, path: str) -> Value | None:

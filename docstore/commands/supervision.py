@@ -59,17 +59,18 @@ class Supervision:
         progress.unmeasured += spent
         if progress.unmeasured >= _MEASURED_EVERY:
             progress.unmeasured = 0
-            self._measure(context)
+            self._measure(context, spent if spent >= _MEASURED_EVERY else 0)
         if not self.until:
             self.until = now + TURN_SECONDS
         elif now >= self.until:
             self._make_way(context, now)
 
-    def _measure(self, context: Context) -> None:
+    def _measure(self, context: Context, coming: int) -> None:
+        """Judge what is in use; of a large value is told before it is there: it is `coming`."""
         in_use, progress = context.services.memory(), context.progress
         if progress.memory_before is None:
             progress.memory_before = in_use
-        elif in_use - progress.memory_before > MEMORY_BYTES:
+        if in_use + coming - progress.memory_before > MEMORY_BYTES:
             raise CommandError(
                 Code.ExceededMemoryLimit,
                 "the values of an expression use too much memory and cannot spill to disk. Memory limit:"

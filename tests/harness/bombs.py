@@ -86,6 +86,12 @@ def _grown(stage: Command) -> Callable[[], Command]:
     return _pipeline("many", {"$set": {"r": {"$range": [0, 2_000]}}}, stage, {"$count": "n"}, allowDiskUse=False)
 
 
+def _windowed(window: Command) -> Callable[[], Command]:
+    stage = {"sortBy": {"a": 1}, "output": {"p": {"$push": "$r", **window}}}
+    wide: Command = {"$set": {"r": {"$range": [0, 2_000]}}}
+    return _pipeline("many", wide, {"$setWindowFields": stage}, {"$count": "n"})
+
+
 def _update(make: Callable[[], Any]) -> Callable[[], Command]:
     return lambda: {"update": "one", "updates": [{"q": {"_id": 1}, "u": make()}]}
 
@@ -117,6 +123,9 @@ _MATCH = {"$regexMatch": {"input": "$s", "regex": "^(a+)+$"}}
 _LOOKUP = {"from": "wide", "pipeline": list[Any](), "as": "r"}
 _GRAPH = {"from": "wide", "startWith": "$a", "connectFromField": "g", "connectToField": "g", "as": "r"}
 _ARRAYS = {"$range": [0, 10_000]}
+_OTHERS = {"$range": [1_000_000, {"$add": ["$a", 1_999_999]}]}
+_SIXTY = ({"$set": {"r": {"$range": [0, 60]}}}, {"$unwind": "$r"})
+_PUSHED = {"_id": None, "r": {"$push": "$s"}}
 _SUM = {"$reduce": {"input": _MILLION, "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}}
 _TOP = {"n": 20_000, "sortBy": {"a": 1}, "output": _ARRAYS}
 _REPLACED = {"input": "$s", "find": "a", "replacement": "b" * 1_000}
@@ -139,6 +148,14 @@ BOMBS = (
     _bomb("$replaceRoot beyond 16 MB", _pipeline("long", {"$replaceRoot": {"newRoot": {"a": "$s", "b": "$s"}}}), 10334),
     _bomb("$firstN of arrays", _grouped({"$firstN": {"n": 20_000, "input": _ARRAYS}}), 146),
     _bomb("$topN of arrays", _grouped({"$topN": _TOP}), 146),
+    _bomb("60 strings of 10 MB in an array", _computed({"$size": [["$s"] * 60]}, "long"), 146),
+    _bomb("60 strings of 10 MB in a group", _pipeline("long", *_SIXTY, {"$group": _PUSHED}), 146),
+    _bomb("$push of arrays", _grouped({"$push": {"$range": [0, 2_000]}}), 146),
+    _bomb("$addToSet of arrays", _grouped({"$addToSet": {"a": "$a", "r": {"$range": [0, 1_000]}}}), 146),
+    _bomb("$push of a window", _windowed({}), 146),
+    _bomb("$push of a window that slides", _windowed({"window": {"documents": [-15_000, 15_000]}}), 5414201),
+    _bomb("$zip of millions", _computed({"$size": {"$zip": {"inputs": [_MILLION, _MILLION]}}}), 0, 146),
+    _bomb("$setUnion of millions", _computed({"$size": {"$setUnion": [_MILLION, _OTHERS]}}), 0, 146),
     _bomb("$lookup beyond 16 MB", _pipeline("one", {"$lookup": _LOOKUP}), 10334, 4568),
     _bomb("$graphLookup beyond 16 MB", _pipeline("one", {"$graphLookup": _GRAPH}), 10334),
     _bomb("$facet of many", _pipeline("many", {"$facet": _FACETS}), 4031700),

@@ -16,7 +16,7 @@ from typing import Protocol
 from docstore.aggregation.expressions.model import is_nullish
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import DECIMAL, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
-from docstore.errors import CommandError
+from docstore.errors import MOST_MEMBERS, CommandError, too_many_members
 from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_float
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.summation import Summation
@@ -161,18 +161,23 @@ _PER_MEMBER = 100
 
 
 class PushState:
-    """`$push`: every value that is not missing."""
+    """`$push`: every value that is not missing. Errors: ExceededMemoryLimit for more than `MOST_MEMBERS`."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_held", "_members")
 
     def __init__(self) -> None:
         self._members: list[Value] = []
+        self._held = 0
 
     def add(self, value: Value | None) -> int:
         if value is None:
             return 0
+        grown = len(value[1]) + _PER_MEMBER
+        self._held += grown
+        if self._held > MOST_MEMBERS:
+            raise too_many_members("$push")
         self._members.append(value)
-        return len(value[1]) + _PER_MEMBER
+        return grown
 
     def partial(self) -> Value:
         return self.result()
@@ -185,13 +190,17 @@ class PushState:
 
 
 class SetState:
-    """`$addToSet`: every distinct value, the first of equal ones, in order of arrival."""
+    """`$addToSet`: every distinct value, the first of equal ones, in order of arrival.
 
-    __slots__ = ("_key_of", "_members")
+    Errors: ExceededMemoryLimit for more than `MOST_MEMBERS`.
+    """
+
+    __slots__ = ("_held", "_key_of", "_members")
 
     def __init__(self, ordering: Ordering = BINARY) -> None:
         self._key_of = ordering.key
         self._members: dict[bytes, Value] = {}
+        self._held = 0
 
     def add(self, value: Value | None) -> int:
         if value is None:
@@ -199,8 +208,12 @@ class SetState:
         key = self._key_of(value)
         if key in self._members:
             return 0
+        grown = len(key) + len(value[1]) + _PER_MEMBER
+        self._held += grown
+        if self._held > MOST_MEMBERS:
+            raise too_many_members("$addToSet")
         self._members[key] = value
-        return len(key) + len(value[1]) + _PER_MEMBER
+        return grown
 
     def partial(self) -> Value:
         return self.result()

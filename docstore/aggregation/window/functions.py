@@ -5,6 +5,7 @@ A function is opened on a partition and asked for each of its documents in turn.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from docstore.aggregation.expressions.array_order import count_from
 from docstore.aggregation.expressions.calculations import Compute, source_of
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import Parser
+from docstore.aggregation.stage import MEMORY_LIMIT
 from docstore.aggregation.window.bounds import STEPS, Slices, Window, parse_window
 from docstore.aggregation.window.partition import NOT_YET, Partition, Placed
 from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
@@ -26,6 +28,9 @@ from docstore.query.value.values import NULL_VALUE, int32_value
 
 Open = Callable[[Partition], Placed]
 
+_PER_VALUE = 100
+"""Bytes of memory that a value in a window costs besides its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Accumulated:
@@ -35,6 +40,8 @@ class _Accumulated:
     window: Window
     start: Callable[[], Accumulator] | None
     slide: Callable[[], Sliding]
+    most_bytes: int = MEMORY_LIMIT
+    """What the values in a window that slides may take."""
 
     def open(self, partition: Partition) -> Placed:
         slices = self.window.slices(partition.sort_value, len(partition), partition.descending)
@@ -45,7 +52,7 @@ class _Accumulated:
 
         if self.window.lower is None and self.start is not None:
             return _growing(self.start(), at, slices)
-        return _sliding(self.slide(), at, slices)
+        return _sliding(self.slide(), at, slices, self.most_bytes)
 
 
 def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
@@ -71,25 +78,42 @@ def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
     return result
 
 
-def _sliding(state: Sliding, at: Placed, slices: Slices) -> Placed:
-    """A window of which documents leave; `members` are the values in it."""
-    first = reached = 0
+def _size(value: Value | None) -> int:
+    return _PER_VALUE + (0 if value is None else len(value[1]))
+
+
+def _too_much(held: int, most_bytes: int) -> CommandError:
+    return CommandError(
+        5414201,
+        f"Exceeded memory limit in DocumentSourceSetWindowFields, used {held} bytes but max allowed is {most_bytes}",
+    )
+
+
+def _sliding(state: Sliding, at: Placed, slices: Slices, most_bytes: int) -> Placed:
+    """A window of which documents leave; `members` are the values in it. Errors: 5414201 for too much of them."""
+    first = reached = held = 0
     members: deque[Value | None] = deque()
 
     def result(place: int) -> Value | None:
-        nonlocal first, reached
+        nonlocal first, reached, held
         window = slices(place)
         if window is None:
             return NOT_YET
         start, end = window
         for _ in range(STEPS):
             if reached < end:
-                members.append(at(reached))
-                state.add(members[-1])
+                value = at(reached)
+                held += _size(value)
+                if held > most_bytes:
+                    raise _too_much(held, most_bytes)
+                members.append(value)
+                state.add(value)
                 reached += 1
             elif first < start:
                 if members:
-                    state.remove(members.popleft())
+                    value = members.popleft()
+                    held -= _size(value)
+                    state.remove(value)
                     first += 1
                 else:
                     first = reached = start
@@ -150,5 +174,7 @@ def _parse_accumulated(
     parsed = parse_window(window, len(sort_fields))
     compute = source_of(parser.expression(argument))
     # At the end of a window a missing value stays missing, as it does not at the end of a group.
-    grows = name in ACCUMULATORS and name not in ("$first", "$last")
-    return _Accumulated(compute, parsed, state_of(name, ordering) if grows else None, sliding).open
+    ends = name in ("$first", "$last")
+    growing = state_of(name, ordering) if name in ACCUMULATORS and not ends else None
+    # A real server keeps only the ends for these, so they are not limited by what lies between.
+    return _Accumulated(compute, parsed, growing, sliding, sys.maxsize if ends else MEMORY_LIMIT).open

@@ -1,3 +1,4 @@
+from docstore.bson.allowance cimport spend
 from docstore.kernel.group.sources cimport Place
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.keys.encoding cimport append_key
@@ -59,6 +60,7 @@ cdef KeyWriter _array_writer
 cdef class MembersState(State):
     cdef bytearray _members
     cdef dict _keys
+    cdef Py_ssize_t _size
     cdef int add(self, Place found) except -1
     cdef int _take(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint merge(self, Place found) except -1

@@ -17,10 +17,12 @@ import cython
 
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.errors import MOST_MEMBERS, too_many_members
 from docstore.kernel.group.sources import Place
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.order import compare_at
     from docstore.bson.walk import (
         ARRAY,
@@ -351,14 +353,16 @@ class MembersState(State):
     """The values that are not missing, in order of arrival; those that compare equal to an earlier one only where
     they need not be `distinct`. As parts the array that is the result.
 
-    The members lie one behind the other, each as its type byte and its bytes.
+    The members lie one behind the other, each as its type byte and its bytes. `_size`: those, their keys, 16 for each.
     """
 
     _members: bytearray
     _keys: dict[bytes, None] | None
+    _size: cython.Py_ssize_t
 
     def __init__(self, distinct: bool) -> None:
         super().__init__()
+        self._size = 0
         self._members = bytearray()
         self._keys = {} if distinct else None
 
@@ -368,7 +372,7 @@ class MembersState(State):
         return self._take(found.code, found.raw, found.at, found.end)
 
     def _take(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        held: cython.Py_ssize_t = 1 + end - at + (0 if self._members else _FIRST_MEMBER)
+        held: cython.Py_ssize_t = 1 + end - at + (0 if self._size else _FIRST_MEMBER)
         key: bytes
         if self._keys is not None:
             _key_writer.clear()
@@ -378,6 +382,9 @@ class MembersState(State):
                 return 0
             self._keys[key] = None
             held += len(key) + _PER_KEY
+        self._size += held + 16
+        if self._size > MOST_MEMBERS:
+            raise too_many_members("$push" if self._keys is None else "$addToSet")
         self._members.append(code)
         self._members += part(raw, at, end)
         return held
@@ -401,6 +408,7 @@ class MembersState(State):
     def result(self) -> Value:
         global _array_writer
         out: KeyWriter = _array_writer
+        spend(3 * self._size)
         members: bytes = bytes(self._members)
         stop: cython.Py_ssize_t = len(members)
         at: cython.Py_ssize_t = 0

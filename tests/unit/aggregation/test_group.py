@@ -8,6 +8,7 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from docstore.aggregation.stage import Environment
+from docstore.aggregation.stages.group import Group, general_run
 from docstore.errors import CommandError
 from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed
 from tests.unit.query.raw import decoded, raw
@@ -118,3 +119,30 @@ def test_groups_that_went_out_of_memory_are_those_that_stayed(fields: dict[str, 
     assert room.runs > 1
     expected = aggregate(stages, documents)
     assert sorted(found, key=lambda group: int(group["_id"])) == sorted(expected, key=lambda group: int(group["_id"]))
+
+
+@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize("accumulator", ["$push", "$addToSet"])
+def test_an_array_of_more_than_memory_holds_is_refused_at_once(accumulator: str, general: bool) -> None:
+    group = parsed([{"$group": {"_id": None, "r": {accumulator: "$s"}}}]).stages[0]
+    assert isinstance(group, Group)
+    environment = Environment(clock=lambda: 0.0, spill=DiskSpace())
+    run = general_run(group, environment) if general else group.start(environment)
+
+    for number in range(10):
+        run.push([raw({"s": str(number) + "x" * 4_000_000})])
+
+    with pytest.raises(CommandError) as refused:
+        run.push([raw({"s": str(number) + "y" * 7_000_000}) for number in range(10)])
+
+    assert refused.value.code == 146
+    assert f"{accumulator} used too much memory and cannot spill to disk" in str(refused.value)
+
+
+def test_an_array_of_many_pieces_keeps_its_order() -> None:
+    found = aggregate(
+        [{"$group": {"_id": None, "r": {"$push": "$s"}}}],
+        [{"s": f"{number:07}" + "x" * 3_000} for number in range(1_500)],
+    )
+
+    assert [text[:7] for text in found[0]["r"]] == [f"{number:07}" for number in range(1_500)]

@@ -149,3 +149,13 @@ def test_wide_windows_over_long_partitions() -> None:
     ]
     found = aggregate([stage({"$linearFill": "$q"})], LONG)
     assert [each["w"] for each in found] == [*range(901), *[None] * 99]
+
+
+def test_a_window_that_slides_holds_no_more_than_memory_does() -> None:
+    documents = [{"_id": number, "s": "x" * 3_000_000} for number in range(12)]
+    tripled = {"$concat": ["$s", "$s", "$s"]}
+
+    for function in ("$push", "$max"):
+        assert refusal([stage({function: tripled, **over("documents", -20, 20)})], documents) == 5414201
+    last = stage({"$last": tripled, **over("documents", -20, 20)})
+    assert len(aggregate([last, {"$project": {"w": 0}}], documents)) == 12

@@ -10,7 +10,7 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.commands import supervision
-from docstore.net.allocator import resident_bytes
+from docstore.net.allocator import give_back, resident_bytes
 from tests.unit.node.local import LocalNode
 
 HUGE = {"$range": [0, {"$multiply": ["$a", 2_000_000]}]}
@@ -83,6 +83,8 @@ def test_the_memory_of_an_evaluation_is_bounded(monkeypatch: pytest.MonkeyPatch)
 
     async def scenario() -> None:
         node = await _filled()
+        # What earlier tests have freed would be used again, and nothing grow.
+        give_back()
         object.__setattr__(node.services, "memory", resident_bytes)
         held = {f"v{number}": {"$range": [0, {"$multiply": ["$a", 1_000_000]}]} for number in range(20)}
         reply = await node.reply(_sized({"$let": {"vars": held, "in": ["$$v1"]}}))
@@ -109,5 +111,28 @@ def test_others_run_while_a_later_batch_is_evaluated() -> None:
             turns += 1
         assert (await later)["cursor"]["nextBatch"] == [{"_id": number, "n": 300_000} for number in range(3)]
         assert turns > 10
+
+    asyncio.run(scenario())
+
+
+def test_what_is_copied_out_of_a_document_counts_before_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "MEMORY_BYTES", 50 * 1024 * 1024)
+
+    async def scenario() -> None:
+        node = await _filled()
+        await node.reply({"insert": "c", "documents": [{"_id": 2, "a": 1, "s": "x" * 10_000_000}]})
+        seen: list[int] = []
+
+        def none() -> int:
+            seen.append(0)
+            return 0
+
+        object.__setattr__(node.services, "memory", none)
+        sized = _sized([["$s"] * 4])
+        sized["pipeline"].insert(0, {"$match": {"_id": 2}})
+        assert (await node.reply(sized))["cursor"]["firstBatch"] == [{"_id": 2, "n": 4}]
+        assert len(seen) >= 4
+        monkeypatch.setattr(supervision, "MEMORY_BYTES", 9_000_000)
+        assert (await node.reply(sized))["code"] == 146
 
     asyncio.run(scenario())
