@@ -171,6 +171,7 @@ class Dispatcher:
         finally:
             SUPERVISION.context, PAUSING.level = None, 0
         if context is not None:
+            SUPERVISION.ended(context)
             seconds = services.clock() - started
             services.metrics.add(context.reported_namespace, context.command.name, seconds)
             if seconds >= self.slow_seconds:
@@ -244,6 +245,7 @@ class Dispatcher:
         except ScriptsWanted:
             return await Supervised(context, self._carry_out(context, arguments))
         finally:
+            SUPERVISION.ended(context)
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None
             seconds = self.services.clock() - context.started
@@ -303,6 +305,8 @@ class Dispatcher:
     def refuse(self, error: CommandError, context: Context | None) -> bytes:
         """The body of an `ok: 0` reply; the refusal is counted."""
         self.services.metrics.fail(None if context is None else context.command.name)
+        # The frames that it came through hold what the request has made, and often the error itself.
+        error.__traceback__ = error.__context__ = None
         reply = error.reply()
         labels = list(error.labels)
         retried = context is not None and context.session is not None and context.session.txn_number is not None

@@ -35,14 +35,15 @@ T = TypeVar("T")
 
 class Supervision:
     """Of the request that is worked on: `context`, None between requests. `until`: when it has had the loop for long
-    enough; 0 where that is still to be found out.
+    enough; 0 where that is still to be found out. `heavy`: how many requests have ended that made values of megabytes.
     """
 
-    __slots__ = ("context", "until")
+    __slots__ = ("context", "heavy", "until")
 
     def __init__(self) -> None:
         self.context: Context | None = None
         self.until = 0.0
+        self.heavy = 0
 
     def look(self, spent: int) -> None:
         """Called whenever the request has made or walked so many bytes of values more."""
@@ -64,6 +65,12 @@ class Supervision:
             self.until = now + TURN_SECONDS
         elif now >= self.until:
             self._make_way(context, now)
+
+    def ended(self, context: Context) -> None:
+        """The request's work is done."""
+        progress = context.begun_progress
+        if progress is not None and progress.memory_before is not None:
+            self.heavy += 1
 
     def _measure(self, context: Context, coming: int) -> None:
         """Judge what is in use; of a large value is told before it is there: it is `coming`."""

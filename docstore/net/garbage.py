@@ -14,6 +14,7 @@ import asyncio
 import gc
 import sys
 
+from docstore.commands.supervision import SUPERVISION
 from docstore.deferred_free import DEFERRED_FREE
 from docstore.net.allocator import give_back, resident_bytes
 
@@ -48,6 +49,7 @@ class GarbageCollection:
         self._loop = loop
         self._blocks = 0
         self._collected = 0.0
+        self._heavy = SUPERVISION.heavy
         self._timer: asyncio.Handle | None = None
         self._free = FreeMemory(loop)
 
@@ -70,11 +72,14 @@ class GarbageCollection:
         gc.collect()
         self._blocks = sys.getallocatedblocks()
         self._collected = self._loop.time()
+        self._heavy = SUPERVISION.heavy
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
         late = self._loop.time() >= self._collected + _LONGEST_SECONDS
-        if is_due(gc.get_count()[2], sys.getallocatedblocks() - self._blocks, late=late):
+        # What a request that made much has left in cycles is few objects, and may be much memory.
+        aged = _AGED if SUPERVISION.heavy != self._heavy else gc.get_count()[2]
+        if is_due(aged, sys.getallocatedblocks() - self._blocks, late=late):
             self._collect()
         else:
             self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
@@ -89,7 +94,9 @@ class GarbageCollection:
 
 
 class FreeMemory:
-    """Gives back what lies free, on a thread: soon after the process has grown, and ever more rarely in vain."""
+    """Gives back what lies free, on a thread: soon after the process has grown or a request that made much has ended,
+    and ever more rarely in vain.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -97,6 +104,7 @@ class FreeMemory:
         self._left = 0
         self._patience = 1
         self._looks = 0
+        self._heavy = SUPERVISION.heavy
         self._timer: asyncio.Handle | None = None
         self._stopped = False
 
@@ -117,7 +125,8 @@ class FreeMemory:
         in_use = resident_bytes()
         self._least = min(self._least, in_use)
         self._looks += 1
-        if in_use >= self._left + _GROWN_BYTES:
+        if in_use >= self._left + _GROWN_BYTES or self._heavy != SUPERVISION.heavy:
+            self._heavy = SUPERVISION.heavy
             self._patience = self._looks = 1
         if in_use < self._least + _GROWN_BYTES or self._looks < self._patience:
             self._later()

@@ -25,6 +25,8 @@ GROWTH_BYTES = 400 * 1024 * 1024
 """What a process may grow by, over what it has when idle."""
 DATABASE = "bombs"
 _WATCHED_SECONDS = 0.01
+_AT_REST_BYTES = 64 * 1024 * 1024
+_SETTLING_SECONDS = 5.0
 _FEW = {"$multiply": ["$a", 0]}
 """Nothing, but only known when there is a document."""
 _HUGE = {"$range": [_FEW, 100_000_000]}
@@ -208,6 +210,7 @@ def throw(client: Client, pid: int, idle: int, bomb: Bomb) -> Outcome:
             client.admin.command("ping")
             pings.append(time.monotonic() - began)
 
+    _settled(pid, idle)
     command = bomb.make()
     watchers = [threading.Thread(target=each) for each in (weigh, ping)]
     for each in watchers:
@@ -221,6 +224,13 @@ def throw(client: Client, pid: int, idle: int, bomb: Bomb) -> Outcome:
         for each in watchers:
             each.join()
     return Outcome(code, max(0, most - idle), seconds, tuple(pings))
+
+
+def _settled(pid: int, idle: int) -> None:
+    """What the request before has used is given back, soon or never."""
+    patience = time.monotonic() + _SETTLING_SECONDS
+    while resident(pid) > idle + _AT_REST_BYTES and time.monotonic() < patience:
+        threading.Event().wait(_WATCHED_SECONDS)
 
 
 def _code(client: Client, command: Command) -> int:

@@ -107,11 +107,14 @@ class UpdateWork:
         if not self._advance(owned, until):
             return False
         # A statement that fails says nothing of the documents that it has changed before.
+        self._count()
+        return True
+
+    def _count(self) -> None:
         outcome = self._target.outcome
         assert outcome.modified is not None, "updates report what they modified"
         outcome.n += self._matched
         outcome.modified += self._modified
-        return True
 
     def _advance(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
@@ -170,6 +173,7 @@ class UpdateWork:
     def cut_short(self, error: CommandError) -> CommandError:
         if not self._changed:
             return error
+        self._count()
         return CommandError(
             Code.OperationFailed, f"an update of many documents was cut short; some are updated: {error.message}"
         )

@@ -9,7 +9,7 @@ leaves it here (`earlier_state`, `keep`). Invariants, once the log has made a st
 * at most `MAX_KEPT` are kept: when there are more, every second one of those above the commit point goes, so the steps
   get coarser but the newest and the first stay;
 * a snapshot that is being read outlives its place in the list until the last reader has released it;
-* of many that leave the list at once a few are released at each step: what was written since each is put together then.
+* of many that leave the list at once a few are released at a time: what was written since each is put together then.
 """
 
 from __future__ import annotations
@@ -105,8 +105,12 @@ class MajoritySnapshots:
         if len(self._kept) > MAX_KEPT:
             doomed = set(self._kept[1:-1:2])
             self._drop(doomed.__contains__)
+
+    def release_some(self) -> bool:
+        """Release a few of those that have left the list; whether there are more."""
         for _ in range(min(_RELEASED_AT_ONCE, len(self._leaving))):
             self._leaving.popleft().release()
+        return bool(self._leaving)
 
     @property
     def committed(self) -> OpTime:

@@ -32,6 +32,7 @@ PATIENCE_SECONDS = 0.05
 """How long a majority read waits for the commit point to reach a snapshot before it makes the state that it needs."""
 
 SLICE_SECONDS = 0.004
+_BETWEEN_RELEASES_SECONDS = 0.01
 
 
 class ReadConcernWaiters:
@@ -44,6 +45,7 @@ class ReadConcernWaiters:
         self._leases = SnapshotLeases(time.monotonic)
         self._waiters = Waiters()
         self._making = asyncio.Lock()
+        self._releasing: asyncio.Handle | None = None
 
     def progressed(self, last: OpTime, commit_point: OpTime, *, keep: bool) -> None:
         """The log or the commit point has moved. `keep`: the state is one that members may read.
@@ -56,8 +58,19 @@ class ReadConcernWaiters:
             self._snapshots.close()
         self._leases.expire()
         self._waiters.wake()
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of snapshots that nobody needs until none is left, also while the log stands still."""
+        if self._releasing is not None:
+            self._releasing.cancel()
+            self._releasing = None
+        if self._snapshots.release_some():
+            self._releasing = asyncio.get_running_loop().call_later(_BETWEEN_RELEASES_SECONDS, self._release)
 
     def close(self) -> None:
+        if self._releasing is not None:
+            self._releasing.cancel()
         self._leases.close()
         self._snapshots.close()
 
