@@ -6,13 +6,12 @@ would keep the namespace from the shard for good when it is added again; so that
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.log import component
+from docstore.node.upkeep.periodic import PeriodicTask
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -21,37 +20,31 @@ LOG = component("SHARDING")
 LOOK_SECONDS = 5.0
 
 
-class Removal:
+class Removal(PeriodicTask):
     """Looks now and then, while anything is held here, whether this is a shard of the cluster still."""
 
+    name = "removal"
+
     def __init__(self, shard: Shard) -> None:
+        super().__init__(shard.node)
         self._shard = shard
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="removal")
+    def interval(self) -> float:
+        return LOOK_SECONDS
 
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
+    async def run_pass(self) -> None:
         holds, records = self._shard.shard_filter.holds, self._shard.records
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if not holds.any or not records.may_write():
-                continue
-            stood = holds.all_standing()
-            try:
-                if not await self._is_removed():
-                    continue
-                for hold in stood:
-                    LOG.info("Hold ended: this shard was removed", ns=hold.namespace)
-                    holds.release(records, hold)
-            except CommandError as error:
-                LOG.info("Holds stay for now", reason=error.message)
+        if not holds.any or not records.may_write():
+            return
+        stood = holds.all_standing()
+        try:
+            if not await self._is_removed():
+                return
+            for hold in stood:
+                LOG.info("Hold ended: this shard was removed", ns=hold.namespace)
+                holds.release(records, hold)
+        except CommandError as error:
+            LOG.info("Holds stay for now", reason=error.message)
 
     async def _is_removed(self) -> bool:
         """Whether the cluster has no shard of this name, now: a deposed config server must not say so."""

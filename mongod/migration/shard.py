@@ -69,7 +69,7 @@ class Shard:
         self.load_identity()
         await self.deleter.start()
         self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
-        self._removal.start()
+        await self._removal.start()
 
     async def stop(self) -> None:
         """End what runs; the durable documents say where to go on."""

@@ -11,6 +11,7 @@ import pytest
 from bson.binary import Binary
 
 from docstore.errors import Code, CommandError
+from docstore.node.upkeep import periodic
 from docstore.sharding import requests
 from docstore.sharding.ddl.operation import Blocks
 from docstore.sharding.ddl.requests import drop_collection
@@ -26,6 +27,7 @@ LOOK = ("config:1", "find")
 async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     """Shard2 owns nothing, and an operation holds a collection there."""
     monkeypatch.setattr(removal, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(periodic, "_LOOK_SECONDS", 0.01)
     made = await Cluster().build()
     try:
         await made.ask("shard2", block(release=False))
