@@ -86,26 +86,31 @@ async def persistently(made: Cluster, command: dict[str, Any]) -> dict[str, Any]
             await asyncio.sleep(0.01)
 
 
-async def dropped_though_killed(made: Cluster, drop: dict[str, Any], victim: str, number: int) -> None:
-    """Drop, while `victim` is killed as it has answered the message of that number; then nothing is under way."""
+async def done_though_killed(
+    made: Cluster, command: dict[str, Any], victim: str, number: int, told: frozenset[str]
+) -> dict[str, Any]:
+    """The reply to a command, whose `victim` is killed when the message of that number, of those in `told`, has been
+    answered; then nothing is under way.
+    """
     count = itertools.count()
     killed = asyncio.Event()
 
     def lose(_address: str, name: str) -> bool:
-        if name in _TOLD and next(count) == number:
+        if name in told and next(count) == number:
             made.members[victim].kill()
             killed.set()
             return True
         return False
 
     made.network.lose_reply = lose
-    dropping = asyncio.ensure_future(persistently(made, drop))
-    await asyncio.wait([dropping, asyncio.ensure_future(killed.wait())], return_when=asyncio.FIRST_COMPLETED)
+    work = asyncio.ensure_future(persistently(made, command))
+    await asyncio.wait([work, asyncio.ensure_future(killed.wait())], return_when=asyncio.FIRST_COMPLETED)
     made.network.lose_reply = lambda _address, _name: False
     if killed.is_set():
         await made.restart(victim)
-    await dropping
+    reply = await work
     await nothing_is_left(made)
+    return reply
 
 
 def insert(made: Cluster, routing: Routing, shard: str, collection: str = "test") -> Awaitable[dict[str, Any]]:
@@ -125,7 +130,7 @@ def test_a_drop_is_carried_to_its_end_whoever_is_killed_at_whatever_message(vict
         async with cluster() as made:
             old = await made.refresh()
             drop = drop_collection(NAMESPACE, made.uuid)
-            await dropped_though_killed(made, drop, victim, number)
+            await done_though_killed(made, drop, victim, number, _TOLD)
             assert await rows(made, "config", "collections") == []
             for shard in SHARDS:
                 assert made.members[shard].node.store.collection(NAMESPACE) is None
@@ -240,7 +245,7 @@ def test_a_dropped_database_is_gone_whoever_is_killed_at_whatever_message(victim
             sharded, plain = await made.refresh(), await made.routing_of("test.plain")
             await insert(made, plain, "shard1", "plain")
             drop = drop_database("test", await version_of(made))
-            await dropped_though_killed(made, drop, victim, number)
+            await done_though_killed(made, drop, victim, number, _TOLD)
             assert await rows(made, "config", "databases") == []
             assert await rows(made, "config", "collections") == []
             assert await rows(made, "config", "chunks") == []

@@ -18,7 +18,16 @@ from docstore.sharding import requests
 from docstore.sharding.ddl.requests import change_collection, drop_database, move_primary
 from docstore.sharding.routing import Routing
 from mongod.migration import session_history
-from tests.unit.ddl.test_drops import SHARDS, code_of, insert, nothing_is_left, persistently, rows, run, version_of
+from tests.unit.ddl.test_drops import (
+    SHARDS,
+    code_of,
+    done_though_killed,
+    insert,
+    nothing_is_left,
+    rows,
+    run,
+    version_of,
+)
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
 DOCUMENTS = 300
@@ -181,24 +190,8 @@ def test_a_database_is_on_one_shard_whoever_is_killed_at_whatever_message(victim
     async def test() -> None:
         async with cluster() as made:
             old = await made.routing_of("test.plain")
-            count = itertools.count()
-            killed = asyncio.Event()
-
-            def lose(_address: str, name: str) -> bool:
-                if name in _TOLD and next(count) == number:
-                    made.members[victim].kill()
-                    killed.set()
-                    return True
-                return False
-
-            made.network.lose_reply = lose
-            moving = asyncio.ensure_future(persistently(made, move_primary("test", await version_of(made), "shard2")))
-            await asyncio.wait([moving, asyncio.ensure_future(killed.wait())], return_when=asyncio.FIRST_COMPLETED)
-            made.network.lose_reply = lambda _address, _name: False
-            if killed.is_set():
-                await made.restart(victim)
-            assert (await moving)["primary"] == "shard2"
-            await nothing_is_left(made)
+            move = move_primary("test", await version_of(made), "shard2")
+            assert (await done_though_killed(made, move, victim, number, _TOLD))["primary"] == "shard2"
             await made.refresh()
             await check_place(made, old, "shard2")
 

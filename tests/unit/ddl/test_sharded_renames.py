@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,14 @@ from docstore.errors import Code
 from docstore.sharding import requests
 from docstore.sharding.ddl.requests import rename_collection
 from docstore.sharding.routing import Routing
-from tests.unit.ddl.test_drops import SHARDS, code_of, insert, nothing_is_left, persistently, rows, run
+from tests.unit.ddl.test_drops import (
+    SHARDS,
+    code_of,
+    done_though_killed,
+    insert,
+    rows,
+    run,
+)
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
 TARGET = "test.target"
@@ -83,24 +89,8 @@ def test_a_rename_is_carried_to_its_end_whoever_is_killed_at_whatever_message(vi
         async with cluster() as made:
             target = await shard_target(made)
             old = await made.routing_of(NAMESPACE)
-            count = itertools.count()
-            killed = asyncio.Event()
-
-            def lose(_address: str, name: str) -> bool:
-                if name in _TOLD and next(count) == number:
-                    made.members[victim].kill()
-                    killed.set()
-                    return True
-                return False
-
-            made.network.lose_reply = lose
-            work = asyncio.ensure_future(persistently(made, await renaming(made, over=True)))
-            await asyncio.wait([work, asyncio.ensure_future(killed.wait())], return_when=asyncio.FIRST_COMPLETED)
-            made.network.lose_reply = lambda _address, _name: False
-            if killed.is_set():
-                await made.restart(victim)
-            assert (await work)["renamed"]
-            await nothing_is_left(made)
+            rename = await renaming(made, over=True)
+            assert (await done_though_killed(made, rename, victim, number, _TOLD))["renamed"]
             await check_renamed(made, old, target)
             await made.ask("shard1", requests.shard_collection(NAMESPACE, {"id": 1}, False))
             await made.refresh()
