@@ -96,6 +96,7 @@ class ReplicaSet:
         self._appearance: tuple[object, ...] = ()
         self._shown = MemberState.STARTUP
         self._noted = (NULL_OPTIME, NULL_OPTIME)
+        self._reign = (0, False)
         self._gossip = NO_GOSSIP
         self._gossip_of = (0, 0)
         self.started = time.monotonic()
@@ -266,6 +267,10 @@ class ReplicaSet:
             if whole and min(noted) != NULL_OPTIME:
                 self._store.discard_undo(min(noted))
             self._reading.progressed(*noted, keep=whole)
+        reign = (state.term, state.writable)
+        if reign != self._reign:
+            self._reign = reign
+            self._reading.wake()
         self._acknowledging.wake()
         self._events.wake()
         seen = topology_seen(state)

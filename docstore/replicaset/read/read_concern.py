@@ -60,6 +60,10 @@ class ReadConcernWaiters:
         self._waiters.wake()
         self._release()
 
+    def wake(self) -> None:
+        """This member has become primary, or is it no longer."""
+        self._waiters.wake()
+
     def _release(self) -> None:
         """Let go of snapshots that nobody needs until none is left, also while the log stands still."""
         if self._releasing is not None:
@@ -90,9 +94,9 @@ class ReadConcernWaiters:
 
     async def _open_majority(self, after: int, deadline: float | None) -> tuple[OpTime, Snapshot, Callable[[], None]]:
         """(position, committed state, release): everything is in it that was committed when the call was made, and
-        `after`, which is waited for.
+        `after`, which is waited for. On a primary that includes what earlier primaries have acknowledged.
         """
-        await self._wait(lambda: self._committed().timestamp >= max(after, 1), deadline)
+        await self._wait(lambda: self._committed().timestamp >= max(after, 1) and not self._new_in_its_term(), deadline)
         wanted = self._committed()
         if not await self._waiters.wait(
             lambda: self._snapshots.committed >= wanted, _limit(deadline, PATIENCE_SECONDS)
@@ -106,6 +110,13 @@ class ReadConcernWaiters:
     def _committed(self) -> OpTime:
         """The newest entry here that will not be rolled back."""
         return min(self._state().commit_point, self._store.last_optime)
+
+    def _new_in_its_term(self) -> bool:
+        """Whether this member is a primary that does not know yet how far the log of its predecessors is committed: it
+        does once an entry of its own term is.
+        """
+        state = self._state()
+        return state.writable and state.commit_point.term < state.term
 
     async def _take_back(self, wanted: OpTime) -> None:
         """Make the committed state at `wanted`, if there is a way back to it.

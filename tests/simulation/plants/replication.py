@@ -157,6 +157,13 @@ PLANTS = (
         "self._committed().timestamp >= 1",
     ),
     Plant(
+        "a new primary shows what its predecessor had told it",
+        "moves-moments",
+        "docstore.replicaset.read.read_concern:ReadConcernWaiters._open_majority",
+        " and not self._new_in_its_term()",
+        "",
+    ),
+    Plant(
         "voters change several at a time",
         "voters",
         "docstore.replication.reconfig:_check_one_voter",

@@ -46,6 +46,12 @@ class Primary:
         self.commit_point = optime
         self.progressed()
 
+    def elected(self) -> None:
+        """It is the primary of a later term, and its commit point is what the former one had told it."""
+        oplog = self.store.oplog
+        assert oplog is not None
+        oplog.term = self.term = 2
+
     def replaced(self) -> None:
         """Another primary has come, and what only this one had has been rolled back."""
         self.term, self.writable = 2, False
@@ -106,6 +112,36 @@ def test_a_majority_read_waits_for_a_time_that_is_not_committed() -> None:
         assert not asked.done()
         primary.committed_up_to(wanted)
         assert await asked == [0, 1]
+
+    run(scenario(), 10)
+
+
+def test_a_majority_read_of_a_new_primary_sees_what_its_predecessor_acknowledged() -> None:
+    """The majority was told of it, and this member not that it was: only an entry of its own term tells it."""
+
+    async def scenario() -> None:
+        primary = Primary()
+        primary.write(1)
+        primary.elected()
+        asked = asyncio.ensure_future(primary.majority())
+        await asyncio.sleep(0)
+        assert not asked.done()
+        primary.committed_up_to(primary.write(2))
+        assert await asked == [0, 1, 2]
+
+    run(scenario(), 10)
+
+
+def test_a_new_primary_that_is_replaced_lets_majority_reads_go_on() -> None:
+    async def scenario() -> None:
+        primary = Primary()
+        primary.write(1)
+        primary.elected()
+        asked = asyncio.ensure_future(primary.majority())
+        await asyncio.sleep(0)
+        primary.writable = False
+        primary.reading.wake()
+        assert await asked == [0]
 
     run(scenario(), 10)
 
