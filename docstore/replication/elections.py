@@ -74,6 +74,11 @@ class Election:
     heard: set[int] = field(default_factory=set)
     """Who has answered, whatever the answer."""
 
+    @property
+    def for_want_of_primary(self) -> bool:
+        """Nobody else may be about to run: if this round is broken off, the set stays without a primary."""
+        return self.reason in (BY_TIMEOUT, BY_STEP_UP)
+
 
 @dataclass(slots=True)
 class Candidacy:
@@ -109,6 +114,11 @@ class Candidacy:
     def run_by(self, at: float) -> None:
         """Do not wait longer than until then."""
         self.election_at = min(self.election_at, at)
+
+    def run_before_timeout(self, at: float) -> None:
+        """Do not wait longer than until then, if we run at all."""
+        if self.election_at != NEVER:
+            self.run_by(at)
 
     def run_eagerly(self, now: float, until: float) -> None:
         self.election_at, self.eager_until = now, until

@@ -85,11 +85,13 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
             _lost(state, peer, event.error, out)
             if event.refused:
                 primary_loss.refused(state, peer, now)
+            _advance(state, peer, event, now, out)
         return
     if is_foreign(state.replica_set_id, reply.replica_set_id):
         if peer is not None:
             peer.has_nothing()
             _lost(state, peer, different_sets(state.replica_set_id, reply.replica_set_id), out)
+            _advance(state, peer, event, now, out)
         return
     if state.config is not None:
         adopt_term(state, reply.term, now, out)
@@ -99,16 +101,24 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
     if peer is None:
         return
     _learn(state, peer, reply, event.round_trip, now, out)
-    if isinstance(event.request, HeartbeatRequest) and event.request.term == state.term:
-        state.leadership.heard_of(peer.host)
     _note_primary(state, peer, reply, now)
     following.learn_commit_point(state, reply.commit_point)
+    _advance(state, peer, event, now, out)
     if state.role is Role.LEADER:
-        leadership.advance(state, now, out)
         reconfig.promote_newly_added(state, now, out)
     else:
         elections.reached(state, peer, now, out)
         elections.consider_takeover(state, now, out)
+
+
+def _advance(state: State, peer: Peer, event: Answered, now: float, out: Effects) -> None:
+    """A leader goes on with what the heartbeat has told, or its failure. What was asked before its election tells it
+    nothing of what the member holds now."""
+    if state.role is not Role.LEADER:
+        return
+    if isinstance(event.request, HeartbeatRequest) and event.request.term == state.term:
+        state.leadership.heard_of(peer.host)
+    leadership.advance(state, now, out)
 
 
 def note_living_primary(state: State, member_id: int, term: int, now: float) -> None:
@@ -166,7 +176,6 @@ def _lost(state: State, peer: Peer, error: str, out: Effects) -> None:
     peer.state = MemberState.DOWN
     peer.message = error
     peer.electable = False
-    state.leadership.heard_of(peer.host)
     member = state.member_of(peer.host)
     if member is not None and state.primary_id == member.id:
         state.primary_id = NO_MEMBER

@@ -1,9 +1,9 @@
 """Being primary: catching up, draining, committing, leaving (rules 7, 9, 10, 15).
 
-A winner first fetches what the members that were up have beyond it (they may hold w:1 writes that only they saw),
-then lets its applier run dry, then writes the first entry of its term; only then it takes writes. It commits by
-counting positions, and leaves when told, when a higher term appears, or when a majority has not been heard of for an
-election timeout.
+A winner first asks every member how far its log goes and fetches what they have beyond it (they may hold w:1 writes
+that only they saw), then lets its applier run dry, then writes the first entry of its term; only then it takes
+writes. It commits by counting positions, and leaves when told, when a higher term appears, or when a majority has not
+been heard of for an election timeout.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 HEARTBEATS_OF_SILENCE = 2
 """After so many without an answer we no longer vouch for a primary."""
+DOWN_PATIENCE_SECONDS = 0.1
+"""How long a winner waits for members that it believes down: they may be up again since they were last asked."""
 COMMIT_PUSH_SECONDS = 0.05
 """How long a new commit point waits for a natural message before heartbeats carry it to the others."""
 
@@ -74,7 +76,9 @@ class Leadership:
     since: float = -math.inf
     catch_up_until: float = NEVER
     catch_up_awaits: set[str] = field(default_factory=set)
-    """The members that were up at the election and have not been heard of since."""
+    """The members of whom no heartbeat sent since the election has brought news."""
+    patient_until: float = NEVER
+    """Till then also those among them are awaited that are believed down."""
     step_down: PendingStepDown | None = None
     commit_push_at: float = NEVER
     last_election: ElectionRecord | None = None
@@ -84,9 +88,14 @@ class Leadership:
     def end(self) -> PendingStepDown | None:
         """No longer primary; the command that waited for this, if one did."""
         pending, self.step_down = self.step_down, None
-        self.catch_up_awaits = set()
-        self.catch_up_until = self.commit_push_at = NEVER
+        self.end_catch_up()
+        self.commit_push_at = NEVER
         return pending
+
+    def end_catch_up(self) -> None:
+        """Nobody's answer is awaited (any more)."""
+        self.catch_up_awaits = set()
+        self.catch_up_until = self.patient_until = NEVER
 
     def heard_of(self, host: str) -> None:
         """Catching up need not wait for it (any more)."""
@@ -117,7 +126,8 @@ def begin_primary(state: State, now: float, out: Effects) -> None:
     for peer in state.peers.values():
         peer.ask_at(now)
         peer.may_not_know_beyond(state.commit_point)
-    state.leadership.catch_up_awaits = {peer.host for peer in state.peers.values() if peer.up}
+    state.leadership.catch_up_awaits = set(state.peers)
+    state.leadership.patient_until = now + DOWN_PATIENCE_SECONDS
     limit = config.settings.catch_up_timeout_millis
     state.leadership.catch_up_until = NEVER if limit < 0 else now + limit / 1000
     if state.sync_source.host is not None:
@@ -140,8 +150,11 @@ def tick(state: State, now: float, out: Effects) -> None:
     if now >= _silence_ends(state):
         stop_being_primary(state, now, out, "Can't see a majority of the set, relinquishing primary")
         return
-    if state.primary_state is PrimaryState.CATCHING_UP and now >= state.leadership.catch_up_until:
-        _drain(state, out)
+    if state.primary_state is PrimaryState.CATCHING_UP:
+        if now >= state.leadership.catch_up_until:
+            _drain(state, out)
+        elif now >= state.leadership.patient_until:
+            _catch_up(state, now, out)
     if now >= state.leadership.commit_push_at:
         state.leadership.commit_push_at = NEVER
         for peer in state.peers.values():
@@ -154,7 +167,14 @@ def tick(state: State, now: float, out: Effects) -> None:
 def next_wakeup(state: State) -> float:
     """When `tick` has something to do, or may have."""
     waiting = state.leadership.step_down.until if state.leadership.step_down is not None else NEVER
-    return min(_silence_ends(state), waiting, state.leadership.catch_up_until, state.leadership.commit_push_at)
+    leadership = state.leadership
+    return min(
+        _silence_ends(state),
+        waiting,
+        leadership.catch_up_until,
+        leadership.patient_until,
+        leadership.commit_push_at,
+    )
 
 
 def positions(state: State) -> dict[int, Position]:
@@ -284,8 +304,13 @@ def begin_step_down(state: State, event: StepDown, now: float, out: Effects) -> 
 
 
 def _catch_up(state: State, now: float, out: Effects) -> None:
-    state.leadership.catch_up_awaits &= {peer.host for peer in state.peers.values() if peer.up}
-    if state.leadership.catch_up_awaits:
+    leadership = state.leadership
+    leadership.catch_up_awaits &= set(state.peers)
+    if now >= leadership.patient_until:
+        leadership.patient_until = NEVER
+    if leadership.patient_until == NEVER:
+        leadership.catch_up_awaits &= {peer.host for peer in state.peers.values() if peer.up}
+    if leadership.catch_up_awaits:
         return
     ahead = [peer.applied for peer in state.peers.values() if peer.up and peer.state.readable]
     if progress.newest(ahead, state.applied) <= state.applied:
@@ -297,8 +322,7 @@ def _catch_up(state: State, now: float, out: Effects) -> None:
 def _drain(state: State, out: Effects) -> None:
     out.append(log("REPL", "Exited primary catch-up mode", lastApplied=str(state.applied)))
     state.primary_state = PrimaryState.DRAINING
-    state.leadership.catch_up_until = NEVER
-    state.leadership.catch_up_awaits = set()
+    state.leadership.end_catch_up()
     state.sync_source.leave()
     out.append(Drain(term=state.term))
 
@@ -315,8 +339,8 @@ def _commit(state: State, now: float) -> None:
 def _try_step_down(state: State, now: float, out: Effects) -> None:
     pending = state.leadership.step_down
     assert pending is not None
-    successor = _successor(state)
     hopeless = pending.while_reachable and not _successor_reachable(state)
+    successor = _successor(state, any_configuration=hopeless or now >= pending.until)
     if successor is None and now < pending.until and not hopeless:
         return
     if successor is None and not pending.forced:
@@ -335,8 +359,12 @@ def _try_step_down(state: State, now: float, out: Effects) -> None:
         out.append(Send(to=successor.host, request=StepUpRequest(), timeout=timeout))
 
 
-def _successor(state: State) -> Peer | None:
-    """The electable member to hand over to, once a majority has everything we have (rule 9)."""
+def _successor(state: State, *, any_configuration: bool) -> Peer | None:
+    """The electable member to hand over to, once a majority has everything we have (rule 9).
+
+    With an older configuration than ours it would get no vote of those that have ours, and ours would reach it in the
+    middle of its election: while there is time, such a member is no successor.
+    """
     assert state.config is not None
     caught_up = {member.id for member in state.config.voters if member.id == state.my_id}
     electable: list[tuple[bool, float, OpTime, Peer]] = []
@@ -345,9 +373,9 @@ def _successor(state: State) -> Peer | None:
         if peer is not None and peer.up and peer.applied >= state.applied:
             caught_up.add(member.id)
             if member.electable and peer.electable:
-                # With an older configuration it would get no vote of those that have this one.
                 current = peer.config == state.config_version
-                electable.append((current, member.effective_priority, peer.durable, peer))
+                if current or any_configuration:
+                    electable.append((current, member.effective_priority, peer.durable, peer))
     if not electable or not progress.on_majority(state.config, caught_up):
         return None
     return max(electable, key=lambda entry: entry[:3])[3]

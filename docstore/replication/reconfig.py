@@ -24,6 +24,7 @@ from docstore.replication.config_rules import check_next, validate
 from docstore.replication.effects import Effects, Persist, Reply, log
 from docstore.replication.messages import NO_MEMBER, Initiate, Recognized, Reconfigure
 from docstore.replication.peers import picture
+from docstore.replication.primary_loss import SPREAD_SECONDS
 from docstore.replication.progress import on_majority
 from docstore.replication.states import MemberState, PrimaryState, Role
 from docstore.replication.terms import (
@@ -91,7 +92,9 @@ def proposed(state: State, config: ReplicaSetConfig, *, force: bool) -> ReplicaS
 
 
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
-    """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable steps down."""
+    """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable steps down, and votes
+    under the one before count no more: a candidate's round ends. One that runs because there is no primary soon runs
+    again under the new one, or the set would wait for somebody's whole election timeout."""
     out.append(Persist(config=config))
     out.append(log("REPL", "New replica set config in use", config=config.to_document(stored=True)))
     state.config_target = state.commit_point
@@ -103,7 +106,9 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
         out.append(log("REPL", "Found self in config", hostAndPort=state.me.host))
     if state.role is Role.LEADER and (state.me is None or not state.me.electable or state.me.id != my_id):
         stop_being_primary(state, now, out, "the new configuration does not let this member be primary")
-    elif state.role is Role.CANDIDATE:
+    round_ended = None
+    if state.role is Role.CANDIDATE:
+        round_ended = state.candidacy.election
         abandon_election(state, now)
     if state.role is not Role.LEADER and before is not None and _moved(before, config, state.vote.candidate):
         # The vote of this term is given; whoever has that id now did not get it.
@@ -111,6 +116,8 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
         out.append(Persist(vote=state.vote))
     if state.role is not Role.LEADER:
         await_primary(state, config, now)
+        if round_ended is not None and round_ended.for_want_of_primary and config.term <= state.term:
+            state.candidacy.run_before_timeout(now + SPREAD_SECONDS * state.rng())
 
 
 def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:

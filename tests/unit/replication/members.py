@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from bson.objectid import ObjectId
 
 from docstore.optime import NULL_OPTIME, OpTime
-from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig, Settings
+from docstore.replication.config import MemberConfig, ReplicaSetConfig, Settings
 from docstore.replication.core import Core
 from docstore.replication.effects import Effect, Reply
 from docstore.replication.messages import (
@@ -76,7 +76,7 @@ def follower(config: ReplicaSetConfig, me: int = 0, last: OpTime = NULL_OPTIME, 
 
 
 def leader(config: ReplicaSetConfig, last: OpTime = NULL_OPTIME) -> Core:
-    """Member 0, elected by all and writable, all others up and at its log's end."""
+    """Member 0, elected by all and writable, all others up, with its configuration and at its log's end before."""
     core = follower(config, 0, last)
     for member in config.members[1:]:
         hear(core, member.host, applied=last)
@@ -96,6 +96,8 @@ def leader(config: ReplicaSetConfig, last: OpTime = NULL_OPTIME) -> Core:
     core.receive(Drained(term=term), NOW)
     write(core)
     core.receive(BecamePrimary(term=term), NOW)
+    for member in config.members[1:]:
+        hear(core, member.host, applied=last)
     assert core.state.writable
     return core
 
@@ -144,7 +146,8 @@ def hear(core: Core, host: str, now: float = NOW, **fields: Any) -> list[Effect]
 
 def lose(core: Core, host: str, now: float = NOW, *, refused: bool = False) -> list[Effect]:
     """A heartbeat to `host` that failed."""
-    request = HeartbeatRequest(set_name="set", sender="", sender_id=0, config=ConfigVersion(0, 1), term=0)
+    state = core.state
+    request = HeartbeatRequest(set_name="set", sender="", sender_id=0, config=state.config_version, term=state.term)
     return core.receive(Answered(peer=host, request=request, reply=None, error="failed", refused=refused), now)
 
 

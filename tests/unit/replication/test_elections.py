@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from docstore.errors import Code, CommandError
@@ -200,6 +202,28 @@ def test_a_voter_that_is_heard_again_is_asked_again_in_the_same_round() -> None:
     core.receive(Answered(peer="b:1", request=request, reply=VoteReply(term=1, granted=False, reason="no")), NOW)
     sent = every(hear(core, "b:1", term=1), Send)
     assert not [each for each in sent if isinstance(each.request, VoteRequest)]
+
+
+def test_a_candidate_whom_a_configuration_reaches_soon_runs_again_under_it() -> None:
+    """The one that hands over may know of it already, and nobody else is about to run."""
+    core = follower(THREE, last=op(1, 10))
+    core.receive(StepUpRequest(token=1), NOW)
+    hear(core, "b:1", config_document=replace(THREE, version=2, term=1))
+    assert core.state.role is Role.FOLLOWER
+    assert core.state.candidacy.election_at <= NOW + SPREAD_SECONDS
+    effects = core.tick(NOW + SPREAD_SECONDS)
+    assert {send.request.config for send in every(effects, Send) if isinstance(send.request, VoteRequest)} == {
+        ConfigVersion(1, 2)
+    }
+
+
+def test_a_candidate_waits_under_a_configuration_of_a_later_primary_or_without_it() -> None:
+    for config in (replace(THREE, version=2, term=5), with_member(replace(THREE, version=2, term=1), 0, priority=0.0)):
+        core = follower(THREE, last=op(1, 10))
+        core.receive(StepUpRequest(token=1), NOW)
+        hear(core, "b:1", config_document=config)
+        assert core.state.role is Role.FOLLOWER
+        assert core.state.candidacy.election_at >= NOW + 1
 
 
 def test_a_higher_term_in_an_answer_ends_the_round() -> None:

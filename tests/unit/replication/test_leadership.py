@@ -5,7 +5,8 @@ from __future__ import annotations
 from docstore.errors import Code
 from docstore.optime import NULL_OPTIME
 from docstore.replication.config import ConfigVersion
-from docstore.replication.effects import BecomePrimary, Drain, Reply, Send, SteppedDown
+from docstore.replication.effects import BecomePrimary, Drain, Effect, Reply, Send, SteppedDown
+from docstore.replication.leadership import DOWN_PATIENCE_SECONDS
 from docstore.replication.messages import (
     AbortCatchUp,
     Answered,
@@ -39,12 +40,15 @@ THREE = config_of("a", "b", "c")
 FIVE = config_of("a", "b", "c", "d", "e")
 
 
-def winner(last_of_e: int):  # type: ignore[no-untyped-def]
-    """Member 0 of five, just elected by b and c; everyone is up and e's log ends at (1, last_of_e)."""
+def winner(last_of_e: int, *, down: str = ""):  # type: ignore[no-untyped-def]
+    """Member 0 of five, just elected by b and c; e's log ends at (1, last_of_e), and it knows all others but those of
+    `down` to be up."""
     core = follower(FIVE, last=op(1, 10))
     for host in "bcd":
         hear(core, f"{host}:1")
     hear(core, "e:1", applied=op(1, last_of_e))
+    for host in down:
+        lose(core, f"{host}:1")
     core.receive(StepUpRequest(token=1), NOW)
     request = vote_request(core, dry_run=False)
     effects = []
@@ -71,10 +75,35 @@ def test_a_winner_does_not_wait_for_one_that_has_gone() -> None:
     core, _ = winner(10)
     for host in "bcd":
         hear(core, f"{host}:1", term=2)
-    lose(core, "e:1")
-    for host in "b":
-        hear(core, f"{host}:1", term=2)
+    assert only(lose(core, "e:1"), Drain)
     assert core.state.primary_state is PrimaryState.DRAINING
+
+
+def test_a_winner_asks_also_those_that_it_believes_down() -> None:
+    core, _ = winner(10, down="e")
+    for host in "bcd":
+        assert not every(hear(core, f"{host}:1", term=2), Drain)
+    assert not every(hear(core, "e:1", term=2, applied=op(1, 15)), Drain)
+    assert core.state.sync_source.host == "e:1"
+
+
+def test_a_winner_waits_a_moment_only_for_those_that_it_believes_down() -> None:
+    core, _ = winner(10, down="e")
+    for host in "bcd":
+        hear(core, f"{host}:1", term=2)
+    assert core.next_wakeup() <= NOW + DOWN_PATIENCE_SECONDS
+    assert not every(core.tick(NOW + DOWN_PATIENCE_SECONDS / 2), Drain)
+    assert every(core.tick(NOW + DOWN_PATIENCE_SECONDS), Drain)
+
+
+def test_what_was_asked_before_the_election_tells_a_winner_nothing() -> None:
+    """The answer may have been under way since before the member took what only it has."""
+    core, _ = winner(10)
+    for host in "bcd":
+        hear(core, f"{host}:1", term=2)
+    before = HeartbeatRequest(set_name="set", sender="", sender_id=0, config=core.state.config_version, term=1)
+    assert not every(core.receive(Answered(peer="e:1", request=before, reply=None, error="failed"), NOW), Drain)
+    assert core.state.leadership.catch_up_awaits == {"e:1"}
 
 
 def test_a_winner_fetches_from_the_newest_and_drains_when_it_is_there() -> None:
@@ -149,8 +178,7 @@ def test_stepping_down_hands_over_to_the_electable_member_of_highest_priority() 
         report(core, member, core.state.applied)
     effects = core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW)
     assert answer(effects) is None
-    handed = [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)]
-    assert handed == ["d:1"]
+    assert handed_to(effects) == ["d:1"]
     assert core.state.role is Role.FOLLOWER
     assert core.state.candidacy.frozen_until == NOW + 10
 
@@ -206,13 +234,28 @@ def test_members_heard_of_through_others_count_as_heard_of() -> None:
     assert not every(core.tick(NOW + 1.5), SteppedDown)
 
 
+def handed_to(effects: list[Effect]) -> list[str]:
+    return [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)]
+
+
 def test_a_successor_with_the_newest_configuration_comes_first() -> None:
     core = leader(with_member(THREE, 1, priority=5.0), op(0, 1))
     for number, host in ((1, "b:1"), (2, "c:1")):
         report(core, number, core.state.applied)
         hear(core, host, config=ConfigVersion(0, 1) if number == 1 else core.state.config_version)
-    effects = core.receive(StepDown(seconds=60, catch_up_seconds=10, token=1), NOW)
-    assert [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)] == ["c:1"]
+    assert handed_to(core.receive(StepDown(seconds=60, catch_up_seconds=10, token=1), NOW)) == ["c:1"]
+
+
+def test_a_successor_gets_the_configuration_first_while_there_is_time() -> None:
+    old = ConfigVersion(0, 1)
+    for installs in (True, False):
+        core = leader(THREE, op(0, 1))
+        report(core, 1, core.state.applied)
+        hear(core, "b:1", config=old)
+        hear(core, "c:1", config=old)
+        assert handed_to(core.receive(StepDown(seconds=60, catch_up_seconds=0.5, token=1), NOW)) == []
+        ends = hear(core, "b:1") if installs else core.tick(NOW + 0.5)
+        assert handed_to(ends) == ["b:1"]
 
 
 def test_a_newly_added_member_gets_its_vote_while_the_primary_waits_for_a_successor() -> None:
@@ -230,7 +273,7 @@ def test_a_newly_added_member_gets_its_vote_while_the_primary_waits_for_a_succes
 def test_who_has_installed_our_configuration_is_asked_at_once() -> None:
     core = leader(THREE, op(0, 1))
     peer = core.state.peers["b:1"]
-    assert peer.config != core.state.config_version
+    hear(core, "b:1", config=ConfigVersion(0, 1))
     peer.in_flight = False
     request = HeartbeatRequest(
         set_name="set", sender="b:1", sender_id=1, config=core.state.config_version, term=core.state.term, token=4
