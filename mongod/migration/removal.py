@@ -1,7 +1,8 @@
 """A shard that was removed from its cluster lets go of what operations held on it.
 
-Whoever has held a namespace there cannot reach it any more by its name, and goes on without it. A hold that stayed
-would keep the namespace from the shard for good when it is added again; so that waits until none stands.
+Whoever has held a namespace there, or was sending it a chunk, cannot reach it any more by its name, and goes on without
+it. A hold that stayed would keep the namespace from the shard for good when it is added again, and what was received
+would keep its range; so that waits until neither stands.
 """
 
 from __future__ import annotations
@@ -12,16 +13,23 @@ from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.log import component
 from docstore.node.upkeep.periodic import PeriodicTask
+from docstore.sharding.migration import Decision
 
 if TYPE_CHECKING:
+    from docstore.sharding.migration import RangeDeletion
     from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
 LOOK_SECONDS = 5.0
 
 
+def undecided(shard: Shard) -> list[RangeDeletion]:
+    """What was received from other shards and is nobody's as long as these have not told whether it is ours."""
+    return [each for each in shard.records.deletions() if each.pending and each.donor != shard.name]
+
+
 class Removal(PeriodicTask):
-    """Looks now and then, while anything is held here, whether this is a shard of the cluster still."""
+    """Looks now and then, while anything is held here or undecided, whether this is a shard of the cluster still."""
 
     name = "removal"
 
@@ -33,18 +41,22 @@ class Removal(PeriodicTask):
         return LOOK_SECONDS
 
     async def run_pass(self) -> None:
-        holds, records = self._shard.shard_filter.holds, self._shard.records
-        if not holds.any or not records.may_write():
+        shard, holds = self._shard, self._shard.shard_filter.holds
+        if shard.identity is None or not shard.records.may_write():
             return
-        stood = holds.all_standing()
+        stood, received = holds.all_standing(), undecided(shard)
         try:
-            if not await self._is_removed():
+            if not (stood or received) or not await self._is_removed():
                 return
             for hold in stood:
                 LOG.info("Hold ended: this shard was removed", ns=hold.namespace)
-                holds.release(records, hold)
+                holds.release(shard.records, hold)
+            for each in received:
+                # Were it ours, no removal would have ended before the chunk had gone again.
+                LOG.info("Migration ended: this shard was removed", ns=each.namespace, range=str(each.range))
+                await shard.recipient.resolve(each.id, each.namespace, Decision.ABORTED)
         except CommandError as error:
-            LOG.info("Holds stay for now", reason=error.message)
+            LOG.info("What is held here stays for now", reason=error.message)
 
     async def _is_removed(self) -> bool:
         """Whether the cluster has no shard of this name, now: a deposed config server must not say so."""

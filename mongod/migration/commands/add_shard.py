@@ -15,6 +15,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity
+from mongod.migration.removal import undecided
 from mongod.migration.shard import shard_of
 
 
@@ -30,7 +31,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         raise CommandError(
             Code.IllegalOperation, f"this is already the shard {known.name} of the cluster {known.cluster}"
         )
-    if shard.shard_filter.holds.any:
+    if known is not None and (shard.shard_filter.holds.any or undecided(shard)):
         text = "an operation of the cluster that it was removed from still holds something here: try again in a while"
         raise CommandError(Code.ConflictingOperationInProgress, text)
     document = document_to_python(arguments["shardIdentity"])

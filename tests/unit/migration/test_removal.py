@@ -11,6 +11,7 @@ import pytest
 from bson.binary import Binary
 
 from docstore.errors import Code, CommandError
+from docstore.net import NetworkError
 from docstore.node.upkeep import periodic
 from docstore.sharding import requests
 from docstore.sharding.ddl.operation import Blocks
@@ -101,6 +102,40 @@ def test_a_shard_is_added_again_only_when_nothing_is_held_there(monkeypatch: pyt
             made.network.lose_reply = lambda _address, _name: False
             await is_let_go(made)
             await made.ask("config", again)
+
+    run(test)
+
+
+def test_what_a_shard_was_being_sent_when_it_was_removed_is_deleted_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The donor dies with the decision, and whoever takes the migration up finds no shard to tell it to."""
+    monkeypatch.setattr(removal, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(periodic, "_LOOK_SECONDS", 0.01)
+
+    async def test() -> None:
+        made = await Cluster().build()
+        try:
+            await made.insert("1")
+            made.network.held["_recvChunkCommit"] = asyncio.Event()
+            moving = asyncio.ensure_future(made.move("1", "shard2"))
+            while ("shard1:1", "_shardsvrMoveRange") not in made.network.seen:
+                await asyncio.sleep(0.001)
+            while ("shard2:1", "_recvChunkCommit") not in made.network.seen:
+                await asyncio.sleep(0.001)
+            made.members["shard1"].kill()
+            shard = made.members["shard2"].shard
+            await looks(made, 3)
+            assert [each.pending for each in shard.records.deletions()] == [True]
+            await remove(made)
+            while shard.records.deletions():
+                await asyncio.sleep(0.001)
+            assert shard.recipient.running is None
+            stored = shard.node.store.collection(NAMESPACE)
+            assert stored is not None
+            assert stored.count == 0
+            with pytest.raises(NetworkError):
+                await moving
+        finally:
+            await made.stop()
 
     run(test)
 
