@@ -181,8 +181,11 @@ def stamp_term(state: State, now: float, out: Effects) -> None:
 
 
 def promote_newly_added(state: State, now: float, out: Effects) -> None:
-    """Let a new voter count once it is SECONDARY and the last change has settled (rule 19); also while we wait for a
-    successor, which it may be."""
+    """Let a new voter count once it is SECONDARY, has what was committed before the last change, and that has settled
+    (rule 19); also while we wait for a successor, which it may be.
+
+    A member that was in the set before and was away for long is SECONDARY at first, then finds that it cannot follow.
+    """
     config = state.config
     in_office = state.primary_state in (PrimaryState.WRITABLE, PrimaryState.STEPPING_DOWN)
     if config is None or not in_office or not any(member.newly_added for member in config.members):
@@ -191,7 +194,9 @@ def promote_newly_added(state: State, now: float, out: Effects) -> None:
         return
     for member in config.members:
         peer = state.peers.get(member.host)
-        if member.newly_added and peer is not None and peer.up and peer.state is MemberState.SECONDARY:
+        if peer is None or not peer.up or peer.state is not MemberState.SECONDARY:
+            continue
+        if member.newly_added and peer.applied >= state.config_target:
             message = "Beginning automatic reconfig to remove 'newlyAdded' field"
             out.append(log("REPL", message, memberId=member.id, hostAndPort=member.host))
             members = tuple(replace(m, newly_added=False) if m.id == member.id else m for m in config.members)

@@ -86,7 +86,13 @@ class SimulatedSet:
         found = [m for m, rs in self.members() if rs.membership.state.member_state is MemberState.SECONDARY]
         return self.world.fault_dice.choice(found) if found else None
 
-    def _at_rest(self) -> bool:
+    def recovering(self, machine: Machine) -> bool:
+        """Whether the member on that machine follows nobody and does not serve."""
+        replica_set = self.replica_set(machine)
+        return replica_set is not None and replica_set.membership.state.member_state is MemberState.RECOVERING
+
+    def at_rest(self) -> bool:
+        """Whether there is one primary, and everybody has all that it has."""
         primary = self.primary()
         if primary is None:
             return False
@@ -133,7 +139,7 @@ class SimulatedSet:
 
     async def settled(self, seconds: float = LIVELY_SECONDS) -> None:
         """Liveness: one primary, and everybody has all that it has, a while after the last fault."""
-        await self.until(self._at_rest, seconds, f"the set {self.name} at rest")
+        await self.until(self.at_rest, seconds, f"the set {self.name} at rest")
 
     def picture(self) -> str:
         """For a failure's message."""

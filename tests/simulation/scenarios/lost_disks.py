@@ -10,7 +10,6 @@ from docstore.errors import CommandError
 from docstore.key_layout import timestamp_key
 from docstore.net import NetworkError
 from docstore.optime import OpTime
-from docstore.replication.states import MemberState
 from docstore.storage import Family
 from tests.simulation.clients import Client, of_set
 from tests.simulation.faults import Nemesis
@@ -101,7 +100,7 @@ async def falls_off(world: World, members: SimulatedSet) -> None:
         nemesis.strike(dice.choice(("kill", "pause", "slow disk")), primary)
     await _fill_past(members, away, last)
     nemesis.end()
-    await members.until(lambda: _recovering(members, away), 20.0, f"{away.name} knows that it is too stale")
+    await members.until(lambda: members.recovering(away), 20.0, f"{away.name} knows that it is too stale")
     if not away.disk.contents.get(Family.OPLOG, timestamp_key(last.timestamp)):
         raise Broken(f"{away.name} has given up its log up to {last}, and nobody asked it to")
     away.wipe()
@@ -117,11 +116,6 @@ def _last(members: SimulatedSet, machine: Machine) -> OpTime:
     replica_set = members.replica_set(machine)
     assert replica_set is not None
     return replica_set._oplog.last
-
-
-def _recovering(members: SimulatedSet, machine: Machine) -> bool:
-    replica_set = members.replica_set(machine)
-    return replica_set is not None and replica_set.membership.state.member_state is MemberState.RECOVERING
 
 
 async def _fill_past(members: SimulatedSet, away: Machine, last: OpTime) -> None:

@@ -22,6 +22,9 @@ from tests.simulation.world import Broken, World
 
 KINDS = ("kill", "isolate", "halves", "one way", "pause", "slow link", "blink", "die at write")
 DOCUMENTS = 150
+STALE_SECONDS = 5.0
+"""So long in RECOVERING is for good."""
+MENDING_SECONDS = 20.0
 
 
 async def with_spares(world: World) -> SimulatedSet:
@@ -81,6 +84,22 @@ async def change_members(members: SimulatedSet, work: Workload) -> None:
         members.world.tell("operator", f"asks for {hosts}")
         if await ask_primary(members, {"replSetReconfig": config, "maxTimeMS": 3000}) is not None:
             members.world.counts["reconfigurations"] = members.world.counts.get("reconfigurations", 0) + 1
+    await _empty_the_stale(members)
+
+
+async def _empty_the_stale(members: SimulatedSet) -> None:
+    """The log of a fresh copy is short: who was away when it was made may find that it cannot follow."""
+    since: dict[str, float] = {}
+    end = members.world.now + MENDING_SECONDS
+    while members.world.now < end and not members.at_rest():
+        for machine in members.machines:
+            if not members.recovering(machine):
+                since.pop(machine.name, None)
+            elif members.world.now - since.setdefault(machine.name, members.world.now) > STALE_SECONDS:
+                members.world.tell("operator", f"empties {machine.name}")
+                machine.wipe()
+                machine.start()
+        await asyncio.sleep(0.1)
 
 
 def _change(config: dict[str, Any], hosts: list[str], dice: random.Random) -> None:

@@ -123,6 +123,19 @@ def test_a_new_voter_is_stored_as_newly_added_and_promoted_once_it_is_secondary(
     assert (promoted.members[3].newly_added, promoted.version) == (False, 3)
 
 
+def test_a_new_voter_whose_log_ends_too_early_does_not_count() -> None:
+    """It was in the set before and was away for long: perhaps nobody has what follows its last entry."""
+    core = settled()
+    assert core.state.config is not None
+    changed(core, next_of(core, *core.state.config.members, MemberConfig(id=3, host="d:1")))
+    for host in "bc":
+        hear(core, f"{host}:1")
+    hear(core, "d:1", applied=op(0, 1))
+    assert core.state.config.members[3].newly_added
+    hear(core, "d:1", applied=core.state.commit_point)
+    assert not core.state.config.members[3].newly_added
+
+
 def test_a_change_is_refused_until_the_one_before_is_on_a_majority() -> None:
     core = settled()
     assert core.state.config is not None
