@@ -13,7 +13,8 @@ Always true:
 * between BLOCK_WRITES and UNBLOCK of a migration no write to the collection is let in, and none that was let in before
   is still uncommitted (writes commit without awaiting after `check_version`);
 * on a secondary a routing is used only once the member has applied what its primary had written when the routing was
-  read, so documents that came with a migration are there before they are asked for.
+  read, and knows to be committed what the primary knew to be, so documents that came with a migration are there before
+  they are asked for, in the newest state and in that of the majority.
 
 Routing is read from the config servers when it is first needed or was forgotten; requests that come meanwhile wait.
 """
@@ -298,7 +299,8 @@ class RangeShardFilter:
         return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
 
     async def _catch_up(self) -> None:
-        """On a secondary: wait until it has applied what its primary has written by now."""
+        """On a secondary: wait until it has applied what its primary has written by now, and reads of what the majority
+        has find what those of the primary do."""
         replication = self._node.replication
         hello = replication.hello()
         if hello.get("isWritablePrimary") or isinstance(replication, Standalone):
@@ -310,13 +312,17 @@ class RangeShardFilter:
             raw = await self._pool.command(primary, "admin", {"hello": 1}, timeout=_CATCH_UP_SECONDS)
         except NetworkError as error:
             raise CommandError(Code.HostUnreachable, f"the shard's primary does not answer: {error}") from error
-        target = OpTime.from_document(document_to_python(raw)["lastWrite"]["opTime"])
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _CATCH_UP_SECONDS
-        while (applied := self._node.store.last_optime) < target:
-            if loop.time() > deadline:
-                raise CommandError(Code.ExceededTimeLimit, "this member is too far behind its primary")
-            await replication.wait_oplog(applied.timestamp, 0.5)
+        last_write = document_to_python(raw)["lastWrite"]
+        written = OpTime.from_document(last_write["opTime"])
+        committed = OpTime.from_document(last_write["majorityOpTime"])
+        if committed.term < written.term:
+            # A primary new in its term does not know yet how much of its predecessor's log is committed.
+            committed = written
+        state, store = replication.membership.state, self._node.store
+        if not await replication.wait_for(
+            lambda: store.last_optime >= written and state.commit_point >= committed, _CATCH_UP_SECONDS
+        ):
+            raise CommandError(Code.ExceededTimeLimit, "this member is too far behind its primary")
 
     def _committed(self, commit: Commit) -> None:
         """Watch this member's own writes, replicated ones included, for what makes routing stale. Changes of the local

@@ -5,8 +5,8 @@
 * `linearizable` reads the newest state and waits until a majority has confirmed that this node was the primary.
 * `snapshot` reads the majority's state at one cluster time, and says which; refused where the catalog has changed.
 * Both need a member of a replica set.
-* A read checks the shard version after all waiting, in the step in which its snapshot is taken, so that filter and
-  state agree.
+* A read checks the shard version before its state is taken and once more when it has it, so that filter and state
+  agree: what it may see came before the version, and nothing of it goes while the version holds.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def view_of(context: Context) -> Steps[View]:
     if node.replication.set_name is None and concern.after_cluster_time is not None:
         raise CommandError(Code.IllegalOperation, "afterClusterTime needs a member of a replica set")
     while True:
+        yield from enter_read(context)
         reader, release = yield _reader(context, node)
         try:
             owned = None

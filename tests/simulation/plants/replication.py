@@ -59,6 +59,13 @@ PLANTS = (
         "if True:",
     ),
     Plant(
+        "a winner does not ask whom it believes down",
+        "catch-up",
+        "docstore.replication.leadership:_catch_up",
+        "if leadership.patient_until == NEVER:",
+        "if True:",
+    ),
+    Plant(
         "vote without the log check",
         "elections",
         f"{_VOTES}:refusal",

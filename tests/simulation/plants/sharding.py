@@ -23,6 +23,13 @@ PLANTS = (
         "return self._to(State.COMMITTING, BlockReads(), CommitOnConfig())",
     ),
     Plant(
+        "a secondary reads by a routing before it knows what is committed",
+        "handover-secondaries",
+        "mongod.migration.shard_filter:RangeShardFilter._catch_up",
+        'committed = OpTime.from_document(last_write["majorityOpTime"])',
+        "committed = OpTime(written.term, 0)",
+    ),
+    Plant(
         "the rest of the changes is not sent",
         "handover",
         _DONOR,

@@ -91,6 +91,11 @@ class FarDocuments(Documents):
         if client.times and (not self._times or client.times["operationTime"] > self._times["operationTime"]):
             self._times = client.times
 
+    async def hesitate(self, client: Client) -> None:
+        """Chunks may change hands after the time that the read asks for."""
+        if client.dice.random() < 0.7:
+            await asyncio.sleep(client.dice.uniform(0.0, 0.3))
+
     def reading(self, client: Client) -> dict[str, Any]:
         """See the base."""
         if not self._times or client.dice.random() < 0.2:

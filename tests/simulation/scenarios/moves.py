@@ -104,6 +104,9 @@ class Documents:
         """How a find reads, so that it sees all that was acknowledged before."""
         return {"readConcern": {"level": "majority"}}
 
+    async def hesitate(self, _client: Client) -> None:
+        """Before a find is sent that has begun."""
+
     async def find(self, client: Client, number: int | None) -> None:
         """All documents, or those of one shard key."""
         operation = client.history.invoke(client.number, Kind.FIND_ALL, NAME, number, read_concern="majority")
@@ -111,7 +114,9 @@ class Documents:
 
         async def work() -> list[str]:
             command = {"find": NAME, "filter": where, "batchSize": 100_000, "projection": {"_id": 1}}
-            reply = await client.command({**command, **self.reading(client)})
+            command |= self.reading(client)
+            await self.hesitate(client)
+            reply = await client.command(command)
             return [each["_id"] for each in reply["cursor"]["firstBatch"]]
 
         await client.record(operation, work())
