@@ -80,9 +80,10 @@ class SimulatedCluster:
     # The end
 
     async def settled(self) -> None:
-        """Liveness of every set, then of what shards do in the background."""
+        """Liveness of every set and router, then of what shards do in the background."""
         for each in self.sets:
             await each.settled(LIVELY_SECONDS)
+        await self.config.until(lambda: all(machine.ready for machine in self.routers), LIVELY_SECONDS, "routers up")
         end = self.world.now + LIVELY_SECONDS
         while True:
             left = await self._left_undone()
