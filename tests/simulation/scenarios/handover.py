@@ -93,7 +93,7 @@ class FarDocuments(Documents):
 
     async def hesitate(self, client: Client) -> None:
         """Chunks may change hands after the time that the read asks for."""
-        if client.dice.random() < 0.7:
+        if client.dice.random() < 0.3:
             await asyncio.sleep(client.dice.uniform(0.0, 0.3))
 
     def reading(self, client: Client) -> dict[str, Any]:
