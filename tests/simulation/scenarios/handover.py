@@ -15,7 +15,7 @@ from typing import Any
 from docstore.errors import CommandError
 from docstore.net import NetworkError
 from tests.checkers.history import Kind, Operation
-from tests.simulation.clients import Client
+from tests.simulation.clients import Client, quietly
 from tests.simulation.scenarios import moves
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
@@ -86,8 +86,11 @@ class FarDocuments(Documents):
         self._times: dict[str, Any] = {}
 
     async def act(self, client: Client, work: Workload) -> None:
-        """See the base."""
-        await super().act(client, work)
+        """See the base. Now and then the log of the first shard moves on, whatever waits for a chunk there."""
+        if client.dice.random() < 0.2:
+            await quietly(client.command({"insert": "unsharded", "documents": [{}]}))
+        else:
+            await super().act(client, work)
         if client.times and (not self._times or client.times["operationTime"] > self._times["operationTime"]):
             self._times = client.times
 
