@@ -142,6 +142,8 @@ class GroupFlusher:
         for waiter in [*waiters, *self._waiters]:
             if not waiter.done():
                 waiter.set_exception(error)
+                # Whoever waits may have no time left to look, as the process ends by what follows.
+                waiter.exception()
         self._waiters = []
         fatal = AssertionError(f"writes could not be made durable: {error}")
         asyncio.get_running_loop().call_exception_handler({"message": "a flush has failed", "exception": fatal})
