@@ -23,7 +23,7 @@ from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
-from mongod.migration.ranges import Removal
+from mongod.migration.ranges import RangeRemoval
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
@@ -117,7 +117,7 @@ class RangeDeleter:
         node = self._node
         await self._check_not_owned(deletion)
         removed = 0
-        removal = Removal(node, deletion.key, deletion.range)
+        removal = RangeRemoval(node, deletion.key, deletion.range)
         while (collection := self._collection(deletion)) is not None:
             node.replication.check_write()
             count = removal.step(collection, self._tunables.delete_batch)

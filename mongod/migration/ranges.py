@@ -123,7 +123,7 @@ def part_of(
     return KeyRange(bound, bounds.max) if upper else KeyRange(bounds.min, bound)
 
 
-class Removal:
+class RangeRemoval:
     """Deleting a range unit by unit. Each goes on where the one before it ended, not through what is deleted already;
     when the end is reached the whole range is looked at once more."""
 

@@ -28,7 +28,7 @@ def undecided(shard: Shard) -> list[RangeDeletion]:
     return [each for each in shard.records.deletions() if each.pending and each.donor != shard.name]
 
 
-class Removal(PeriodicTask):
+class RemovalWatch(PeriodicTask):
     """Looks now and then, while anything is held here or undecided, whether this is a shard of the cluster still."""
 
     name = "removal"

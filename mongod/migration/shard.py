@@ -31,7 +31,7 @@ from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
 from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import MigrationRecords
-from mongod.migration.removal import Removal
+from mongod.migration.removal import RemovalWatch
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
@@ -61,7 +61,7 @@ class Shard:
         self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
-        self._removal = Removal(self)
+        self._removal = RemovalWatch(self)
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:

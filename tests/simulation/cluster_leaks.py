@@ -26,7 +26,7 @@ _AT_REST = frozenset((
     "", "Balancer.run", "ConfigServer._look_after", "Connection._follow", "Driver._send", "Event.wait",
     "Incarnation.start.<locals>.run", "GroupFlusher._run", "Monitor._run",
     "PeriodicTask._run", "Pool._reap", "Pool.command", "RangeDeleter._run",
-    "Removal._run", "Shard._watch_terms", "ShardHosts.run", "SyncSourceFollower._run", "SyncSourceFollower._work",
+    "Shard._watch_terms", "ShardHosts.run", "SyncSourceFollower._run", "SyncSourceFollower._work",
     "UnfinishedOutputs._watch_elections", "_ping",
 ))  # fmt: skip
 """The tasks of a cluster at rest; one without a name answers a request that waits."""

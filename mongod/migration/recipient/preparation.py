@@ -20,7 +20,7 @@ from docstore.sharding.migration import Migration
 from docstore.sharding.recipient_messages import Definition, ReadRouting, RoutingRead
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.range_cloner import registered_cloner
-from mongod.migration.ranges import Removal
+from mongod.migration.ranges import RangeRemoval
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -149,7 +149,7 @@ def _same(one: IndexSpec, other: IndexSpec) -> bool:
 async def sweep(node: DataNode, migration: Migration) -> None:
     """Delete what an earlier time has left in the range."""
     swept = 0
-    removal = Removal(node, migration.key, migration.range)
+    removal = RangeRemoval(node, migration.key, migration.range)
 
     def delete(_owned: Predicate | None, _until: float) -> bool:
         nonlocal swept

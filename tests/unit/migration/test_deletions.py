@@ -15,7 +15,7 @@ from docstore.collection.collection import Index
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from docstore.storage import Reader
 from mongod.migration import ranges
-from mongod.migration.ranges import Removal
+from mongod.migration.ranges import RangeRemoval
 from mongod.migration.session_history import executed, executed_since
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
@@ -161,7 +161,7 @@ def test_deleting_a_range_goes_on_where_it_was_and_finds_what_came_behind() -> N
             node = made.members["shard1"].node
             collection = node.store.collection(NAMESPACE)
             assert collection is not None
-            removal = Removal(node, made.key, made.key.everything)
+            removal = RangeRemoval(node, made.key, made.key.everything)
             assert removal.step(collection, 4) == 4
             await made.insert("00")
             starts: list[bytes] = []
