@@ -46,6 +46,8 @@ class GroupFlusher:
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._again = False
+        """What was asked for while a flush ran is not covered by it, whether somebody waits for the next one or not."""
         self._failure: OSError | RuntimeError | StorageError | None = None
         self._durable = NULL_OPTIME
         self._rewinds = 0
@@ -110,13 +112,15 @@ class GroupFlusher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._again = True
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="flusher")
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while True:
+            while self._again:
+                self._again = False
                 waiters, self._waiters = self._waiters, []
                 position, rewinds = self._position(), self._rewinds
                 try:
@@ -132,8 +136,6 @@ class GroupFlusher:
                         waiter.set_result(None)
                 for listener in self._listeners:
                     listener(self._durable)
-                if not self._waiters:
-                    return
         finally:
             self._task = None
 

@@ -104,6 +104,27 @@ def test_what_was_touched_is_flushed_without_anybody_waiting() -> None:
     run(scenario())
 
 
+def test_what_was_touched_during_a_long_flush_is_flushed_after_it() -> None:
+    """Its time comes while the disk is still busy with what was written before."""
+
+    async def scenario() -> None:
+        disk, position = Disk(), [at(1)]
+        flusher = GroupFlusher(disk, position=lambda: position[0], interval=0.0)
+        flusher.touched()
+        await until(lambda: disk.started == 1)
+        position[0] = at(2)
+        flusher.touched()
+        await until(lambda: flusher._timer is None)
+        disk.finish()
+        await until(lambda: disk.started == 2)
+        disk.finish()
+        await until(lambda: flusher.durable == at(2))
+        disk.finish()
+        await flusher.stop()
+
+    run(scenario())
+
+
 def test_a_failed_flush_is_told_to_all_who_wait_then_and_later_and_to_the_process() -> None:
     async def scenario() -> None:
         disk, heard = Disk(), list[object]()
