@@ -38,6 +38,8 @@ class _Seen:
     replica_set: ReplicaSet
     term: int = 0
     writable: bool = False
+    reign: int = -1
+    """The last term in which it was seen to take writes."""
     role: Role = Role.FOLLOWER
     follower_state: MemberState = MemberState.STARTUP
     copied: tuple[int, int, bool] = (0, 0, False)
@@ -149,6 +151,10 @@ class SetInvariants:
 
     def _primary(self, process: Incarnation, seen: _Seen, state: State) -> None:
         self._world.tell(process.name, f"takes writes in term {state.term}")
+        if state.term == seen.reign:
+            # It has not stepped down after all; somebody else may have been elected meanwhile.
+            return
+        seen.reign = state.term
         self.elections += 1
         missing = self._first_missing(process)
         if missing is not None:
