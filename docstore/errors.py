@@ -234,6 +234,16 @@ class CommandError(Exception):
         return f"CommandError({self.code_name}, {self.message!r})"
 
 
+def interrupted(error: CommandError) -> CommandError:
+    """What an error is to whoever asked for something that has been done in part: "not primary" would say that nothing
+    was, and that it may be sent to another member.
+    """
+    if error.code != Code.NotWritablePrimary:
+        return error
+    text = "operation was interrupted because the node is no longer primary; some of it may be done"
+    return CommandError(Code.InterruptedDueToReplStateChange, text)
+
+
 def no_scripting() -> CommandError:
     """The refusal of JavaScript by a process that was started without it."""
     return CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")

@@ -96,6 +96,11 @@ class Store:
         """The optime of the newest oplog entry, NULL_OPTIME without one."""
         return NULL_OPTIME if self.oplog is None else self.oplog.last
 
+    @property
+    def writable(self) -> bool:
+        """Whether changes that are logged may be made here: by a primary, also by one that is asked to step down."""
+        return self.oplog is None or self.oplog.writable
+
     def attach_oplog(self, max_bytes: int) -> Oplog:
         """From now on, units log what they do to replicated namespaces. `max_bytes` bounds the oplog
         (`truncate_old`).

@@ -2,22 +2,27 @@
 
 What is answered holds until the work next yields: a read takes its snapshot before that, a write commits before that,
 and after every pause it enters anew.
+
+Always true: "not primary" (10107) means that nothing was done, and whoever hears it may send the command to another
+member. What stops being primary when it has begun to write says InterruptedDueToReplStateChange (11602).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from docstore.commands.context import Context
-from docstore.errors import CommandError
+from docstore.errors import CommandError, interrupted
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates
 from docstore.node.node import DataNode, node_of
 from docstore.node.shard_filter import MustWait
 from docstore.node.slices import PAUSE, Steps, slice_end
 from docstore.sharding.version import STALE_CODES
+
+T = TypeVar("T")
 
 
 class SlicedWrite(Protocol):
@@ -64,10 +69,10 @@ def each_committed(node: DataNode, units: Iterator[None]) -> Repeated:
 def write_in_slices(
     node: DataNode, namespace: str, writing: SlicedWrite, shard_version: bytes | None = None
 ) -> Steps[None]:
-    """Write everything: each slice is entered anew. Errors: those of `enter_write`; StaleConfig later only
-    where `fail_rest` raises it.
+    """Write everything: each slice is entered anew. Errors: those of `enter_write` before anything is written; later
+    InterruptedDueToReplStateChange, and StaleConfig only where `fail_rest` raises it.
     """
-    begun = False
+    has_begun = False
     try:
         while True:
             try:
@@ -78,15 +83,17 @@ def write_in_slices(
                     continue
             except CommandError as error:
                 # Also what the waiting ended with: what is done must not be done again by whoever hears of it.
-                if not begun or error.code not in STALE_CODES:
+                if not has_begun:
                     raise
+                if error.code not in STALE_CODES:
+                    raise interrupted(error) from None
                 if not writing.outlives(error):
                     writing.fail_rest(error)
                     return
                 owned = None
                 if replicates(namespace):
-                    node.replication.check_write()
-            begun = True
+                    _check_still_primary(node)
+            has_begun = True
             try:
                 if writing.advance(owned, slice_end(node)):
                     return
@@ -96,6 +103,21 @@ def write_in_slices(
                 yield PAUSE
     finally:
         writing.close()
+
+
+def _check_still_primary(node: DataNode) -> None:
+    try:
+        node.replication.check_write()
+    except CommandError as error:
+        raise interrupted(error) from None
+
+
+def begun(work: Steps[T]) -> Steps[T]:
+    """One more part of what has written already: its errors are `interrupted`."""
+    try:
+        return (yield from work)
+    except CommandError as error:
+        raise interrupted(error) from error.__cause__
 
 
 def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:

@@ -89,6 +89,8 @@ class Membership:
 
     async def start(self) -> None:
         """Take up where the disk says: the term, the vote, the configuration, an initial sync that was cut off."""
+        assert self.store.oplog is not None
+        self.store.oplog.writable = False
         await self.flusher.wait_flushed()
         config, identity = self.local.config, self.identity
         hosts = set(identity.own_addresses)
@@ -185,7 +187,7 @@ class Membership:
         if state.term != term or state.primary_state is not PrimaryState.DRAINING:
             return
         assert self.store.oplog is not None
-        self.store.oplog.term = term
+        self.store.oplog.term, self.store.oplog.writable = term, True
         with self.store.unit() as unit:
             unit.noop(bson.encode({"msg": "new primary"}))
             unit.commit()
@@ -195,6 +197,8 @@ class Membership:
         LOG.info("Transition to primary complete; database writes are now permitted", term=term)
 
     def stepped_down(self, term: int, reason: str) -> None:
+        assert self.store.oplog is not None
+        self.store.oplog.writable = False
         LOG.info("Stepping down", term=term, reason=reason)
         self._on_stepped_down()
 
@@ -252,9 +256,10 @@ class Membership:
         """Write the entry that every log of a new set begins with; what is there already stays."""
         assert self.store.oplog is not None
         if self.store.last_optime == NULL_OPTIME:
-            self.store.oplog.term = 0
+            self.store.oplog.term, self.store.oplog.writable = 0, True
             with self.store.unit() as unit:
                 unit.noop(bson.encode({"msg": "initiating set"}))
                 unit.commit()
+            self.store.oplog.writable = False
         self.syncing.needs_initial_sync = False
         return self.store.last_optime

@@ -7,14 +7,16 @@ import contextlib
 
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
-from docstore.node.pipeline.map_reduce import finish_left_outputs
+from docstore.node.pipeline.map_reduce import finish_left_outputs, merge_noted_outputs
 from docstore.node.upkeep.periodic import report_failure
 
 _LOOK_SECONDS = 60.0
 
 
 class UnfinishedOutputs:
-    """A standalone does it before it takes connections, a member of a set each time it is elected."""
+    """A standalone does it before it takes connections, a member of a set when it is elected. Complete ones
+    are merged later too: an operation that was interrupted by a step-down that failed leaves it to the same primary.
+    """
 
     def __init__(self, node: DataNode) -> None:
         self._node = node
@@ -39,9 +41,8 @@ class UnfinishedOutputs:
         while True:
             counter = int(replication.topology_version()["counter"])
             term = None if store.oplog is None else store.oplog.term
-            if term != finished:
-                with contextlib.suppress(CommandError):  # no primary, or no more: whoever is one does it
-                    replication.check_write()
-                    await finish_left_outputs(self._node)
-                    finished = term
+            with contextlib.suppress(CommandError):  # no primary, or no more: whoever is one does it
+                replication.check_write()
+                await (merge_noted_outputs if term == finished else finish_left_outputs)(self._node)
+                finished = term
             await replication.wait_topology_change(counter, _LOOK_SECONDS)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from docstore.bson import document_to_python
 from docstore.commands.context import Context
-from docstore.errors import Code, CommandError
+from docstore.errors import Code, CommandError, interrupted
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges
@@ -105,11 +105,14 @@ class BatchWrite:
         self._failed: set[int] = set()
         self._counted: set[int] = set()
         self._begun: set[int] = set()
+        self._answered = False
         self._outcome = Outcome(modified=0 if kind.field == "updates" else None)
         self._base = forwarded(context.raw, without=(kind.field, "stmtId", "stmtIds"))
 
     async def run(self) -> dict[str, Any]:
-        """The reply. Errors: StaleConfig when the routing never settles; those that concern the whole batch."""
+        """The reply. Errors: StaleConfig when the routing never settles; those that concern the whole batch, of which
+        "not primary" only where no shard has done anything.
+        """
         namespace = self._context.namespace
         stale_rounds = 0
         while self._pending and not (self._ordered and self._outcome.errors):
@@ -119,7 +122,10 @@ class BatchWrite:
                 await self._ensure_database(namespace)
                 continue
             requests, due = self._next_requests(routing)
-            await each(requests, functools.partial(self._send, routing))
+            try:
+                await each(requests, functools.partial(self._send, routing))
+            except CommandError as error:
+                raise (interrupted(error) if self._answered else error) from error.__cause__
             left = self._left(routing, requests)
             self._pending = [index for index in self._pending if index not in self._begun or index in left]
             stale = any(request.stale for request in requests)
@@ -210,6 +216,7 @@ class BatchWrite:
         self._take(request, document_to_python(answer.body))
 
     def _take(self, request: _Request, reply: dict[str, Any]) -> None:
+        self._answered = True
         failed = {row["index"]: row for row in reply.get("writeErrors", ())}
         first_failure = min(failed, default=len(request.indexes))
         for position, index in enumerate(request.indexes):

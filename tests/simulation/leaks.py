@@ -23,6 +23,8 @@ TASKS = {
 }  # fmt: skip
 """Those of a member at rest, and how many; one that is in no configuration looks for itself now and then."""
 SNAPSHOTS_OF_A_CURSOR = 2
+BACKLOG_SECONDS = 0.5
+"""In which a process that was paused carries out what had arrived meanwhile."""
 PER_MACHINE = {"Driver._send": 2, "Connection._follow": 8, "Pool._reap": 1}
 """The same for each machine there is: heartbeats and positions under way, hellos and tails that await news."""
 
@@ -46,9 +48,11 @@ def _cursors(process: Incarnation) -> Iterable[str]:
 
 
 def _out_of_reach(process: Incarnation, cursor: ClientCursor) -> bool:
-    """Whoever had it may have been cut off since, so that nobody could say that it is over: it times out."""
+    """Whoever had it may have been cut off since, so that nobody could say that it is over: it times out. So does one
+    that was asked for before a pause of this process and opened after it, when nobody waited for the answer any more.
+    """
     last_used: float = cursor.last_used + process.machine.monotonic_origin
-    return last_used <= process.world.network.healed_at
+    return last_used <= max(process.world.network.healed_at, process.resumed_at + BACKLOG_SECONDS)
 
 
 def _tasks(process: Incarnation, machines: int) -> Iterable[str]:

@@ -36,6 +36,7 @@ class Incarnation:
         self.name = name
         self.alive = True
         self.paused = False
+        self.resumed_at = 0.0
         self.is_ready = False
         self.held: deque[Any] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -129,7 +130,7 @@ class Incarnation:
 
     def resume(self) -> None:
         if self.paused:
-            self.paused = False
+            self.paused, self.resumed_at = False, self.world.now
             self.world.tell(self.name, "goes on")
             self.world.loop.resume(self.held)
 

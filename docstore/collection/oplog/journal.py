@@ -1,8 +1,8 @@
 """The logging half of a write unit: oplog entries, undo records and the session row, put into the unit's batch.
 
 Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. The terms
-of a log never fall, whoever writes it. A unit
-that applies another member's entries has a `docstore.collection.oplog.replay_journal` instead.
+of a log never fall, whoever writes it, and only a primary makes entries: others refuse the operation. A unit that
+applies another member's entries has a `docstore.collection.oplog.replay_journal` instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from docstore.collection.oplog.entry import build_entry, entry_head, optime_fiel
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite, pack_row
 from docstore.collection.oplog.undo import undo_absent, undo_head, undo_key
+from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
@@ -153,6 +154,8 @@ class Journal:
 
     def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
         oplog = self._oplog
+        if not oplog.writable:
+            raise CommandError(Code.NotWritablePrimary, "not primary: nothing is logged here")
         timestamp = self._reserved or oplog.next_timestamp()
         self._reserved = 0
         term = oplog.term

@@ -51,7 +51,8 @@ class Oplog:
     """The oplog of one node. `clock` gives seconds since 1970; `max_bytes` is what `truncate_old` comes back to.
 
     `last` is the newest entry's optime, `first` the oldest one's (both NULL_OPTIME while there is none), `term` what
-    new entries are written under: the replica set sets it when an election is won. `commit_limit` is the highest
+    new entries are written under: the replica set sets it when an election is won, and `writable` while this member is
+    primary: nobody else makes entries. `commit_limit` is the highest
     timestamp that may be truncated, `written_entries` how many have been written since the start of the process,
     `written_undo` the bytes of their undo records, `cuts` how often entries were undone.
     """
@@ -61,6 +62,7 @@ class Oplog:
         self._clock = clock
         self.max_bytes = max_bytes
         self.term = 1
+        self.writable = True
         self.commit_limit = 0
         self.written_entries = 0
         self.written_undo = 0

@@ -27,7 +27,7 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, merging
-from docstore.errors import CommandError
+from docstore.errors import CommandError, interrupted
 from docstore.js.workers import Sink
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates, split_namespace
@@ -110,17 +110,10 @@ class MapReduceOutput:
         return await wait_for_write(context, last, concern)
 
     def give_up(self) -> None:
-        """The operation has failed. Unless this node may not write any more: then the next primary drops what is left,
-        or merges it on when it was complete.
-        """
+        """The operation has failed. What is complete is merged on by the next primary."""
         self._node.outputs.discard(self._temporary)
-        if self._handed_over:
-            return
-        try:
-            self._node.replication.check_write()
-        except CommandError:
-            return
-        self._filled.give_up()
+        if not self._handed_over:
+            self._filled.give_up()
 
 
 async def let_be_seen(
@@ -129,7 +122,7 @@ async def let_be_seen(
     """A complete temporary collection becomes the target where there is none, else it is merged into it.
 
     `version`: that of a router, which takes the target for one that is not sharded. Gives the optime of the last write.
-    Errors: see `merge_temporary`.
+    Errors: see `merge_temporary`; InterruptedDueToReplStateChange for what the next primary merges.
     """
     await finish_work(node, enter_write(node, namespace, version))
     store = node.store
@@ -145,6 +138,9 @@ async def let_be_seen(
     node.outputs.add(temporary)
     try:
         return await merge_temporary(node, temporary, namespace, bypass=bypass, version=version)
+    except CommandError as error:
+        # Whoever is primary next merges it: reducing the results anew would count them twice.
+        raise interrupted(error) from error.__cause__
     finally:
         node.outputs.discard(temporary)
 
@@ -193,24 +189,30 @@ async def merge_temporary(
 
 async def finish_left_outputs(node: DataNode) -> None:
     """What operations of an earlier start, or of an earlier primary, have left is finished or dropped."""
-    notes = {note["_id"]: note for note in _notes(node) if note["_id"] not in node.outputs}
     unnoted = [
         namespace
         for namespace in node.store.namespaces()
-        if _is_temporary(node, split_namespace(namespace)[1]) and namespace not in {*notes, *node.outputs}
+        if _is_temporary(node, split_namespace(namespace)[1]) and namespace not in {*_noted(node), *node.outputs}
     ]
-    for temporary, note in notes.items():
-        try:
-            version = bson.encode(note["version"]) if "version" in note else None
-            await merge_temporary(node, temporary, note["into"], bypass=note["bypass"], version=version)
-        except CommandError:
-            node.replication.check_write()  # else a document was refused, which whoever asked would have been told
+    await merge_noted_outputs(node)
     for namespace in unnoted:
         await finish_work(node, enter_write(node, namespace))
         if node.store.collection(namespace) is not None:
             with node.store.unit() as unit:
                 node.store.drop_collection(unit, namespace)
                 unit.commit()
+
+
+async def merge_noted_outputs(node: DataNode) -> None:
+    """Complete results whose operation has ended before they were merged. A step-down that failed ends some, too."""
+    for temporary, note in _noted(node).items():
+        if temporary in node.outputs:
+            continue
+        try:
+            version = bson.encode(note["version"]) if "version" in note else None
+            await merge_temporary(node, temporary, note["into"], bypass=note["bypass"], version=version)
+        except CommandError:
+            node.replication.check_write()  # else a document was refused, which whoever asked would have been told
 
 
 def _is_temporary(node: DataNode, collection: str) -> bool:
@@ -228,11 +230,13 @@ def _is_temporary(node: DataNode, collection: str) -> bool:
         return False
 
 
-def _notes(node: DataNode) -> list[dict[str, Any]]:
+def _noted(node: DataNode) -> dict[str, dict[str, Any]]:
+    """The notes, by temporary collection."""
     collection = node.store.collection(UNFINISHED)
     if collection is None:
-        return []
-    return [document_to_python(raw) for raw in node.engine.values(Family.RECORDS, collection.prefix, collection.end)]
+        return {}
+    found = map(document_to_python, node.engine.values(Family.RECORDS, collection.prefix, collection.end))
+    return {note["_id"]: note for note in found}
 
 
 def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:

@@ -21,7 +21,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import check_collection_name
 from docstore.node.ddl.catalog_changes import check_takes_documents
-from docstore.node.entry import Repeated, enter_write, write_in_slices
+from docstore.node.entry import Repeated, begun, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
 from docstore.node.read.cursors import DocumentSource, cursor_reply
@@ -58,7 +58,7 @@ class Output(Protocol):
         ...
 
     def give_up(self) -> None:
-        """Take away what has been prepared: the pipeline has failed."""
+        """Take away what has been prepared, where this node may: the pipeline has failed."""
         ...
 
 
@@ -100,9 +100,9 @@ def _write_all(node: DataNode, namespace: str, source: DocumentSource, output: O
             exhausted = batch.exhausted
             # Making the documents took a slice, and so does each step of writing them.
             yield node.pause()
-            yield from write_documents(node, namespace, output, batch.documents)
+            yield from begun(write_documents(node, namespace, output, batch.documents))
             yield node.pause()
-        yield from enter_write(node, namespace)
+        yield from begun(enter_write(node, namespace))
         output.end()
     except BaseException:
         output.give_up()
@@ -183,7 +183,8 @@ class OutOutput:
 
     def give_up(self) -> None:
         store = self._node.store
-        if store.collection(self._made) is None:
+        # Also while it is stepping down, which may fail; where another is primary, that one does it.
+        if not store.writable or store.collection(self._made) is None:
             return
         with store.unit() as unit:
             store.drop_collection(unit, self._made)

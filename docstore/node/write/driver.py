@@ -9,8 +9,8 @@ Always true:
 * what a stale router sent is refused before anything is written (StaleConfig as the command's error); when the
   ownership changes between two slices, the statements not yet done fail as write errors with StaleConfig, and those
   done stay done; one over many documents that has begun goes on as long as its documents are still the node's;
-* a node that stops being primary between two slices fails the command; a retry with the same statement ids repeats
-  nothing.
+* a node that stops being primary between two slices fails the command, with InterruptedDueToReplStateChange; a retry
+  with the same statement ids repeats nothing.
 
 Write concerns, unless the client says else: `w: "majority"` on a member of a set (`w: 1` where arbiters leave no room
 for a failure), `w: 1` on a standalone and in `local`.
@@ -89,7 +89,7 @@ def _written(context: Context, statements: Statements, concern: WriteConcern) ->
 
 
 def drive(context: Context, statements: Statements) -> Steps[None]:
-    """Do all statements. Errors: StaleConfig, and NotWritablePrimary also when some of them are done."""
+    """Do all statements. Errors: those of `write_in_slices`."""
     return write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
 
 

@@ -10,6 +10,13 @@ _VOTES = "docstore.replication.votes"
 
 PLANTS = (
     Plant(
+        "what has been done in part is said not to have been done",
+        "sliced",
+        "docstore.errors:interrupted",
+        "if error.code != Code.NotWritablePrimary:",
+        "if True:",
+    ),
+    Plant(
         "commit without the term check",
         "elections",
         f"{_PROGRESS}:commit_point",

@@ -16,6 +16,7 @@ from tests.simulation.scenarios import (
     moments,
     moves,
     same_term,
+    sliced,
     special_members,
     undoing,
     unsynced,
@@ -24,9 +25,8 @@ from tests.simulation.scenarios import (
 from tests.simulation.schedule import Scenario
 
 MODULES = (
-    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, moves, handover, ddl, moments, drain,
-    acknowledged, definitions,
-    lost_disks, special_members,
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, moves, handover, ddl, moments,
+    drain, acknowledged, definitions, lost_disks, special_members,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

@@ -6,6 +6,7 @@ import pytest
 
 from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.oplog.oplog import entry_optime
+from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, insert, make, plain, store_on
@@ -153,6 +154,25 @@ def test_the_terms_of_a_log_never_fall() -> None:
     make(stale, "db.late", doc(1))
     with pytest.raises(AssertionError, match="terms never fall"):
         apply_entry(follower, entries(stale)[0])
+
+
+def test_only_a_primary_makes_entries() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1))
+    assert store.oplog is not None
+    last = store.last_optime
+    store.oplog.writable = False
+    assert not store.writable
+    with pytest.raises(CommandError) as refused:
+        insert(store, coll, doc(2))
+    assert refused.value.code == Code.NotWritablePrimary
+    with store.unit() as unit, pytest.raises(CommandError):
+        store.drop_collection(unit, "db.c")
+    assert store.collection("db.c") is coll
+    assert (store.last_optime, coll.count) == (last, 1)
+    store.oplog.writable = True
+    insert(store, coll, doc(2))
+    assert store.last_optime > last
 
 
 def test_a_log_knows_which_entries_it_holds() -> None:

@@ -172,6 +172,20 @@ def test_a_multi_update_goes_to_every_shard_that_may_match_and_counts_add_up():
     assert reply == {"n": 4, "nModified": 2}
 
 
+def test_a_shard_without_a_primary_does_not_say_that_nothing_was_done_where_another_has_done_its_part():
+    everywhere = [{"q": {}, "u": {"$set": {"x": 1}}, "multi": True}]
+    cluster = FakeCluster()
+    cluster.shards["b"].replies = [CommandError(Code.NotWritablePrimary, "not primary")]
+    with pytest.raises(CommandError) as refused:
+        write(cluster, "update", everywhere)
+    assert refused.value.code == Code.InterruptedDueToReplStateChange
+    for shard in cluster.shards.values():
+        shard.replies = [CommandError(Code.NotWritablePrimary, "not primary")]
+    with pytest.raises(CommandError) as refused:
+        write(cluster, "update", everywhere)
+    assert refused.value.code == Code.NotWritablePrimary
+
+
 def test_a_multi_update_is_repeated_only_where_it_was_stale():
     cluster = FakeCluster()
     cluster.shards["a"].replies = [{"n": 2, "nModified": 2}]

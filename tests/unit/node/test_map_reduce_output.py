@@ -14,9 +14,15 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Role
 from docstore.commands.requests.map_reduce import Mode, Output
 from docstore.errors import Code
-from docstore.node.pipeline.map_reduce import TEMPORARY, UNFINISHED, MapReduceOutput, finish_left_outputs
+from docstore.node.pipeline.map_reduce import (
+    TEMPORARY,
+    UNFINISHED,
+    MapReduceOutput,
+    finish_left_outputs,
+    merge_noted_outputs,
+)
 from docstore.node.process.settings import ClusterRole
-from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.local import LocalNode, LonePrimary, loop
 
 
 async def put_out(context: Context, _arguments: Arguments) -> dict[str, Any]:
@@ -141,6 +147,32 @@ def test_what_an_out_stage_had_not_finished_is_gone_too_unless_a_router_may_be_a
         await finish_left_outputs(node.node)
         kept = {busy, other, *([left] if role is ClusterRole.SHARD else [])}
         assert {name for name in node.node.store.namespaces() if "tmp" in name} == {f"test.{name}" for name in kept}
+
+    loop(work())
+
+
+@pytest.mark.parametrize("mode", ["merge", "reduce"])
+def test_complete_results_are_merged_by_the_next_primary_and_not_asked_for_again(mode: str) -> None:
+    async def work() -> None:
+        node = LocalNode(extra=(COMMAND,), replicated=True)
+        await node.insert("out", {"_id": 1, "value": 0})
+        assert isinstance(node.replication, LonePrimary)
+        primary = node.replication
+        node.hurry()
+
+        async def lose() -> None:
+            if UNFINISHED in left(node):
+                primary.primary = False
+
+        node.node.pause = lose
+        reply = await node.reply(put([{"_id": n, "value": 1} for n in range(1200)], mode))
+        assert reply["code"] == Code.InterruptedDueToReplStateChange
+        assert left(node)
+        primary.primary = True
+        node.node.pause = LocalNode().node.pause
+        await merge_noted_outputs(node.node)
+        assert len(await node.documents("out")) == 1200
+        assert left(node) == []
 
     loop(work())
 

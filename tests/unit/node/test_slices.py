@@ -194,7 +194,11 @@ def test_a_write_enters_anew_after_every_pause() -> None:
 
         with pytest.raises(CommandError) as refused:
             await finish(node, lambda: write_in_slices(node.node, "test.c", Repeated(write)))
-        assert refused.value.code == Code.NotWritablePrimary
+        assert refused.value.code == Code.InterruptedDueToReplStateChange
+        assert len(slices) == 3
+        with pytest.raises(CommandError) as refused:
+            await finish(node, lambda: write_in_slices(node.node, "test.c", Repeated(write)))
+        assert refused.value.code == Code.NotWritablePrimary, "nothing has been done"
         assert len(slices) == 3
 
     loop(work())

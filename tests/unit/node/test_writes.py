@@ -287,10 +287,12 @@ def test_a_batch_ends_when_the_node_stops_being_primary_in_the_middle() -> None:
         rows = [{"_id": n} for n in range(2000)]
         node.hurry()
         reply = await node.reply({"insert": "c", "documents": rows})
-        assert reply["code"] == Code.NotWritablePrimary
+        assert reply["code"] == Code.InterruptedDueToReplStateChange
         collection = node.node.store.collection("test.c")
         assert collection is not None
         assert 0 < collection.count < 2000
+        reply = await node.reply({"insert": "c", "documents": rows})
+        assert reply["code"] == Code.NotWritablePrimary
 
     loop(work())
 
