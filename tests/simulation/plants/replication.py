@@ -153,8 +153,8 @@ PLANTS = (
         "secondaries take writes",
         "elections",
         "docstore.replicaset.replicaset:ReplicaSet.check_write",
-        "if self.membership.core.state.primary_state is not PrimaryState.WRITABLE:",
-        "if False:",
+        'raise CommandError(Code.NotWritablePrimary, "not primary")',
+        "self._store.oplog.writable = True",
     ),
     Plant(
         "majority reads show what is not committed",
