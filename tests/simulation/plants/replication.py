@@ -151,7 +151,7 @@ PLANTS = (
     ),
     Plant(
         "secondaries take writes",
-        "elections",
+        "sliced",
         "docstore.replicaset.replicaset:ReplicaSet.check_write",
         'raise CommandError(Code.NotWritablePrimary, "not primary")',
         "self._store.oplog.writable = True",
