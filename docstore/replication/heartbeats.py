@@ -147,6 +147,9 @@ def _note_primary(state: State, peer: Peer, reply: HeartbeatReply, now: float) -
 def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, now: float, out: Effects) -> None:
     if peer.state is not reply.state:
         out.append(log("REPL", "Member is in new state", hostAndPort=peer.host, newState=reply.state.name))
+    if not peer.up or (reply.state is MemberState.PRIMARY and peer.state is not MemberState.PRIMARY):
+        # As a source it had failed when it was something else.
+        peer.avoid(now)
     if not peer.up:
         peer.up_since = now
         peer.ping = round_trip

@@ -95,8 +95,13 @@ class ReadConcernWaiters:
     async def _open_majority(self, after: int, deadline: float | None) -> tuple[OpTime, Snapshot, Callable[[], None]]:
         """(position, committed state, release): everything is in it that was committed when the call was made, and
         `after`, which is waited for. On a primary that includes what earlier primaries have acknowledged.
+
+        Errors: MaxTimeMSExpired; InterruptedDueToReplStateChange where it is primary no longer before it knew that.
         """
+        new_in_term = self._state().term if self._new_in_its_term() else None
         await self._wait(lambda: self._committed().timestamp >= max(after, 1) and not self._new_in_its_term(), deadline)
+        if new_in_term is not None and self._state().commit_point.term < new_in_term:
+            raise CommandError(Code.InterruptedDueToReplStateChange, "the node is no longer the primary that it was")
         wanted = self._committed()
         if not await self._waiters.wait(
             lambda: self._snapshots.committed >= wanted, _limit(deadline, PATIENCE_SECONDS)

@@ -172,10 +172,10 @@ PLANTS = (
     ),
     Plant(
         "a new primary shows what its predecessor had told it",
-        "moves-moments",
-        "docstore.replicaset.read.read_concern:ReadConcernWaiters._open_majority",
-        " and not self._new_in_its_term()",
-        "",
+        "heirs",
+        "docstore.replicaset.read.read_concern:ReadConcernWaiters._new_in_its_term",
+        "state.writable and state.commit_point.term < state.term",
+        "False",
     ),
     Plant(
         "voters change several at a time",

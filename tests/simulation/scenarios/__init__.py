@@ -11,6 +11,7 @@ from tests.simulation.scenarios import (
     drain,
     elections,
     handover,
+    heirs,
     lost_disks,
     membership,
     moments,
@@ -25,8 +26,8 @@ from tests.simulation.scenarios import (
 from tests.simulation.schedule import Scenario
 
 MODULES = (
-    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, moves, handover, ddl, moments,
-    drain, acknowledged, definitions, lost_disks, special_members,
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
+    moments, drain, acknowledged, definitions, lost_disks, special_members,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

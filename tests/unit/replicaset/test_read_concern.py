@@ -132,7 +132,7 @@ def test_a_majority_read_of_a_new_primary_sees_what_its_predecessor_acknowledged
     run(scenario(), 10)
 
 
-def test_a_new_primary_that_is_replaced_lets_majority_reads_go_on() -> None:
+def test_a_new_primary_that_is_replaced_before_it_knows_what_is_committed_sends_majority_reads_elsewhere() -> None:
     async def scenario() -> None:
         primary = Primary()
         primary.write(1)
@@ -141,7 +141,10 @@ def test_a_new_primary_that_is_replaced_lets_majority_reads_go_on() -> None:
         await asyncio.sleep(0)
         primary.writable = False
         primary.reading.wake()
-        assert await asked == [0]
+        with pytest.raises(CommandError) as interrupted:
+            await asked
+        assert interrupted.value.code == Code.InterruptedDueToReplStateChange
+        assert await primary.majority() == [0], "whoever asks a secondary is told what that knows"
 
     run(scenario(), 10)
 

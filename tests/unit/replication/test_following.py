@@ -115,6 +115,20 @@ def test_a_source_that_failed_is_avoided_for_a_while() -> None:
     assert only(core.tick(NOW + 5.5), Follow).source == "b:1"
 
 
+def test_what_failed_as_a_source_is_one_again_when_it_has_come_up_or_become_primary() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    core.receive(SourceFailed(peer="b:1", seconds=5.0, reason="it died"), NOW)
+    lose(core, "b:1")
+    assert core.state.sync_source.host is None
+    hear(core, "b:1", state=MemberState.SECONDARY)
+    assert core.state.sync_source.host == "b:1"
+    core.receive(SourceFailed(peer="b:1", seconds=5.0, reason="it was slow"), NOW)
+    hear(core, "b:1", state=MemberState.SECONDARY)
+    assert core.state.sync_source.host is None
+    hear(core, "b:1", state=MemberState.PRIMARY, applied=op(1, 20))
+    assert core.state.sync_source.host == "b:1"
+
+
 def test_a_source_with_nothing_new_is_left_when_the_primary_has_more() -> None:
     core = follower(THREE, last=op(1, 10))
     hear(core, "c:1")
