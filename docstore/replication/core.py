@@ -200,6 +200,9 @@ class Core:
                 leadership.begin_step_down(self.state, event, now, out)
             case Reconfigure():
                 reconfig.reconfigure(self.state, event, now, out)
+                if self.state.role is Role.LEADER:
+                    # Fewer may be a majority now, and nobody left to say so.
+                    leadership.advance(self.state, now, out)
             case Initiate():
                 reconfig.initiate(self.state, event, now, out)
             case Freeze():

@@ -148,6 +148,18 @@ def test_a_change_is_refused_until_the_one_before_is_on_a_majority() -> None:
     assert isinstance(changed(core, next_of(core, *members[:1])), ConfigVersion)
 
 
+def test_what_a_smaller_majority_has_is_committed_when_the_set_becomes_smaller() -> None:
+    core = settled()
+    assert core.state.config is not None
+    members = core.state.config.members
+    assert isinstance(changed(core, next_of(core, *members[:2])), ConfigVersion)
+    hear(core, "b:1")
+    alone = write(core)
+    assert core.state.commit_point < alone
+    assert isinstance(changed(core, next_of(core, *members[:1])), ConfigVersion)
+    assert core.state.commit_point == alone
+
+
 def test_a_change_is_refused_until_an_entry_of_the_own_term_is_committed() -> None:
     core = leader(THREE, op(0, 1))
     for host in "bc":
