@@ -29,15 +29,16 @@ class SpillFile:
     """Serves `docstore.aggregation.stage.Spill`. The file stands in `_tmp` below the directory."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory / "_tmp"
+        self._directory = directory
         self._descriptor: int | None = None
         self._end = 0
 
     def write(self, records: Iterable[Pair]) -> Run:
         """Keep a run; as many records as may be written at one go."""
         if self._descriptor is None:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            self._descriptor, name = tempfile.mkstemp(prefix="spill.", dir=self._directory)
+            directory = self._directory / "_tmp"
+            directory.mkdir(parents=True, exist_ok=True)
+            self._descriptor, name = tempfile.mkstemp(prefix="spill.", dir=directory)
             os.unlink(name)
         start = self._end
         parts: list[bytes] = []

@@ -15,7 +15,7 @@ from docstore.aggregation.expressions.parse import evaluate_early
 from docstore.aggregation.update_pipeline import compile_update
 from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, QueryContext
+from docstore.query.context import PLAIN, QueryContext, Scripts
 from docstore.query.projection.projection import Compute
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import int64_bytes
@@ -49,9 +49,12 @@ def new_context(
     variables: Mapping[str, Value | None] | None = None,
     collation: Collation | None = None,
     rng: Callable[[], float] | None = None,
+    scripts: Scripts | None = None,
 ) -> QueryContext:
     """A language that serves expressions."""
-    return QueryContext(collation=collation, variables=variables or {}, rng=rng, expressions=_EXPRESSIONS)
+    return QueryContext(
+        collation=collation, variables=variables or {}, rng=rng, expressions=_EXPRESSIONS, scripts=scripts
+    )
 
 
 def with_expressions(given: QueryContext) -> QueryContext:

@@ -25,6 +25,7 @@ from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
 from docstore.collection.index.pieces import keys_in_pieces
 from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec
 from docstore.collection.oplog.entry import entry_head
+from docstore.collection.read.plan_cache import PlanCache
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key, identity_key
 from docstore.kernel.keys.pattern import KeyPattern, array_places
@@ -254,6 +255,7 @@ class Collection:
         "ns",
         "oldest",
         "options",
+        "plans",
         "prefix",
         "replicates",
         "rows_prefix",
@@ -274,6 +276,7 @@ class Collection:
         self.building: dict[str, Index] = {}
         self.secondary: tuple[Index, ...] = ()
         self.has_unique = False
+        self.plans = PlanCache()
         self.heads = {op: entry_head(op, ns, uuid) for op in "iudm"}
         self.count = 0
         self.size = 0
@@ -294,6 +297,7 @@ class Collection:
         """Replace the sets of indexes; `secondary` is what each write keeps up to date besides the `_id` index."""
         self.indexes = ready
         self.building = building
+        self.plans.clear()
         self.secondary = tuple(index for index in (*ready.values(), *building.values()) if not index.is_id)
         self.has_unique = any(index.unique for index in self.secondary)
 

@@ -495,6 +495,14 @@ def test_results_that_are_not_as_safe_as_asked(cluster: Cluster) -> None:
 def test_plan_cache_statistics_of_a_sharded_collection(cluster: Cluster) -> None:
     collection = cluster.shard("planned", {"_id": 1})
     assert list(collection.aggregate([{"$planCacheStats": {}}])) == []
+    collection.create_index("x")
+    collection.create_index("y")
+    collection.insert_many([{"_id": number, "x": number, "y": number} for number in range(10)])
+    assert collection.find_one({"x": 1, "y": 1}) == {"_id": 1, "x": 1, "y": 1}
+    (kept,) = collection.aggregate([{"$planCacheStats": {}}])
+    assert kept["createdFromQuery"]["query"] == {"$and": [{"x": {"$eq": 1}}, {"y": {"$eq": 1}}]}
+    cluster.client.test.command("planCacheClear", "planned")
+    assert list(collection.aggregate([{"$planCacheStats": {}}])) == []
 
 
 def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:

@@ -7,16 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection
+from docstore.collection.read.access import PlanStats, count_uses, documents_of, predicate_of
 from docstore.collection.read.covered import covers_filter
-from docstore.collection.read.execute import Clock, PlanStats, count_uses, documents_of, plan_query, predicate_of
+from docstore.collection.read.execute import Clock
 from docstore.collection.read.index_access import entries_of
+from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined
 from docstore.key_layout import RECORD_ID_BYTES
+from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery
 from docstore.query.plan.access import CollectionScan, IndexScan, Plan
+from docstore.query.plan.shapes import Shape, shape_of
+from docstore.query.sort import UNSORTED
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -111,13 +116,29 @@ def counts_entries(plan: Plan, owned: Predicate | None) -> bool:
     return owned is None and plan.residual is None and isinstance(access, IndexScan)
 
 
-def plan_count(coll: Collection | None, query: FindQuery, reader: Reader | None) -> Plan:
-    """The plan of a count: entries that stand for documents are taken before all else."""
-    plan = plan_query(coll, query.filter, hint=query.hint)
+def plan_count(coll: Collection | None, query: FindQuery, reader: Reader | None, *, kept: bool = True) -> Plan:
+    """The plan of a count: entries that stand for documents are taken before all else. `kept`: as `plan_query`."""
+    shape = None
+    if kept and coll is not None and query.hint is None:
+        shape = count_shape(query.filter)
+        found = None if shape is None else coll.plans.bound(shape, query.filter, usable_indexes(coll))
+        if found is not None:
+            return found
+    plan = plan_query(coll, query.filter, hint=query.hint, kept=False)
     for each in (plan, *plan.rejected):
         if counts_entries(each, None):
-            return replace(each, rejected=())
-    return plan_query(coll, query.filter, hint=query.hint, reader=reader)
+            chosen = replace(each, rejected=())
+            if shape is not None:
+                assert coll is not None
+                coll.plans.keep(shape, query.filter, UNSORTED, chosen, usable_indexes(coll))
+            return chosen
+    return plan_query(coll, query.filter, hint=query.hint, reader=reader, kept=kept)
+
+
+def count_shape(tree: Filter) -> Shape | None:
+    """The shape of a count: what is best to count by need not be best to find by."""
+    shape = shape_of(tree, UNSORTED)
+    return None if shape is None else ("count", *shape)
 
 
 def open_count(

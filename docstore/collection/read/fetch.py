@@ -25,17 +25,18 @@ def fetched(
     *,
     bare: bool = False,
     ahead: int = LARGEST_CHUNK,
+    wanted: int = 0,
 ) -> Fetching:
     """The documents behind an index's entries, each once; without their record ids when `bare`.
 
-    `seen` are the documents that other branches have met.
+    `seen` are the documents that other branches have met. `wanted`: how many are likely to be asked for, if known.
     """
     # Over the engine itself an update can move a document from one range into another.
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
     # Who looks at no entry before it is asked for wants exact figures.
     entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
-    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead)
+    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead, wanted=wanted)
 
 
 def fetching(
@@ -47,7 +48,8 @@ def fetching(
     *,
     bare: bool = False,
     ahead: int = LARGEST_CHUNK,
+    wanted: int = 0,
 ) -> Fetching:
     """The documents behind entries; each once where there is a set for those that have been `seen`."""
     get, items = partial(reader.get, Family.RECORDS), partial(reader.items, Family.RECORDS)
-    return Fetching(entries, get, items, coll.prefix, seen, bare, examined, ahead)
+    return Fetching(entries, get, items, coll.prefix, seen, bare, examined, ahead, wanted)

@@ -6,16 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection
-from docstore.collection.read.execute import (
-    NO_LIMIT,
-    Clock,
-    Pair,
-    PlanStats,
-    count_uses,
-    pairs_of,
-    plan_query,
-    predicate_of,
-)
+from docstore.collection.read.access import Pair, PlanStats, count_uses, pairs_of, predicate_of
+from docstore.collection.read.execute import NO_LIMIT, Clock
+from docstore.collection.read.plan_ranking import ENOUGH
+from docstore.collection.read.planning import plan_query
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import Sorter
 from docstore.kernel.match.predicate import Predicate
@@ -24,6 +18,7 @@ from docstore.key_layout import long_of
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint
 from docstore.query.metadata import Order
+from docstore.query.plan.shapes import shape_of
 from docstore.query.sort import UNSORTED, Sort
 
 if TYPE_CHECKING:
@@ -54,20 +49,45 @@ def find_matches(
     seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
     """
     plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
+    stats = PlanStats(plan)
     count_uses(coll, plan.access)
     scripted = has_scripts(plan.residual)
     predicate = None if scripted else predicate_of(plan, owned)
 
     def opened() -> Iterator[Pair]:
-        pairs = pairs_of(coll, reader, PlanStats(plan))
+        pairs = pairs_of(coll, reader, stats)
         if not scripted:
             return pairs
         assert plan.residual is not None, "the filter with the scripts"
         return screened(pairs, plan.residual, owned, clock, pairs=True)
 
-    if sort.fields and not plan.provides_sort:
-        return _sorted_matches(opened, predicate, sort.pattern(), clock)
-    return _matches(opened(), predicate, clock, scripted)
+    found = (
+        _sorted_matches(opened, predicate, sort.pattern(), clock)
+        if sort.fields and not plan.provides_sort
+        else _matches(opened(), predicate, clock, scripted)
+    )
+    return _watched(found, stats, lambda: coll.plans.forget(shape_of(tree, sort))) if plan.patience else found
+
+
+def _watched(found: Iterator[Match | None], stats: PlanStats, forget: Callable[[], None]) -> Iterator[Match | None]:
+    """The matches of a kept plan, which is forgotten when the first few have taken far too much."""
+    given = 0
+    for match in found:
+        given += match is not None
+        if given == ENOUGH:
+            yield match
+            yield from found
+            return
+        if stats.docs_examined > stats.plan.patience:
+            break
+        yield match
+    else:
+        match = None
+    if max(stats.keys_examined, stats.docs_examined) > stats.plan.patience:
+        forget()
+        if match is not None:
+            yield match
+        yield from found
 
 
 def _matches(

@@ -63,5 +63,6 @@ def best_of(plan: Plan, begin: Callable[[Plan], Trial], wanted: int) -> Plan:
             trial.look(looks)
         if any(trial.ended or (trial.found >= wanted and not trial.blocking) for trial in trials):
             break
-    best = max(trials, key=Trial.score).plan
-    return replace(best, rejected=tuple(other for other in plans if other is not best))
+    best = max(trials, key=Trial.score)
+    others = tuple(other for other in plans if other is not best.plan)
+    return replace(best.plan, rejected=others, works=max(1, best.looks()))

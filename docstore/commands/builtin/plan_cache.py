@@ -1,12 +1,11 @@
-"""Plans are chosen anew for every query and never kept, and index filters cannot be set: nothing to forget or list."""
+"""Index filters cannot be set: there are none to forget or list."""
 
 from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-
-_SHAPE = tuple(Parameter(name, Type.OBJECT) for name in ("query", "sort", "projection", "collation"))
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.specs.catalog import PLAN_CACHE_SHAPE
 
 
 def clear(_context: Context, _arguments: Arguments) -> Result:
@@ -19,12 +18,9 @@ def list_filters(_context: Context, _arguments: Arguments) -> Result:
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "planCacheClear", clear, privilege=Privilege("planCacheWrite", Resource.COLLECTION), role=Role.SECONDARY_OK,
-        value=Type.COLLECTION, parameters=_SHAPE, help="no plan is kept",
-    ),
-    Command(
         "planCacheClearFilters", clear, privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION),
-        role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=_SHAPE, help="no plan is kept",
+        role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=PLAN_CACHE_SHAPE,
+        help="index filters: there are none",
     ),
     Command(
         "planCacheListFilters", list_filters, privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION),

@@ -161,3 +161,11 @@ VALIDATE = Spec(
     ),
     help="check a collection against its indexes and counters",
 )  # fmt: skip
+
+PLAN_CACHE_SHAPE = tuple(Parameter(name, Type.OBJECT) for name in ("query", "sort", "projection", "collation"))
+"""What plans are kept for."""
+
+PLAN_CACHE_CLEAR = Spec(
+    "planCacheClear", privilege=Privilege("planCacheWrite", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, parameters=PLAN_CACHE_SHAPE, help="forget the plans kept for a collection, or for a query",
+)  # fmt: skip

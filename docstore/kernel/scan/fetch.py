@@ -49,7 +49,8 @@ class Fetching:
     `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None; `items` the (key, record)
     pairs between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later
     entries of a document are to be passed over. A document that has gone between its entry and its record is passed
-    over too. At most `ahead` entries are read before they are asked for.
+    over too. At most `ahead` entries are read before they are asked for, and no more than `wanted` of them if that is
+    what will be asked for (0: not known).
     """
 
     _entries: Iterator[bytes]
@@ -77,6 +78,7 @@ class Fetching:
         bare: bool,
         examined: Examined,
         ahead: int = LARGEST_CHUNK,
+        wanted: int = 0,
     ) -> None:
         self._entries = entries
         self._get = get
@@ -91,7 +93,7 @@ class Fetching:
         self._at = 0
         self._walked = {}
         self._largest = ahead
-        self._size = min(_FIRST_CHUNK, ahead)
+        self._size = min(wanted or _FIRST_CHUNK, ahead)
 
     def __iter__(self) -> Fetching:
         return self

@@ -43,6 +43,7 @@ from docstore.node.commands import (
     list_collections,
     list_databases,
     list_indexes,
+    plan_cache_clear,
     profile,
     re_index,
     rename_collection,
@@ -61,7 +62,7 @@ _MODULES = (
     count, create, create_indexes, current_op, data_size, db_hash, db_stats, delete, distinct, drop, drop_database,
     drop_indexes, explain, find, find_and_modify, fsync, fsync_unlock, get_cmd_line_opts,
     get_default_rw_concern, get_more, hello, host_info, insert, is_master, kill_op, list_collections, list_databases,
-    list_indexes, profile, re_index, rename_collection, server_status, set_index_commit_quorum,
+    list_indexes, plan_cache_clear, profile, re_index, rename_collection, server_status, set_index_commit_quorum,
     shutdown, top, update, validate, validate_db_metadata,
 )  # fmt: skip
 

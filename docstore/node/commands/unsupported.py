@@ -9,7 +9,7 @@ _USERS = "there is no authentication yet"
 _ROLES = "there are no roles of users' own yet"
 _OPLOG = "the oplog is written by this server alone"
 _POOLS = "connections to other members are not pooled by names that could be given here"
-_PLANS = "there is no plan cache"
+_PLANS = "index filters cannot be set"
 _MONITORING = "nothing is reported to anyone outside"
 _CLUSTER_PARAMETERS = "parameters belong to one process"
 

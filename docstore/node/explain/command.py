@@ -13,9 +13,11 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.stage import Stream
 from docstore.collection.collection import Collection
-from docstore.collection.read.counting import counts_at_once, counts_entries, open_count, plan_count
+from docstore.collection.read.access import PlanStats
+from docstore.collection.read.counting import Counting, counts_at_once, counts_entries, plan_count
 from docstore.collection.read.covered import covers_filter, covers_query
-from docstore.collection.read.execute import PlanStats, open_find, plan_find
+from docstore.collection.read.execute import open_find
+from docstore.collection.read.planning import plan_find
 from docstore.collection.read.sorter import MAX_BYTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -75,9 +77,9 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
         collection = node.store.collection(context.namespace)
         query = subject.query
         if subject.stage == "COUNT":
-            plan = plan_count(collection, query, view.reader)
+            plan = plan_count(collection, query, view.reader, kept=False)
         else:
-            plan = plan_find(collection, query, view.reader, view.owned)
+            plan = plan_find(collection, query, view.reader, view.owned, kept=False)
         winning = _stages(subject, plan, view)
         parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
         rejected = [_stages(subject, each, view) for each in plan.rejected]
@@ -163,9 +165,10 @@ async def _counted(
     """The statistics of a count that reads no documents."""
     node = node_of(context)
     query = subject.query
-    counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock)
+    plan = plan_count(collection, query, view.reader, kept=False)
+    counting = Counting(collection, query, plan, view.reader, view.owned, node.clock)
     await finish_steps(context, until_done(node, counting.advance))
-    stats = PlanStats(plan_count(collection, query, view.reader), returned=counting.count)
+    stats = PlanStats(plan, returned=counting.count)
     stats.skipped = min(query.skip, counting.found)
     stats.matched = counting.found
     stats.exhausted = True

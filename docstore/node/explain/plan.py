@@ -67,14 +67,12 @@ def query_planner(
 ) -> dict[str, Any]:
     """The `queryPlanner` section. `parsed`: the filter is shown."""
     shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": False}
-    shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
     if parsed:
         shown["parsedQuery"] = filter_document(query.filter)
     if collation is not None:
         shown["collation"] = document_to_python(collation.raw)
     if parsed:
-        shown["queryHash"] = _short_hash(shape)
-        shown["planCacheKey"] = _short_hash(shape + repr(_index_names(winning)))
+        shown |= plan_hashes(query, winning)
     return shown | {
         "maxIndexedOrSolutionsReached": False,
         "maxIndexedAndSolutionsReached": False,
@@ -82,6 +80,12 @@ def query_planner(
         "winningPlan": winning.document(),
         "rejectedPlans": [stage.document() for stage in rejected],
     }
+
+
+def plan_hashes(query: FindQuery, winning: Stage) -> dict[str, Any]:
+    """What tells a shape, and a plan for it, from others."""
+    shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
+    return {"queryHash": _short_hash(shape), "planCacheKey": _short_hash(shape + repr(_index_names(winning)))}
 
 
 def _short_hash(text: str) -> str:

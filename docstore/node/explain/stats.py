@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.collection.read.execute import PlanStats
+from docstore.collection.read.access import PlanStats
 from docstore.kernel.scan.fetch import Examined
 from docstore.node.explain.plan import Stage, inputs_shown
 

@@ -15,7 +15,8 @@ from docstore.bson import NULL, Value
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import resolve_view
 from docstore.collection.collection import Collection
-from docstore.collection.read.execute import open_find, plan_query
+from docstore.collection.read.execute import open_find
+from docstore.collection.read.planning import plan_query
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate

@@ -18,9 +18,12 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.sessions.report import sessions_in_use
 from docstore.errors import Code, CommandError
+from docstore.node.explain.filter import filter_document
+from docstore.node.explain.plan import find_stages, plan_hashes
 from docstore.node.node import node_of
 from docstore.node.upkeep.collection_stats import namespace_stats, number, stored_count
 from docstore.node.upkeep.operations import in_progress
+from docstore.query.find import FindQuery
 from docstore.query.value.values import truncated_of
 
 _COLLECTION = declared(
@@ -80,10 +83,31 @@ def _index_statistics(context: Context, namespace: str, options: bytes) -> list[
 
 
 def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
-    """Plans are made anew for every query: there is no cache, so it is always empty."""
-    if node_of(context).store.collection(namespace) is None:
+    """The plans that were the best of several; what else is kept saves time and decides nothing."""
+    node = node_of(context)
+    collection = node.store.collection(namespace)
+    if collection is None:
         raise CommandError(50933, f"collection '{namespace}' does not exist")
-    return []
+    found: list[Mapping[str, Any]] = []
+    for kept in collection.plans.of_several():
+        query = FindQuery(filter=kept.tree, sort=kept.sort)
+        plan = kept.plan.bind(kept.tree)
+        assert plan is not None, "it was made for this filter"
+        stage = find_stages(query, plan, owned=False)
+        created = {"query": filter_document(kept.tree), "sort": dict(kept.sort.fields), "projection": {}}
+        found.append(
+            {
+                "version": "1",
+                **plan_hashes(query, stage),
+                "isActive": True,
+                "works": Int64(kept.works),
+                "createdFromQuery": created,
+                "cachedPlan": stage.document(),
+                "indexFilterSet": False,
+                "host": node.settings.address,
+            }
+        )
+    return found
 
 
 def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from docstore.aggregation import expression_context
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.catalog.views import find_view
 from docstore.collection.collection import Collection, Index
-from docstore.collection.read.execute import usable_indexes
+from docstore.collection.read.planning import usable_indexes
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -77,7 +77,7 @@ def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
     now = node.wall_clock()
     cluster_time = int(now) << 32 | 1 if node.store.oplog is None else node.store.last_optime.timestamp
     variables = expression_context.system_variables(int(now * 1000), cluster_time)
-    made = replace(expression_context.new_context(variables=variables, rng=node.rng), scripts=RUNNING)
+    made = expression_context.new_context(variables=variables, rng=node.rng, scripts=RUNNING)
     return made if let is None else expression_context.with_let(made, let)
 
 

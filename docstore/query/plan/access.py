@@ -64,18 +64,18 @@ class IndexScan:
         return found
 
 
-def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int) -> IndexScan:
+def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int, *, exact: bool = False) -> IndexScan:
     """The scan of the keys whose leading fields lie within the bounds, which have ranges each."""
     if not bounds:
-        return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact=False)
+        return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact)
     last = len(bounds) - 1
     if len(bounds[last].ranges) == 1 and all(item.is_point for item in bounds[:last]):
         ranges = compound([(item.ranges, item.direction) for item in bounds], 1)[0]
-        return IndexScan(index, tuple(ranges), direction, False, tuple(bounds))
+        return IndexScan(index, tuple(ranges), direction, exact, tuple(bounds))
     whole = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
     if bounds[0].direction < 0:
         whole = whole.descending()
-    return IndexScan(index, ((whole.lo, whole.hi),), direction, False, tuple(bounds), checked=True)
+    return IndexScan(index, ((whole.lo, whole.hi),), direction, exact, tuple(bounds), checked=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,13 @@ Access = Eof | CollectionScan | IdLookup | IndexScan | NearScan | Union | Merge
 class Plan:
     """An access path. `residual` is the filter still to be applied to what it yields (None: nothing).
 
-    `rejected` are the other plans that would do, the likeliest first.
+    `rejected` are the other plans that would do, the likeliest first. `works`: how many entries or documents were
+    looked at when it was found to be the best of them. `patience` of one that was kept: how many may be in vain.
     """
 
     access: Access
     residual: Filter | None
     provides_sort: bool
     rejected: tuple[Plan, ...] = field(default=(), compare=False)
+    works: int = field(default=0, compare=False)
+    patience: int = field(default=0, compare=False)

@@ -93,8 +93,8 @@ def _scan_plan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], so
         merged = exploded(index, bounds, sort)
         if merged is not None:
             return Plan(Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), rest, True)
-    scan = index_scan(index, bounds, direction or 1)
-    return Plan(replace(scan, exact=rest is None and not index.multikey), rest, not sort or direction != 0)
+    scan = index_scan(index, bounds, direction or 1, exact=rest is None and not index.multikey)
+    return Plan(scan, rest, not sort or direction != 0)
 
 
 def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:

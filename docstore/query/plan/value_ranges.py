@@ -142,13 +142,15 @@ def _comparison(op: Op, value: Value) -> tuple[Ranges, bool] | None:
         if here.lo == whole.lo:
             return ((here,), True) if op in (Op.LTE, Op.GTE) else ((), True)
         whole = NUMBERS_WITHOUT_NAN
-    bounded = {
-        Op.LT: Range(whole.lo, here.lo),
-        Op.LTE: Range(whole.lo, here.hi),
-        Op.GT: Range(here.hi, whole.hi),
-        Op.GTE: Range(here.lo, whole.hi),
-    }[op]
-    return union([bounded]), True
+    if op is Op.LT:
+        bounded = Range(whole.lo, here.lo)
+    elif op is Op.LTE:
+        bounded = Range(whole.lo, here.hi)
+    elif op is Op.GT:
+        bounded = Range(here.hi, whole.hi)
+    else:
+        bounded = Range(here.lo, whole.hi)
+    return ((bounded,) if bounded.lo < bounded.hi else ()), True
 
 
 def _equality(value: Value) -> tuple[Ranges, bool]:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from docstore.bson import allowance, from_python
 from docstore.collection.collection import Collection
 from docstore.collection.read.counting import open_count
-from docstore.collection.read.execute import open_find, plan_query, usable_indexes
+from docstore.collection.read.execute import open_find
 from docstore.collection.read.matching import find_matches
+from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.store import Store
 from docstore.commands.supervision import SUPERVISION
 from docstore.errors import CommandError

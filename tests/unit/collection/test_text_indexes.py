@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.collection.collection import Collection
-from docstore.collection.read.execute import open_find, plan_query
+from docstore.collection.read.execute import open_find
+from docstore.collection.read.planning import plan_query
 from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter

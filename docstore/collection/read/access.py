@@ -1,0 +1,159 @@
+"""The documents of an access path, and what is known of a plan while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, cast
+
+from docstore.collection.collection import Collection, Index
+from docstore.collection.read.covered import covered
+from docstore.collection.read.fetch import fetched, fetching
+from docstore.collection.read.index_access import merged_entries
+from docstore.collection.read.near import nearest_documents
+from docstore.kernel.match.predicate import And, Predicate
+from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
+from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes
+from docstore.query.filter.compile import compile_filter
+from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+
+Pair = tuple[bytes, bytes]
+"""(the 8 bytes of the record id, document)."""
+
+_RECORDS = Family.RECORDS
+
+
+@dataclass(slots=True)
+class PlanStats:
+    """The plan that runs, and what it has looked at so far. `sorts`: the order is made in memory.
+
+    `matched` documents passed the filter; `exhausted`: the access to the data came to its end; `covered`: the index
+    answers without the documents; `counted`: its entries are all that is asked for.
+    """
+
+    plan: Plan
+    sorts: bool = False
+    examined: Examined = field(default_factory=Examined)
+    matched: int = 0
+    skipped: int = 0
+    returned: int = 0
+    sorted_bytes: int = 0
+    exhausted: bool = False
+    covered: bool = False
+    counted: bool = False
+
+    branches: list[Examined] = field(default_factory=list)
+    """What the branches of a union or of a merge have looked at, one by one."""
+
+    ahead: int = LARGEST_CHUNK
+    """How many entries may be looked at before they are asked for; 1 where the figures are to be exact."""
+
+    wanted: int = 0
+    """How many documents of the access path will be asked for; 0: not known."""
+
+    @property
+    def keys_examined(self) -> int:
+        if isinstance(self.plan.access, Merge):
+            return sum(branch.keys for branch in self.branches)
+        return self.examined.keys + sum(branch.keys for branch in self.branches)
+
+    @property
+    def docs_examined(self) -> int:
+        return self.examined.documents + sum(branch.documents for branch in self.branches)
+
+
+def count_uses(coll: Collection, access: Access) -> None:
+    """Note that a request uses the indexes of an access path."""
+    match access:
+        case IndexScan() | NearScan():
+            cast("Index", access.index).uses += 1
+        case IdLookup():
+            coll.id_index.uses += 1
+        case Union(branches) | Merge(branches):
+            for branch in branches:
+                count_uses(coll, branch)
+        case _:
+            return
+
+
+def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:
+    """What a document that the access path yields must still satisfy."""
+    if plan.residual is None:
+        return owned
+    own = compile_filter(plan.residual)
+    return own if owned is None else And([own, owned])
+
+
+def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[bytes]:
+    """The documents of the plan's access path. The plain scan is the engine's iterator itself, and is not counted."""
+    access = stats.plan.access
+    if isinstance(access, CollectionScan):
+        return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
+    if isinstance(access, IndexScan):
+        if stats.covered:
+            return covered(coll, access, reader, stats.examined)
+        return cast(
+            "Iterator[bytes]",
+            fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead, wanted=stats.wanted),
+        )
+    return map(itemgetter(1), pairs_of(coll, reader, stats))
+
+
+def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
+    access = stats.plan.access
+    if isinstance(access, CollectionScan):
+        records = reader.items(_RECORDS, coll.prefix, coll.end, access.direction < 0)
+        return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)
+    if isinstance(access, NearScan):
+        return nearest_documents(coll, access, reader, stats.examined)
+    if isinstance(access, Union):
+        return _united(coll, access, reader, stats)
+    if isinstance(access, Merge):
+        stats.branches = [Examined() for _ in access.branches]
+        entries = merged_entries(coll, access, reader, stats.branches)
+        return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), ahead=1))
+    return _branch(coll, access, reader, stats.examined, ahead=stats.ahead)
+
+
+def _branch(
+    coll: Collection,
+    access: IndexScan | IdLookup | Eof,
+    reader: Reader,
+    examined: Examined,
+    seen: set[bytes] | None = None,
+    *,
+    ahead: int = LARGEST_CHUNK,
+) -> Iterator[Pair]:
+    if isinstance(access, IndexScan):
+        return cast("Iterator[Pair]", fetched(coll, access, reader, examined, seen, ahead=ahead))
+    if isinstance(access, IdLookup):
+        return _looked_up(coll, access, reader, examined, seen)
+    return iter(())
+
+
+def _looked_up(
+    coll: Collection, access: IdLookup, reader: Reader, examined: Examined, seen: set[bytes] | None
+) -> Iterator[Pair]:
+    found = coll.by_id(reader, access.value)
+    if found is not None:
+        examined.keys += 1
+        rid = record_id_bytes(found[0])
+        if seen is None or rid not in seen:
+            examined.documents += 1
+            yield rid, found[1]
+
+
+def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
+    seen: set[bytes] = set()
+    stats.branches = [Examined() for _ in access.branches]
+    return chain.from_iterable(
+        _branch(coll, branch, reader, examined, seen, ahead=stats.ahead)
+        for branch, examined in zip(access.branches, stats.branches, strict=True)
+    )

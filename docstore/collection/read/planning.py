@@ -1,0 +1,119 @@
+"""The plan of a query on a collection: one that it keeps, or the best of those that its indexes offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from docstore.collection.collection import Collection, Index
+from docstore.collection.read.access import PlanStats, documents_of, predicate_of
+from docstore.collection.read.plan_ranking import ENOUGH, Trial, best_of
+from docstore.collection.read.script_filter import has_scripts
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.filter.special_conditions import special_condition
+from docstore.query.filter.tree import Filter, TextSearch, strengthened
+from docstore.query.find import FindQuery, Hint, KeyBetween
+from docstore.query.plan.access import CollectionScan, Eof, Plan
+from docstore.query.plan.distinct_scan import over_distinct
+from docstore.query.plan.near import near_plan
+from docstore.query.plan.plan import choose
+from docstore.query.plan.shapes import shape_of
+from docstore.query.plan.text import text_plan
+from docstore.query.sort import UNSORTED, Sort
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+
+_EOF = Plan(Eof(), None, True)
+
+
+def plan_query(
+    coll: Collection | None,
+    tree: Filter,
+    *,
+    sort: Sort = UNSORTED,
+    hint: Hint | None = None,
+    between: KeyBetween | None = None,
+    distinct: str | None = None,
+    reader: Reader | None = None,
+    wanted: int = 0,
+    indexes: Sequence[Index] | None = None,
+    kept: bool = True,
+) -> Plan:
+    """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found.
+
+    `indexes`: those to choose from, where they are not all that may be used at this moment. `kept`: it may be the plan
+    that the collection keeps for others of the shape.
+
+    `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
+    is the best one to find `wanted` documents by (0: all).
+    """
+    visible = usable_indexes(coll) if indexes is None else indexes
+    shape = None
+    if kept and coll is not None and hint is None and between is None and distinct is None and indexes is None:
+        shape = shape_of(tree, sort)
+        if shape is not None:
+            plan = coll.plans.bound(shape, tree, visible)
+            if plan is not None:
+                return plan
+    special = special_condition(tree, visible)
+    if isinstance(special, TextSearch):
+        return text_plan(tree, special, visible, sort, hint)
+    if special is not None and (sort.natural or (hint is not None and hint.natural)):
+        raise CommandError(Code.BadValue, "geoNear expression not allowed with $natural")
+    if coll is None:
+        return _EOF
+    if special is not None:
+        return near_plan(tree, special, visible, sort, hint)
+    stronger = strengthened(tree)
+    plan = choose(stronger, visible, sort=sort, hint=hint, between=between)
+    if stronger is not tree and isinstance(plan.access, CollectionScan):
+        plan = choose(tree, visible, sort=sort, hint=hint, between=between)
+    if distinct is not None:
+        found = over_distinct(tree, visible, distinct, hint)
+        if found is not None:
+            return found
+    if reader is not None and plan.rejected:
+        plan = best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
+    if shape is not None:
+        coll.plans.keep(shape, tree, sort, plan, visible)
+    return plan
+
+
+def usable_indexes(coll: Collection | None) -> list[Index]:
+    """Those that plans may choose."""
+    return [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
+
+
+def _trial(coll: Collection, plan: Plan, sort: Sort, reader: Reader) -> Trial:
+    stats = PlanStats(plan, ahead=1)
+    predicate = None if has_scripts(plan.residual) else predicate_of(plan, None)
+    blocking = bool(sort.fields) and not plan.provides_sort
+    documents = documents_of(coll, reader, stats)
+    return Trial(plan, documents, predicate, lambda: max(stats.keys_examined, stats.docs_examined), blocking)
+
+
+def plan_find(
+    coll: Collection | None,
+    query: FindQuery,
+    reader: Reader | None,
+    owned: Predicate | None,
+    indexes: Sequence[Index] | None = None,
+    *,
+    kept: bool = True,
+) -> Plan:
+    """The plan of a query, as `plan_query`. What is `owned` is not told by one document for each value."""
+    return plan_query(
+        coll,
+        query.filter,
+        sort=query.sort,
+        hint=query.hint,
+        between=query.between,
+        distinct=query.distinct if owned is None else None,
+        reader=reader,
+        wanted=query.limit and query.limit + query.skip,
+        indexes=indexes,
+        kept=kept,
+    )

@@ -1,0 +1,113 @@
+"""A plan that is kept for a shape is the one that would be chosen: random filters, indexes, orders and values."""
+
+from __future__ import annotations
+
+import bson
+from bson import Int64, ObjectId
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docstore.collection.collection import Index
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
+from docstore.query.plan.access import Eof, Plan
+from docstore.query.plan.plan import choose
+from docstore.query.plan.shapes import prepared, shape_of
+from docstore.query.sort import UNSORTED, Sort
+from tests.unit.query.strategies import DOCUMENTS, FILTERS, PATHS, SORTS
+from tests.unit.query.test_plan_is_sound import KINDS, build_index
+
+NUMBERS = st.sampled_from([-3, -1, 0, 1, 2, 2.5, Int64(7), Int64(-(1 << 40)), float("inf"), float("-inf"), 1e300])
+KINDS_OF_VALUES = [
+    NUMBERS,
+    st.sampled_from(["", "a", "b", "ba"]),
+    st.booleans(),
+    st.builds(lambda n: ObjectId(bytes([n] * 12)), st.integers(0, 3)),
+]
+OPERATORS = st.lists(st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), min_size=1, max_size=3, unique=True)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> tuple[Filter, Filter]:
+    """Two filters of one shape."""
+    one: dict[str, object] = {}
+    other: dict[str, object] = {}
+    for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=3, unique=True)):
+        values = draw(st.sampled_from(KINDS_OF_VALUES))
+        names = draw(OPERATORS)
+        one[path] = {name: draw(values) for name in names}
+        other[path] = {name: draw(values) for name in names}
+    return parse_filter(bson.encode(one)), parse_filter(bson.encode(other))
+
+
+def built(kinds: list[tuple[dict[str, object], dict[str, object]]], contents: list[dict[str, object]]) -> list[Index]:
+    documents = [bson.encode({"_id": number, **content}) for number, content in enumerate(contents)]
+    made = [build_index(number, *kind, documents) for number, kind in enumerate(kinds)]
+    return [index for index in made if index is not None]
+
+
+def offered(plan: Plan) -> list[Plan]:
+    """The plan and those that it was chosen before."""
+    return [Plan(each.access, each.residual, each.provides_sort) for each in (plan, *plan.rejected)]
+
+
+@settings(max_examples=800, deadline=None)
+@given(alike(), st.lists(KINDS, min_size=1, max_size=3), st.lists(DOCUMENTS, max_size=6), SORTS)
+def test_what_is_kept_for_one_filter_is_chosen_for_another_of_its_shape(
+    filters: tuple[Filter, Filter],
+    kinds: list[tuple[dict[str, object], dict[str, object]]],
+    contents: list[dict[str, object]],
+    order: list[tuple[str, int]],
+) -> None:
+    one, other = filters
+    sort = Sort(tuple(order))
+    indexes = built(kinds, contents)
+    shape = shape_of(one, sort)
+    assert shape is not None
+    assert shape == shape_of(other, sort)
+    chosen, expected = choose(one, indexes, sort=sort), choose(other, indexes, sort=sort)
+    for plan in offered(chosen):
+        kept = prepared(one, plan, indexes)
+        bound = None if kept is None else kept.bind(other)
+        if bound is not None:
+            assert bound in offered(expected)
+        elif kept is not None:
+            assert isinstance(expected.access, Eof), "the conditions contradict each other"
+
+
+@settings(max_examples=300, deadline=None)
+@given(FILTERS, st.lists(KINDS, min_size=1, max_size=2), st.lists(DOCUMENTS, max_size=6), SORTS)
+def test_what_is_kept_of_any_filter_gives_its_own_plan(
+    condition: dict[str, object],
+    kinds: list[tuple[dict[str, object], dict[str, object]]],
+    contents: list[dict[str, object]],
+    order: list[tuple[str, int]],
+) -> None:
+    tree, sort = parse_filter(bson.encode(condition)), Sort(tuple(order))
+    if shape_of(tree, sort) is None:
+        return
+    indexes = built(kinds, contents)
+    for plan in offered(choose(tree, indexes, sort=sort)):
+        kept = prepared(tree, plan, indexes)
+        assert kept is None or kept.bind(tree) == plan
+
+
+def test_shapes_tell_apart_what_is_planned_in_another_way() -> None:
+    conditions: list[dict[str, object]] = [
+        {"a": 1}, {"a": "x"}, {"a": {"$gt": 1}}, {"a": {"$gte": 1}}, {"a": 1, "b": 1}, {"b": 1, "a": 1}, {"b": 1},
+        {"a": {"$gt": 1, "$lt": 2}}, {"a": True},
+    ]  # fmt: skip
+    shapes = [shape_of(parse_filter(bson.encode(each)), UNSORTED) for each in conditions]
+    assert None not in shapes
+    assert len(set(shapes)) == len(shapes)
+    assert shape_of(parse_filter(bson.encode({"a": 1})), Sort((("b", 1),))) not in shapes
+
+
+def test_values_that_mean_more_than_themselves_have_no_shape() -> None:
+    values: list[object] = [None, [1], {"x": 1}, float("nan"), bson.MinKey(), bson.Decimal128("1")]
+    conditions: list[dict[str, object]] = [
+        *({"a": {"$gte": value}} for value in values), *({"a": value} for value in values), {"a": bson.Regex("^a")},
+        {"_id": 1}, {"$or": [{"a": 1}, {"b": 1}]}, {"a": {"$ne": 1}}, {"a": {"$exists": True}}, {"a": {"$in": [1, 2]}},
+    ]  # fmt: skip
+    for condition in conditions:
+        assert shape_of(parse_filter(bson.encode(condition)), UNSORTED) is None, condition
