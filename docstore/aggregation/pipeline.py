@@ -98,8 +98,10 @@ class Pipeline:
         if rest and isinstance(rest[0], Group) and not query.sort.measures:
             # Where an index has all that is looked at, documents are not.
             distinct = None if query.sort.fields or query.skip or query.limit else rest[0].distinct()
-            query = replace(query, needs=rest[0].paths(), distinct=distinct)
-        return replace(query, hint=hint), replace(self, stages=rest)
+            query = replace(query, needs=rest[0].paths(), distinct=distinct, hint=hint)
+        elif hint is not None:
+            query = replace(query, hint=hint)
+        return query, Pipeline(rest, self.query_context)
 
     def leading_filter(self) -> Filter:
         """The conjunction of the `$match` stages at the beginning: what shards can be chosen by."""
@@ -140,7 +142,7 @@ def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLA
         pipeline = _parsed(stages, Place.TOP, with_expressions(query_context))
     finally:
         PAUSING.level = level
-    return replace(pipeline, stages=tuple(_as_planned(pipeline.stages)))
+    return Pipeline(tuple(_as_planned(pipeline.stages)), pipeline.query_context)
 
 
 def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) -> Pipeline:

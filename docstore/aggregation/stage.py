@@ -6,8 +6,7 @@ not the last, when time is up or when something has to be awaited first (`Foreig
 
 Two kinds of stages: a plain one says what it does to documents that are handed to it (`StageRun`, driven by
 `docstore.aggregation.streams.PlainStage`, which hands them out a few at a time), one that reads from elsewhere too or
-makes much out of little opens a stream of its own. What else there is to know of a stage it says itself
-(`Capabilities`).
+makes much out of little opens a stream of its own. What else there is to know of a stage it says itself.
 """
 
 from __future__ import annotations
@@ -124,10 +123,19 @@ class StageRun(Protocol):
         ...
 
 
-class Capabilities(Protocol):
-    """What pipelines ask of any stage, with the answers of a stage that has nothing special about it."""
+class Stage:
+    """A parsed stage: what pipelines ask of any, with the answers of one that has nothing special about it.
+
+    `raw` is its specification, `{$name: ...}`; at work it is a stream over its source. Not a protocol: what is asked of
+    each stage for each request, which class it is of, takes many times as long for one.
+    """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # at work it would be the default of the fields of that name
+
+        @property
+        def raw(self) -> bytes: ...
 
     makes_documents: ClassVar[bool] = False
     """Whether it stands first and makes the documents, so that no collection is read."""
@@ -185,14 +193,9 @@ class Capabilities(Protocol):
         """
         return None
 
-
-class Stage(Capabilities, Protocol):
-    """A parsed stage. `raw` is its specification, `{$name: ...}`; at work it is a stream over its source."""
-
-    @property
-    def raw(self) -> bytes: ...
-
-    def open(self, source: Stream, environment: Environment) -> Stream: ...
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        """The stage at work on a source."""
+        raise NotImplementedError
 
 
 StageParser = Callable[[Value, QueryContext], list[Stage]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
-from docstore.aggregation.stage import Capabilities, Environment, StageRun, Stream
+from docstore.aggregation.stage import Environment, Stage, StageRun, Stream
 from docstore.query.pausing import PAUSED, PAUSING
 
 PUSHED = 128
@@ -65,7 +65,7 @@ class Pushed:
         return made
 
 
-class PlainStage(Capabilities):
+class PlainStage(Stage):
     """A stage that says what it does to documents that are handed to it."""
 
     __slots__ = ()

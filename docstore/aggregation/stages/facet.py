@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.sorted_runs import RUN_BYTES
-from docstore.aggregation.stage import Capabilities, Declaration, Environment, Nesting, Place, Position, Stage, Stream
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage, Stream
 from docstore.aggregation.streams import Feed
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
@@ -22,7 +22,7 @@ _MOST_BYTES = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Facet(Capabilities):
+class Facet(Stage):
     raw: bytes
     facets: tuple[tuple[str, Pipeline], ...]
 

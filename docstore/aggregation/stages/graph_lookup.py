@@ -13,7 +13,6 @@ from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import (
-    Capabilities,
     Declaration,
     Environment,
     Nesting,
@@ -60,7 +59,7 @@ _ASKED_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class GraphLookup(Capabilities):
+class GraphLookup(Stage):
     """`connect_from` is the parts of a path; `most` is the greatest depth, None for any."""
 
     raw: bytes

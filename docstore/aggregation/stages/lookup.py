@@ -15,7 +15,6 @@ from docstore.aggregation.expressions.model import Evaluate, Scope, check_variab
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import (
     GIVEN_BYTES,
-    Capabilities,
     Declaration,
     Environment,
     Nesting,
@@ -47,7 +46,7 @@ _CACHED_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup(Capabilities):
+class Lookup(Stage):
     """`local` and `foreign` are the fields of the equality, both or none. `collection` is None where the pipeline makes
     its own documents. `variables` holds the values of `let` while the pipeline runs for a document. `unwind`: the
     result is taken apart again at once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.stage import Capabilities, Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
 from docstore.aggregation.stages.foreign import foreign_of, pipeline_of
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class UnionWith(Capabilities):
+class UnionWith(Stage):
     """`collection` is None where the pipeline makes its own documents."""
 
     raw: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.stage import Capabilities, Declaration, Environment, Stage, Stream, hand_out
+from docstore.aggregation.stage import Declaration, Environment, Stage, Stream, hand_out
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
 from docstore.errors import CommandError
@@ -16,7 +16,7 @@ from docstore.query.value.values import NULL_VALUE, int64_value, is_true, text_o
 
 
 @dataclass(frozen=True, slots=True)
-class Unwind(Capabilities):
+class Unwind(Stage):
     """`index_path` gets the element's position. `keep_empty`: documents without elements come out as they are."""
 
     raw: bytes
