@@ -322,6 +322,8 @@ class WriteUnitOfWork:
         self._on_abort.append(action)
 
     def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
+        coll.plans.clear()
+        self._on_abort.append(coll.plans.clear)
         for index, places in grown:
             self._on_abort.append(index.grow(places))
         if any(index.ready for index, _ in grown):

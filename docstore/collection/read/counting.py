@@ -121,7 +121,7 @@ def plan_count(coll: Collection | None, query: FindQuery, reader: Reader | None,
     shape = None
     if kept and coll is not None and query.hint is None:
         shape = count_shape(query.filter)
-        found = None if shape is None else coll.plans.bound(shape, query.filter, usable_indexes(coll))
+        found = None if shape is None else coll.plans.bound(shape, query.filter)
         if found is not None:
             return found
     plan = plan_query(coll, query.filter, hint=query.hint, kept=False)

@@ -1,18 +1,20 @@
-"""The plans that a collection keeps, by the shape of what they are for (`docstore.query.plan.shapes`).
+"""The plans that a collection keeps, by the shape of what they are for (`docstore.query.plan.shapes`), and the scans
+that are prepared from them, by the form of the filter.
 
 Always true: a kept plan is one for the indexes as they are. They are forgotten when indexes come, go or are hidden, and
-not used after an index has met arrays at a new place. One that was the best of several is watched: who looks at ten
-times as much with it as was looked at when it was chosen, and has found little, has it forgotten.
+when one has met arrays at a new place. One that was the best of several is watched: who looks at ten times as much with
+it as was looked at when it was chosen, and has found little, has it forgotten, with what was prepared from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import Plan
+from docstore.query.plan.prepared_scan import PreparedScan
 from docstore.query.plan.shapes import Prepared, Shape, prepared
 from docstore.query.sort import Sort
 
@@ -22,61 +24,117 @@ if TYPE_CHECKING:
 _MOST = 200
 _PATIENCE = 10
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A plan that is kept: what it was chosen for, what was looked at then (0: there was no other), where the indexes
-    had met arrays.
-    """
+    """A plan that is kept: what it was chosen for, and what was looked at then (0: there was no other)."""
 
     plan: Prepared
     tree: Filter
     sort: Sort
     works: int
-    places: tuple[int, ...]
+
+    @property
+    def patience(self) -> int:
+        """How much may be looked at in vain; 0: there is no other plan."""
+        return _PATIENCE * self.works
 
 
 class PlanCache:
-    """The plans of one collection; the oldest go when there are too many."""
+    """The plans of one collection; those that were not asked for lately go when there are too many."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_scans")
 
     def __init__(self) -> None:
-        self._kept: dict[Shape, Kept] = {}
+        self._kept = _Recent[Shape, Kept]()
+        self._scans = _Recent[ScanKey, PreparedScan | None]()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._kept.all())
 
     def of_several(self) -> list[Kept]:
         """Those that were the best of several, the oldest first."""
-        return [kept for kept in self._kept.values() if kept.works]
+        return [kept for kept in self._kept.all().values() if kept.works]
 
     def clear(self) -> None:
         """The indexes are others from now on."""
-        self._kept.clear()
+        self._kept = _Recent()
+        self._scans = _Recent()
 
-    def bound(self, shape: Shape, tree: Filter, indexes: Sequence[Index]) -> Plan | None:
-        """The plan that is kept for the shape, for this filter. `indexes`: those that plans may choose."""
+    def kept(self, shape: Shape) -> Kept | None:
+        """What is kept for the shape."""
+        return self._kept.get(shape)
+
+    def bound(self, shape: Shape, tree: Filter) -> Plan | None:
+        """The plan that is kept for the shape, for this filter."""
         kept = self._kept.get(shape)
-        if kept is None or kept.places != _places(indexes):
+        if kept is None:
             return None
         plan = kept.plan.bind(tree)
-        return replace(plan, patience=_PATIENCE * kept.works) if plan is not None and kept.works else plan
+        return replace(plan, patience=kept.patience) if plan is not None and kept.works else plan
 
     def keep(self, shape: Shape, tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[Index]) -> None:
-        """The plan has been chosen for the filter; if others of its shape are served as well by it, keep it."""
+        """The plan has been chosen for the filter; if others of its shape are served as well by it, keep it.
+
+        `indexes`: those that plans may choose.
+        """
         found = prepared(tree, replace(plan, rejected=()) if plan.rejected else plan, indexes)
-        if found is None or (plan.rejected and not plan.works):
-            return
-        if len(self._kept) >= _MOST and shape not in self._kept:
-            del self._kept[next(iter(self._kept))]
-        self._kept[shape] = Kept(found, tree, sort, plan.works, _places(indexes))
+        if found is not None and (plan.works or not plan.rejected):
+            self._kept.put(shape, Kept(found, tree, sort, plan.works))
 
     def forget(self, shape: Shape | None) -> None:
         """Have the next plan for the shape chosen anew."""
         if shape is not None:
-            self._kept.pop(shape, None)
+            self._kept.drop(shape)
+            self._scans = _Recent()
+
+    def scan(self, key: ScanKey) -> PreparedScan | None:
+        """The scan that is prepared; None where there is none. Errors: KeyError where that is not known."""
+        return self._scans[key]
+
+    def prepare(self, key: ScanKey, scan: PreparedScan | None) -> None:
+        """Keep a scan, or that none can be prepared."""
+        self._scans.put(key, scan)
 
 
-def _places(indexes: Sequence[Index]) -> tuple[int, ...]:
-    return tuple([index.places for index in indexes])
+ScanKey = tuple[bytes, bytes, bool]
+"""(the form of the filter, the order as it stands in the request, whether documents are only counted)."""
+
+
+class _Recent(Generic[K, V]):
+    """A map that forgets what was not asked for lately: the older generation goes when the newer one is full."""
+
+    __slots__ = ("_new", "_old")
+
+    def __init__(self) -> None:
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def __getitem__(self, key: K) -> V:
+        try:
+            return self._new[key]
+        except KeyError:
+            value = self._old[key]
+        self.put(key, value)
+        return value
+
+    def get(self, key: K) -> V | None:
+        try:
+            return self[key]
+        except KeyError:
+            return None
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._new) >= _MOST // 2 and key not in self._new:
+            self._old, self._new = self._new, {}
+        self._new[key] = value
+
+    def drop(self, key: K) -> None:
+        self._new.pop(key, None)
+        self._old.pop(key, None)
+
+    def all(self) -> dict[K, V]:
+        return {**self._old, **self._new}

@@ -55,7 +55,7 @@ def plan_query(
     if kept and coll is not None and hint is None and between is None and distinct is None and indexes is None:
         shape = shape_of(tree, sort)
         if shape is not None:
-            plan = coll.plans.bound(shape, tree, visible)
+            plan = coll.plans.bound(shape, tree)
             if plan is not None:
                 return plan
     special = special_condition(tree, visible)

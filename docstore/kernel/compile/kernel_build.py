@@ -31,6 +31,8 @@ COMPILED = (
     "kernel.keys.writer",
     "kernel.keys.encoding",
     "kernel.keys.pattern",
+    "kernel.keys.bounds",
+    "kernel.match.form",
     "kernel.match.predicate",
     "kernel.match.bit_predicates",
     "kernel.match.path_predicates",

@@ -1,9 +1,12 @@
+from docstore.kernel.match.predicate cimport Predicate
+
 cdef object _UNREAD
 cdef Py_ssize_t _ID_BYTES
 cdef Py_ssize_t _FIRST_CHUNK
 cdef Py_ssize_t _READ_AHEAD_BYTES
 cdef Py_ssize_t _SHORTEST_WALK
 cdef Py_ssize_t _WIDEST_GAP
+cdef Py_ssize_t _FEW_BYTES
 
 cdef class Examined:
     cdef public Py_ssize_t keys

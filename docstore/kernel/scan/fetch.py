@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterator
 
 import cython
 
+from docstore.kernel.match.predicate import Predicate
+
 _ID_BYTES = 8
 _FIRST_CHUNK = 8
 _READ_AHEAD_BYTES = 1 << 18
 _SHORTEST_WALK = 8
 _WIDEST_GAP = 2
+
+_FEW_BYTES = 1 << 20
 
 _Pair = tuple[bytes, bytes]
 
@@ -196,3 +200,58 @@ class Fetching:
         if self._once and rid in self._seen:
             return None
         return self._get(self._prefix + rid)
+
+
+def fetch_few(
+    entries: Iterator[bytes],
+    get: Callable[[bytes], bytes | None],
+    prefix: bytes,
+    predicate: Predicate | None,
+    owned: Predicate | None,
+    once: bool,
+    wanted: int,
+    most: int,
+    found: list[bytes],
+    ids: list[bytes] | None,
+) -> bool:
+    """Append the documents behind entries that satisfy both predicates to `found`, up to `wanted` of them, and their
+    record ids to `ids`; whether that was all, or as many as were wanted.
+
+    False where it takes more than a step: `most` entries have been looked at, or the documents are large. `entries`,
+    `get`, `prefix` as those of `Fetching`; `once`: a document that was met is passed over.
+    """
+    entry: bytes
+    rid: bytes
+    raw: bytes
+    record: object
+    left: cython.Py_ssize_t = wanted
+    looks: cython.Py_ssize_t = most
+    room: cython.Py_ssize_t = _FEW_BYTES
+    seen: set[bytes] | None = set() if once else None
+    if left <= 0:
+        return True
+    for entry in entries:
+        if looks == 0 or room < 0:
+            return False
+        looks -= 1
+        rid = entry[len(entry) - _ID_BYTES :]
+        if seen is not None:
+            if rid in seen:
+                continue
+            seen.add(rid)
+        record = get(prefix + rid)
+        if record is None:
+            continue
+        raw = record
+        room -= len(raw)
+        if predicate is not None and not predicate.test(raw, 0, len(raw)):
+            continue
+        if owned is not None and not owned.test(raw, 0, len(raw)):
+            continue
+        found.append(raw)
+        if ids is not None:
+            ids.append(rid)
+        left -= 1
+        if left == 0:
+            return True
+    return True

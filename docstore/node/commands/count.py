@@ -13,6 +13,7 @@ from docstore.commands.requests.view_stages import filter_stages, range_stages
 from docstore.commands.specs.reads import COUNT
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
+from docstore.node.read.at_once import count_at_once
 from docstore.node.read.cursors import MAX_BATCH_BYTES
 from docstore.node.read.requests import count_query_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
@@ -26,6 +27,9 @@ _STEP_DOCUMENTS = 1000
 def run(context: Context, arguments: Arguments) -> Response:
     if context.namespace == OPLOG_NS:
         return {"n": number(_count_log(context, arguments))}
+    counted = count_at_once(context, node_of(context), arguments)
+    if counted is not None:
+        return {"n": number(counted)}
     resolved = viewed(context)
     return run_steps(
         context, _count(context, arguments) if resolved is None else _count_view(context, arguments, resolved)

@@ -23,6 +23,7 @@ from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
+from docstore.node.read.at_once import find_at_once
 from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, cursor_reply, first_batch
 from docstore.node.read.oplog import open_oplog
 from docstore.node.read.requests import (
@@ -57,7 +58,12 @@ def run(context: Context, arguments: Arguments) -> Response:
         if resolved is not None:
             return run_steps(context, _run_on_view(context, arguments, resolved))
     identity = _identity(arguments)
-    if identity is not None:
+    if identity is None:
+        collection = node.store.collection(context.namespace)
+        reply = None if collection is None else find_at_once(context, node, arguments, collection)
+        if reply is not None:
+            return reply
+    else:
         at_once, owned = newest(context)
         if at_once:
             found = _by_id(node, context.namespace, identity, owned)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from docstore.bson.walk import DATE
 from docstore.collection.collection import Collection, Index
 from docstore.errors import CommandError
+from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import RECORD_ID_BYTES, long_of
@@ -19,7 +20,7 @@ from docstore.node.slices import finish_work
 from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, Op
-from docstore.query.plan.intervals import Range, behind, compound
+from docstore.query.plan.intervals import Range, compound
 from docstore.query.plan.value_ranges import class_range
 from docstore.storage import Family
 

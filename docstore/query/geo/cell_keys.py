@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, elements
 from docstore.errors import CommandError
+from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import KEY_OF_NULL, encode_key
 from docstore.query.geo import plane, sphere
 from docstore.query.geo.geojson import parse_stored, refused
@@ -25,7 +26,7 @@ from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, single_parts
 from docstore.query.geo.sphere_cells import LEVELS, Cell, cell_at, covering
 from docstore.query.geo.z_order import interleaved
-from docstore.query.plan.intervals import Range, Ranges, behind, union
+from docstore.query.plan.intervals import Range, Ranges, union
 from docstore.query.value.values import NUMBERS, display, number_of
 
 Region = plane.Region | sphere.Spherical

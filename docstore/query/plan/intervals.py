@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from docstore.bson.allowance import spend
 from docstore.bson.walk import Value
+from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
 from docstore.query.value.long_lists import sort_keys
 
@@ -21,12 +22,6 @@ _SPENT = 64 * 1024
 LOWEST = b"\x01"
 HIGHEST = b"\xfe"
 """Cuts below and above every key of a single value, in either direction."""
-
-
-def behind(prefix: bytes) -> bytes:
-    """The cut behind every key that starts with the prefix, which is not all 0xff."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes((kept[-1] + 1,))
 
 
 class Range(NamedTuple):

@@ -5,9 +5,10 @@ which conditions, in which direction, what is left to be checked) holds for all 
 only the ranges of keys are made of the values.
 
 Always true: what `Prepared.bind` gives for a filter is what `choose` gives for it, or one of the plans that it rejects,
-as long as the indexes are as they were. So only such shapes are kept as leave no more to the values: comparisons by
-bytes with one value of a type that has ranges of its own, and indexes of values under no collation and no filter. Which
-of several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
+as long as the indexes are as they were. So only such values may differ as leave no more to themselves: those of
+comparisons by bytes with one value of a type that has ranges of its own; some other conditions are part of the shape as
+they stand. Indexes are those of values under no collation and no filter. Which of several plans is the best depends on
+the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,20 @@ from dataclasses import dataclass
 from math import isnan
 from struct import unpack
 
-from docstore.bson.walk import BOOL, DATE, DOUBLE, INT32, INT64, OBJECT_ID, STRING, TIMESTAMP, Value
-from docstore.query.filter.tree import And, Comparison, Filter, Op, conjunction
+from docstore.bson.walk import (
+    BINARY,
+    BOOL,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    INT32,
+    INT64,
+    OBJECT_ID,
+    STRING,
+    TIMESTAMP,
+    Value,
+)
+from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Not, Op, RegexMatch, TypeIs, conjunction
 from docstore.query.plan.access import IndexScan, Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
 from docstore.query.plan.index_bounds import IndexInfo
@@ -29,8 +42,11 @@ from docstore.query.sort import Sort
 Shape = tuple[object, ...]
 """What has to be the same for a plan to be used again; hashable."""
 
-_KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, OBJECT_ID: 7, BOOL: 8, DATE: 9, TIMESTAMP: 17}
+_KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, BINARY: 5, OBJECT_ID: 7, BOOL: 8, DATE: 9, TIMESTAMP: 17}
 """The types whose values have ranges of their own; those that compare with each other have one number."""
+
+_MOST_LISTED = 8
+"""Longer lists are not sent again as they are."""
 
 
 def shape_of(tree: Filter, sort: Sort) -> Shape | None:
@@ -38,27 +54,50 @@ def shape_of(tree: Filter, sort: Sort) -> Shape | None:
     if sort.natural or sort.measures:
         return None
     found: list[object] = [sort.fields, sort.collation]
-    for each in _conjuncts(tree):
-        if not isinstance(each, Comparison) or each.collation is not None:
+    for each in conjuncts(tree):
+        if has_free_value(each):
+            assert isinstance(each, Comparison), "of all conditions only these have one"
+            if each.op is Op.EQ and each.path == "_id":
+                return None
+            found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]])
+        elif _is_constant(each):
+            found.append(each)
+        else:
             return None
-        kind = _KINDS.get(each.value[0])
-        equal = each.op is Op.EQ
-        if kind is None or (equal and each.path == "_id") or _is_nan(each.value):
-            return None
-        found += (each.path, equal or each.op.value, kind)
     return tuple(found)
+
+
+def has_free_value(condition: Filter) -> bool:
+    """Whether the condition is a comparison whose value is not part of the shape."""
+    if not isinstance(condition, Comparison) or condition.collation is not None:
+        return False
+    return condition.value[0] in _KINDS and not _is_nan(condition.value)
+
+
+def _is_constant(condition: Filter) -> bool:
+    """Whether the condition is part of the shape as it stands."""
+    match condition:
+        case Comparison(path, _, value, collation):
+            return collation is None and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
+        case In():
+            return condition.collation is None and condition.path != "_id" and len(condition.values) <= _MOST_LISTED
+        case Not(Comparison() | In() | Exists() | RegexMatch() as child):
+            return _is_constant(child)
+        case _:
+            return isinstance(condition, Exists | RegexMatch | TypeIs)
 
 
 def _is_nan(value: Value) -> bool:
     return value[0] == DOUBLE and isnan(unpack("<d", value[1])[0])
 
 
-def _conjuncts(tree: Filter) -> tuple[Filter, ...]:
+def conjuncts(tree: Filter) -> tuple[Filter, ...]:
+    """The conditions that all hold."""
     return tree.children if isinstance(tree, And) else (tree,)
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class PreparedField:
     """A bounded field of the index, and which conditions of the filter bound it; none: it is left open."""
 
     path: str
@@ -74,13 +113,13 @@ class Prepared:
     direction: int
     exact: bool
     provides_sort: bool
-    fields: tuple[_Field, ...]
+    fields: tuple[PreparedField, ...]
     left: tuple[int, ...]
     """Which conditions are still to be checked."""
 
     def bind(self, tree: Filter) -> Plan | None:
         """The plan for a filter of the shape; None where its conditions contradict each other."""
-        conditions = _conjuncts(tree)
+        conditions = conjuncts(tree)
         bounds = []
         for field in self.fields:
             ranges = _ranges([conditions[place] for place in field.places])
@@ -93,13 +132,15 @@ class Prepared:
 
 
 def _ranges(conditions: Sequence[Filter]) -> Ranges:
+    if len(conditions) == 1:
+        (only,) = conditions
+        if isinstance(only, Comparison) and only.op is Op.EQ and only.value[0] in _KINDS:
+            return (point(only.value),)
     found = EVERYTHING
     for each in conditions:
-        if isinstance(each, Comparison) and each.op is Op.EQ:
-            return (point(each.value),)
         bounded = value_ranges(each)
-        assert bounded is not None, "a comparison with such a value bounds"
-        found = bounded[0] if found is EVERYTHING else intersection(found, bounded[0])
+        if bounded is not None:
+            found = bounded[0] if found is EVERYTHING else intersection(found, bounded[0])
     return found
 
 
@@ -111,7 +152,7 @@ def prepared(tree: Filter, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared
     access = plan.access
     if not isinstance(access, IndexScan) or access.once or not all(map(_is_plain, indexes)):
         return None
-    conditions = _conjuncts(tree)
+    conditions = conjuncts(tree)
     fields = []
     for item in access.bounds:
         places: tuple[int, ...] = ()
@@ -120,7 +161,10 @@ def prepared(tree: Filter, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared
         if len(places) > 1 and (arrays_on(item.path, access.index.arrays) or item.is_point):
             # One of them was chosen, or their values happen to leave one point.
             return None
-        fields.append(_Field(item.path, item.direction, places))
+        if len(places) > 1 and not all(has_free_value(conditions[place]) for place in places):
+            # What is left of the ranges of a constant depends on the values beside it.
+            return None
+        fields.append(PreparedField(item.path, item.direction, places))
     met = {condition for item in access.bounds for condition in item.met}
     left = tuple(place for place, each in enumerate(conditions) if each not in met)
     found = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), left)
@@ -128,7 +172,8 @@ def prepared(tree: Filter, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared
 
 
 def _path(condition: Filter) -> str:
-    return condition.path if isinstance(condition, Comparison) else ""
+    inner = condition.child if isinstance(condition, Not) else condition
+    return inner.path if isinstance(inner, Comparison | In | Exists | RegexMatch | TypeIs) else ""
 
 
 def _is_plain(index: IndexInfo) -> bool:

@@ -27,6 +27,7 @@ from docstore.bson.walk import (
     Value,
     values,
 )
+from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
 from docstore.query.filter.expr_bounds import Computed
 from docstore.query.filter.regex import literal_prefix
@@ -37,7 +38,6 @@ from docstore.query.plan.intervals import (
     LOWEST,
     Range,
     Ranges,
-    behind,
     complement,
     point,
     points_of,

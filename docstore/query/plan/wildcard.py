@@ -24,10 +24,11 @@ from docstore.bson.walk import (
     elements,
     values,
 )
+from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Mod, RegexMatch, TypeIs
 from docstore.query.plan.bounds import PathConditions, conditions, path_ranges
-from docstore.query.plan.intervals import EVERYTHING, Ranges, behind
+from docstore.query.plan.intervals import EVERYTHING, Ranges
 from docstore.query.plan.value_ranges import Condition
 from docstore.query.value.long_lists import sort_keys
 from docstore.query.value.values import string_value

@@ -128,6 +128,11 @@ class Projection:
         """Whether some field is a computed value."""
         return self.root.computes or any(isinstance(child, Computed) for child in self.root.children.values())
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it only says which fields stay."""
+        return _is_plain(self.root)
+
     def apply(self, raw: bytes) -> bytes:
         """The projected document."""
         return self._document(self.root, raw, raw) if self._top is None else self._top.apply(raw)
@@ -192,6 +197,13 @@ class Projection:
             self._compute_missing(branch, document, set(), later)
             return OBJECT, document_from([(name, *made) for name, made in later.items() if made is not None])
         return value if self.keep_others else None
+
+
+def _is_plain(branch: Branch) -> bool:
+    return all(
+        isinstance(child, Plain) or (isinstance(child, Branch) and _is_plain(child))
+        for child in branch.children.values()
+    )
 
 
 def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:

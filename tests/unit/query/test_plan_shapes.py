@@ -24,6 +24,12 @@ KINDS_OF_VALUES = [
     st.booleans(),
     st.builds(lambda n: ObjectId(bytes([n] * 12)), st.integers(0, 3)),
 ]
+CONSTANTS: list[object] = [
+    None, {"$in": [1, 2]}, {"$in": ["a", None]}, {"$exists": True}, {"$exists": False}, {"$ne": 1}, {"$nin": [1, "a"]},
+    {"$type": "string"}, {"$ne": None}, [1], {"x": 1}, bson.Regex("^a"), {"$not": {"$gt": 1}}, {"$lte": None},
+    {"$gt": 0, "$ne": 2},
+]  # fmt: skip
+"""Conditions that are part of a shape as they stand."""
 OPERATORS = st.lists(st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), min_size=1, max_size=3, unique=True)
 
 
@@ -33,6 +39,9 @@ def alike(draw: st.DrawFn) -> tuple[Filter, Filter]:
     one: dict[str, object] = {}
     other: dict[str, object] = {}
     for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=3, unique=True)):
+        if draw(st.integers(0, 3)) == 0:
+            one[path] = other[path] = draw(st.sampled_from(CONSTANTS))
+            continue
         values = draw(st.sampled_from(KINDS_OF_VALUES))
         names = draw(OPERATORS)
         one[path] = {name: draw(values) for name in names}
@@ -103,11 +112,23 @@ def test_shapes_tell_apart_what_is_planned_in_another_way() -> None:
     assert shape_of(parse_filter(bson.encode({"a": 1})), Sort((("b", 1),))) not in shapes
 
 
-def test_values_that_mean_more_than_themselves_have_no_shape() -> None:
-    values: list[object] = [None, [1], {"x": 1}, float("nan"), bson.MinKey(), bson.Decimal128("1")]
+def test_conditions_that_mean_more_than_their_values_are_part_of_the_shape() -> None:
+    values: list[object] = [None, [1], [2], {"x": 1}, {"x": 2}, bson.MinKey(), bson.MaxKey()]
     conditions: list[dict[str, object]] = [
         *({"a": {"$gte": value}} for value in values), *({"a": value} for value in values), {"a": bson.Regex("^a")},
-        {"_id": 1}, {"$or": [{"a": 1}, {"b": 1}]}, {"a": {"$ne": 1}}, {"a": {"$exists": True}}, {"a": {"$in": [1, 2]}},
+        {"a": bson.Regex("^b")}, {"a": {"$ne": 1}}, {"a": {"$ne": 2}}, {"a": {"$exists": True}}, {"a": {"$in": [1, 2]}},
+        {"a": {"$exists": False}}, {"a": {"$in": [1, 3]}}, {"a": {"$type": "int"}}, {"a": {"$type": "string"}},
+    ]  # fmt: skip
+    shapes = [shape_of(parse_filter(bson.encode(each)), UNSORTED) for each in conditions]
+    assert None not in shapes
+    assert len(set(shapes)) == len(shapes)
+
+
+def test_conditions_that_are_planned_by_their_values_have_no_shape() -> None:
+    conditions: list[dict[str, object]] = [
+        {"a": float("nan")}, {"a": {"$gt": float("nan")}}, {"a": bson.Decimal128("1")}, {"_id": 1}, {"_id": None},
+        {"_id": {"$in": [1]}}, {"$or": [{"a": 1}, {"b": 1}]}, {"a": {"$in": list(range(9))}}, {"a": {"$mod": [2, 1]}},
+        {"a": {"$elemMatch": {"x": 1}}}, {"a": {"$size": 1}},
     ]  # fmt: skip
     for condition in conditions:
         assert shape_of(parse_filter(bson.encode(condition)), UNSORTED) is None, condition

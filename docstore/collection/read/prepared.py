@@ -1,0 +1,151 @@
+"""Reads that end within a step, by a scan that is prepared for the form of their filter.
+
+Always true: what is given is what the general way gives (`docstore.collection.read.execute`, `counting`, `matching`),
+over the newest state, in which nothing is written before the step ends. None is given for whatever else a read may be:
+its filter has another kind of plan, or it takes more than a step.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.collection.collection import Collection, Index
+from docstore.collection.read.counting import count_shape, plan_count
+from docstore.collection.read.execute import Clock
+from docstore.collection.read.planning import plan_query
+from docstore.errors import CommandError
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.match.form import form_of
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.documents import count_scan
+from docstore.kernel.scan.fetch import fetch_few
+from docstore.key_layout import long_of
+from docstore.query.filter.parse import parse_filter
+from docstore.query.find import FindQuery
+from docstore.query.plan.prepared_scan import PreparedScan, prepared_scan
+from docstore.query.plan.shapes import shape_of
+from docstore.query.sort import parse_sort
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docstore.storage import Reader
+
+MOST_LOOKS = 1_000
+"""Entries that are looked at in one step."""
+_INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
+
+
+NOTHING = (0, b"")
+"""What is found where there is no document: no record id is 0."""
+
+
+class BoundScan(NamedTuple):
+    """A prepared scan with the values of a request: the entries between `low` and `high`."""
+
+    coll: Collection
+    scan: PreparedScan
+    low: bytes
+    high: bytes
+    predicate: Predicate | None
+
+    def documents(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[bytes] | None:
+        """The first `wanted` documents, in order; None where that takes more than a step."""
+        found: list[bytes] = []
+        order = self.scan.order
+        # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
+        if not self._fetch(reader, wanted if order is None else MOST_LOOKS + 1, owned, found, None):
+            return None
+        if order is not None:
+            found.sort(key=order.sort_key)
+            del found[wanted:]
+        return found
+
+    def first(self, reader: Reader, owned: Predicate | None) -> tuple[int, bytes] | None:
+        """(record id, document) of the first document, `NOTHING` where there is none; None where that takes more than
+        a step.
+        """
+        found: list[bytes] = []
+        ids: list[bytes] = []
+        if self.scan.order is not None or not self._fetch(reader, 1, owned, found, ids):
+            return None
+        self.used()
+        return (long_of(ids[0]), found[0]) if found else NOTHING
+
+    def counted(self, reader: Reader, clock: Clock, until: float) -> int | None:
+        """How many entries there are; None where that is not known by `until`, or takes more than counting them."""
+        if self.predicate is not None or self.scan.index.multikey:
+            return None
+        found, exhausted = count_scan(self._entries(reader), None, clock, until)
+        return found if exhausted else None
+
+    def _fetch(
+        self, reader: Reader, wanted: int, owned: Predicate | None, found: list[bytes], ids: list[bytes] | None
+    ) -> bool:
+        scan, coll = self.scan, self.coll
+        most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
+        get, once = partial(reader.get, _RECORDS), scan.index.multikey
+        return fetch_few(self._entries(reader), get, coll.prefix, self.predicate, owned, once, wanted, most, found, ids)
+
+    def used(self) -> None:
+        """Note that a request has been answered by the index."""
+        cast("Index", self.scan.index).uses += 1
+
+    def _entries(self, reader: Reader) -> Iterator[bytes]:
+        """What ends in the record ids: the keys of entries, the values of those of `_id`."""
+        read = reader.values if cast("Index", self.scan.index).is_id else reader.keys
+        return read(_INDEXES, self.low, self.high, self.scan.reverse)
+
+
+def bound_scan(
+    coll: Collection, filter_: bytes, reader: Reader, *, sort: bytes = EMPTY_DOCUMENT, counted: bool = False
+) -> BoundScan | None:
+    """The scan for a filter and an order as they stand in a request that has no collation; None where none is prepared.
+
+    `counted`: only the number of documents is asked for. `reader`: by which several plans are tried, the first time.
+    """
+    formed = form_of(filter_)
+    if formed is None:
+        return None
+    form, values = formed
+    key = (form, sort, counted)
+    try:
+        scan = coll.plans.scan(key)
+    except KeyError:
+        scan = _prepared(coll, filter_, values, sort, reader, counted)
+        coll.plans.prepare(key, scan)
+    if scan is None:
+        return None
+    ends = scan.bounds.bind(values)
+    return None if ends is None else BoundScan(coll, scan, *ends, scan.predicate(values))
+
+
+def _prepared(
+    coll: Collection, filter_: bytes, values: list[Value], sort: bytes, reader: Reader, counted: bool
+) -> PreparedScan | None:
+    try:
+        tree = parse_filter(filter_)
+        order = parse_sort(sort)
+    except CommandError:
+        # The general way says so.
+        return None
+    shape = count_shape(tree) if counted else shape_of(tree, order)
+    if shape is None:
+        return None
+    kept = coll.plans.kept(shape)
+    if kept is None:
+        if counted:
+            plan_count(coll, FindQuery(filter=tree), reader)
+        else:
+            plan_query(coll, tree, sort=order, reader=reader)
+        kept = coll.plans.kept(shape)
+        if kept is None:
+            return None
+    pattern = order.pattern() if order.fields and not kept.plan.provides_sort else None
+    if pattern is not None and not isinstance(pattern, KeyPattern):
+        return None
+    prefix = cast("Index", kept.plan.index).prefix
+    return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)

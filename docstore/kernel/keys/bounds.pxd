@@ -1,0 +1,17 @@
+from docstore.kernel.keys.encoding cimport append_key
+from docstore.kernel.keys.writer cimport KeyWriter
+
+cdef KeyWriter _out
+
+cdef class Side:
+    cdef Py_ssize_t place
+    cdef bint after
+    cdef bytes cut
+
+cdef class ScanBounds:
+    cdef bytes _prefix
+    cdef list _places
+    cdef list _descending
+    cdef Side _low
+    cdef Side _high
+    cdef bint _turned

@@ -1,0 +1,108 @@
+"""The one range of an index's entries that the values of a filter lead to.
+
+Leading fields are fixed to a value each; behind them one more may be bounded by one or two. Keys are those of
+`docstore.kernel.keys.encoding`: self-delimiting, so that a bound that is the beginning of keys cuts before all of them,
+and `behind` of it cuts behind all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.keys.encoding import INVERTED, encode_key
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.kernel.keys.encoding import append_key
+
+_out: KeyWriter = KeyWriter()
+
+
+def behind(prefix: bytes) -> bytes:
+    """The cut behind every key that starts with the prefix, which is not all 0xff."""
+    last: cython.Py_ssize_t = len(prefix) - 1
+    while prefix[last] == 0xFF:
+        last -= 1
+    return prefix[:last] + bytes((prefix[last] + 1,))
+
+
+class Side:
+    """One end of the range of a field: a cut at the key of the value at `place`, or behind it; without one the end of
+    what compares with the other side's value, `cut`.
+    """
+
+    place: cython.Py_ssize_t
+    after: cython.bint
+    cut: bytes
+
+    def __init__(self, place: int, after: bool, cut: bytes) -> None:
+        self.place = place
+        self.after = after
+        self.cut = cut
+
+    def of(self, values: Sequence[Value]) -> bytes:
+        """Where it cuts ascending keys."""
+        if self.place < 0:
+            return self.cut
+        key: bytes = encode_key(values[self.place])
+        return behind(key) if self.after else key
+
+
+class ScanBounds:
+    """The range for filters of one form, in the index whose entries begin with `prefix`.
+
+    `fixed`: for each leading field the place of its value and whether its keys descend; `low` and `high` bound the
+    next one, whose keys descend if `descending`; None: no field is bounded behind those.
+    """
+
+    _prefix: bytes
+    _places: list[int]
+    _descending: list[bool]
+    _low: Side | None
+    _high: Side | None
+    _turned: cython.bint
+
+    def __init__(
+        self,
+        prefix: bytes,
+        fixed: Sequence[tuple[int, bool]],
+        low: Side | None = None,
+        high: Side | None = None,
+        descending: bool = False,
+    ) -> None:
+        self._prefix = prefix
+        self._places = [place for place, _ in fixed]
+        self._descending = [turned for _, turned in fixed]
+        self._low = low
+        self._high = high
+        self._turned = descending
+
+    def bind(self, values: list[Value]) -> tuple[bytes, bytes] | None:
+        """The half-open range of entries for these values; None where nothing can lie in it."""
+        field: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        start: bytes
+        low: bytes
+        high: bytes
+        value: tuple[int, bytes]
+        _out.clear()
+        _out.put_bytes(self._prefix)
+        for field in range(len(self._places)):
+            at = _out.size
+            value = values[self._places[field]]
+            append_key(_out, value[0], value[1], 0, len(value[1]))
+            if self._descending[field]:
+                _out.invert(at)
+        start = _out.taken()
+        if self._low is None or self._high is None:
+            return start, behind(start)
+        low = self._low.of(values)
+        high = self._high.of(values)
+        if low >= high:
+            return None
+        if self._turned:
+            low, high = behind(high.translate(INVERTED)), behind(low.translate(INVERTED))
+        return start + low, start + high

@@ -1,0 +1,105 @@
+"""The form of a filter: its document without the values that fields are compared with.
+
+An application sends few forms and many values. What parsing and planning find out about a form holds for all filters
+that have it; the values are what is left to be looked at.
+
+Always true: filters of one form differ in nothing but their values, whose types are the same one by one. A value is
+taken out where a field of the top level is compared with it (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`) and
+its type is one of those that compare with each other value by value. Whatever else a filter says is part of its form.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import (
+        BINARY,
+        BOOL,
+        DATE,
+        DOUBLE,
+        INT32,
+        INT64,
+        OBJECT,
+        OBJECT_ID,
+        STRING,
+        TIMESTAMP,
+        document_stop,
+        double_at,
+        name_end,
+        part,
+        value_end,
+    )
+
+    _OPERATORS = 0x15
+    """Stands in a form for the type of a document of operators; no type has this number."""
+
+_MOST_BYTES = 1024
+"""Longer filters carry lists, which are not sent again as they are."""
+_MOST_VALUES = 16
+_out: KeyWriter = KeyWriter()
+
+
+def form_of(raw: bytes) -> tuple[bytes, list[Value]] | None:
+    """(the form, the values) of a filter; None for one that is too long to be sent often."""
+    values: list[Value] = []
+    if len(raw) > _MOST_BYTES:
+        return None
+    _out.clear()
+    if not _fields(raw, 0, len(raw), False, values):
+        return None
+    return _out.taken(), values
+
+
+def _fields(
+    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, operators: cython.bint, values: list[Value]
+) -> cython.bint:
+    """Write the fields of the filter, or of a document of operators in it; False where there are too many values."""
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    code: cython.int
+    compared: cython.bint
+    while at < stop:
+        code = raw[at]
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, code, named + 1, stop)
+        compared = _is_comparison(raw, at + 1, named) if operators else raw[at + 1] != 0x24
+        if compared and _is_value(code, raw, named + 1):
+            if len(values) == _MOST_VALUES:
+                return False
+            _out.put_part(raw, at, named + 1)
+            values.append((code, part(raw, named + 1, end)))
+        elif code == OBJECT and compared and not operators and raw[named + 5] != 0 and raw[named + 6] == 0x24:
+            _out.put(_OPERATORS)
+            _out.put_part(raw, at + 1, named + 1)
+            if not _fields(raw, named + 1, end, True, values):
+                return False
+            _out.put(0)
+        else:
+            _out.put_part(raw, at, end)
+        at = end
+    return True
+
+
+def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether the name at [at, end) is $eq, $gt, $gte, $lt or $lte."""
+    size: cython.Py_ssize_t = end - at
+    if size < 3 or size > 4 or raw[at] != 0x24:
+        return False
+    if size == 4:
+        return raw[at + 3] == 0x65 and raw[at + 2] == 0x74 and raw[at + 1] in (0x67, 0x6C)
+    return (raw[at + 2] == 0x74 and raw[at + 1] in (0x67, 0x6C)) or (raw[at + 1] == 0x65 and raw[at + 2] == 0x71)
+
+
+def _is_value(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
+    """Whether the value's type is one of those that are taken out of a form. NaN is no number like others."""
+    number: cython.double
+    if code == DOUBLE:
+        number = double_at(raw, at)
+        return number == number
+    return code in (INT32, INT64, STRING, OBJECT_ID, BOOL, DATE, TIMESTAMP, BINARY)

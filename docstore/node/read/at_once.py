@@ -1,0 +1,91 @@
+"""Reads whose whole answer is found in one step: those of a prepared form, with few documents.
+
+Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (a hint, a
+collation, `let`, a view, another state than the newest) or come to (a cursor that stays, a long way) is left to the
+general way, whose answer is the same.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from docstore.bson.walk import EMPTY_DOCUMENT
+from docstore.collection.collection import Collection
+from docstore.collection.read.prepared import bound_scan
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import CommandError
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
+from docstore.node.read.snapshot import newest
+from docstore.node.slices import SLICE_SECONDS
+from docstore.query.projection.parse import parse_projection
+from docstore.query.projection.projection import Projection
+
+_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
+_OF_COUNT = frozenset(("query", "skip", "limit"))
+
+
+def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
+    """The reply of a find, whose documents are all in it."""
+    given = arguments.given()
+    if not given.keys() <= _OF_FIND or collection.collation is not None:
+        return None
+    projection = None
+    if "projection" in given:
+        projection = plain_projection(given["projection"])
+        if projection is None:
+            return None
+    sort = given.get("sort", EMPTY_DOCUMENT)
+    bound = bound_scan(collection, given.get("filter", EMPTY_DOCUMENT), node.engine, sort=sort)
+    if bound is None:
+        return None
+    at_once, owned = newest(context)
+    if not at_once:
+        return None
+    skip, limit, batch = given.get("skip", 0), given.get("limit", 0), given.get("batchSize", FIRST_BATCH_DOCUMENTS)
+    if batch == 0:
+        # A cursor stays, whatever there is.
+        return None
+    ends = given.get("singleBatch", False) or 0 < limit <= batch
+    wanted = min(limit or batch, batch)
+    found = bound.documents(node.engine, skip + wanted, owned)
+    if found is None or (not ends and len(found) == skip + wanted):
+        # A cursor stays behind a full batch, whether there is more or not.
+        return None
+    bound.used()
+    if skip:
+        found = found[skip:]
+    return cursor_reply(found if projection is None else projection.apply_all(found), 0, context.namespace)
+
+
+def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
+    """How many documents a count finds, by the entries of an index."""
+    given = arguments.given()
+    collection = node.store.collection(context.namespace)
+    if collection is None or collection.collation is not None or not given.keys() <= _OF_COUNT:
+        return None
+    bound = bound_scan(collection, given.get("query", EMPTY_DOCUMENT), node.engine, counted=True)
+    if bound is None:
+        return None
+    at_once, owned = newest(context)
+    if not at_once or owned is not None:
+        return None
+    counted = bound.counted(node.engine, node.clock, node.clock() + SLICE_SECONDS)
+    if counted is None:
+        return None
+    bound.used()
+    left: int = max(0, counted - given.get("skip", 0))
+    limit: int = abs(given.get("limit", 0))
+    return min(left, limit) if limit else left
+
+
+@lru_cache(maxsize=256)
+def plain_projection(raw: bytes) -> Projection | None:
+    """The projection, where it only says which fields are given."""
+    try:
+        projection = parse_projection(raw)
+    except CommandError:
+        # The general way says so.
+        return None
+    return projection if isinstance(projection, Projection) and projection.is_plain else None

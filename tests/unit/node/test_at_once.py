@@ -1,0 +1,239 @@
+"""Reads answered in one step by prepared scans, against the general way."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import bson
+import pytest
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from docstore.collection.read import prepared
+from docstore.node.commands import count, find
+from docstore.node.read import at_once
+from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.test_fast_path import VERSION, own_a_part
+
+INDEXES: tuple[dict[str, Any], ...] = (
+    {"key": {"a": 1}, "name": "a"}, {"key": {"a": -1, "b": 1}, "name": "a_b"},
+    {"key": {"b": 1, "c": -1}, "name": "b_c"}, {"key": {"c": 1}, "name": "c", "sparse": True},
+    {"key": {"x.y": 1, "a": 1}, "name": "xy"},
+    {"key": {"b": 1}, "name": "part", "partialFilterExpression": {"a": {"$gt": 1}}}, {"key": {"d": -1}, "name": "d"},
+)  # fmt: skip
+SCALARS: tuple[Any, ...] = (
+    0, 1, 2, 3, -1, 2.0, 2.5, Int64(1), float("nan"), float("inf"), "", "a", "b", True, False, None,
+    ObjectId(b"a" * 12), b"x", bson.Decimal128("2"), bson.MinKey(), bson.Timestamp(1, 1),
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (*SCALARS, [], [1, 2], [2, "a"], {"y": 1}, {"y": [1, 2]}, [{"y": 1}, {"y": 3}])
+PATHS = ("a", "b", "c", "d", "x.y", "_id")
+OTHERS: tuple[Any, ...] = (
+    {"$in": [1, "a"]}, {"$ne": 1}, {"$exists": True}, {"$exists": False}, {"$gt": 0, "$ne": 2}, {"$not": {"$gt": 1}},
+    {"$type": "int"}, {"$nin": [None, 2]}, {"$gte": None}, {"$regex": "^a"}, {"$all": [1, 2]}, {"$size": 2},
+)  # fmt: skip
+
+
+def document(rng: random.Random, identity: int, *, arrays: bool) -> dict[str, Any]:
+    values = VALUES if arrays else SCALARS
+    fields = {name: rng.choice(values) for name in rng.sample("abcd", rng.randrange(4))}
+    if rng.random() < 0.5:
+        fields["x"] = {"y": rng.choice(values)}
+    return {"_id": identity, **fields}
+
+
+def condition(rng: random.Random) -> Any:
+    kind = rng.randrange(4)
+    if kind < 2:
+        return rng.choice(VALUES)
+    if kind == 2:
+        return rng.choice(OTHERS)
+    return {
+        name: rng.choice(SCALARS) for name in rng.sample(["$eq", "$gt", "$gte", "$lt", "$lte"], rng.randrange(1, 3))
+    }
+
+
+def request(rng: random.Random) -> dict[str, Any]:
+    """A find over few documents."""
+    made: dict[str, Any] = {
+        "find": "c",
+        "filter": {path: condition(rng) for path in rng.sample(PATHS, rng.randrange(3))},
+    }
+    if rng.random() < 0.4:
+        made["sort"] = {path: rng.choice((1, -1)) for path in rng.sample(PATHS, rng.randrange(1, 3))}
+    for name, values in (
+        ("skip", (0, 1, 3)), ("limit", (0, 1, 2, 5, 200)), ("batchSize", (0, 1, 4, 200)),
+        ("singleBatch", (True, False)),
+        ("projection", ({"a": 1}, {"x.y": 1, "_id": 0}, {"b": 0}, {"b": {"$slice": 1}}, {"z": "$a"}, {})),
+    ):  # fmt: skip
+        if rng.random() < 0.3:
+            made[name] = rng.choice(values)
+    return made
+
+
+async def everything(node: LocalNode, command: dict[str, Any]) -> tuple[list[Any], bool]:
+    """(what a find gives, whether its first batch is all); the code of an error."""
+    reply = await node.reply(command)
+    if not reply["ok"]:
+        return [{"_id": reply["code"]}], True
+    cursor = reply["cursor"]
+    documents, first = cursor["firstBatch"], not cursor["id"]
+    while cursor["id"]:
+        cursor = (await node.run({"getMore": cursor["id"], "collection": "c"}))["cursor"]
+        documents += cursor["nextBatch"]
+    return documents, first
+
+
+def patched(patch: pytest.MonkeyPatch) -> None:
+    """Have everything done the general way."""
+    patch.setattr(find, "find_at_once", lambda *_: None)
+    patch.setattr(count, "count_at_once", lambda *_: None)
+
+
+async def compare(node: LocalNode, command: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    found, first = await everything(node, command)
+    version = {name: value for name, value in command.items() if name == "shardVersion"}
+    with monkeypatch.context() as patch:
+        patched(patch)
+        expected, first_of_expected = await everything(node, command)
+        named = {name: value for name, value in command.items() if name not in ("projection", "limit", "skip")}
+        matching = {each["_id"] for each in (await everything(node, named | {"batchSize": 1000}))[0]}
+    assert (len(found), first) == (len(expected), first_of_expected), command
+    plain = "projection" not in command or command["projection"] == {}
+    if plain and command.get("sort") == {"_id": 1}:
+        assert repr(found) == repr(expected), command
+    if plain:
+        assert {each["_id"] for each in found} <= matching, command
+        assert len({each["_id"] for each in found}) == len(found), command
+    counted = {"count": "c", "query": command["filter"], **version}
+    counted |= {name: command[name] for name in ("skip", "limit") if name in command}
+    counts = [(await node.run(counted))["n"]]
+    with monkeypatch.context() as patch:
+        patched(patch)
+        counts.append((await node.run(counted))["n"])
+    assert counts[0] == counts[1], counted
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("role", ["standalone", "shard"])
+def test_what_is_found_at_once_is_what_the_general_way_finds(
+    seed: int, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        rng = random.Random(seed)
+        node = LocalNode(replicated=role == "shard")
+        await node.run({"createIndexes": "c", "indexes": rng.sample(INDEXES, 3)})
+        # Arrays are met only later, when plans have been kept.
+        await node.insert("c", *(document(rng, number, arrays=False) for number in range(60)))
+        if role == "shard":
+            own_a_part(node)
+        requests = [request(rng) for _ in range(25)]
+        for _turn in range(3):
+            for command in requests:
+                sent = command | {"filter": {path: _other(rng, each) for path, each in command["filter"].items()}}
+                await compare(node, sent | ({"shardVersion": VERSION} if role == "shard" else {}), monkeypatch)
+            await _change(node, rng)
+
+    loop(work())
+
+
+def _other(rng: random.Random, asked: Any) -> Any:
+    """Another condition of the form, mostly."""
+    if not isinstance(asked, dict):
+        return rng.choice([each for each in SCALARS if type(each) is type(asked)] or [asked])
+    return {name: rng.choice(SCALARS) if name in ("$gt", "$lt", "$eq") else value for name, value in asked.items()}
+
+
+async def _change(node: LocalNode, rng: random.Random) -> None:
+    kept, node.node.shard_filter = node.node.shard_filter, None
+    await node.insert("c", *(document(rng, rng.randrange(1000, 10**9), arrays=True) for _ in range(20)))
+    names = [each["name"] for each in (await node.run({"listIndexes": "c"}))["cursor"]["firstBatch"]][1:]
+    await node.run({"dropIndexes": "c", "index": rng.choice(names)})
+    await node.reply({"createIndexes": "c", "indexes": [rng.choice(INDEXES)]})
+    node.node.shard_filter = kept
+
+
+def test_a_sorted_find_gives_the_documents_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        rng = random.Random(3)
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0], {"key": {"b": 1, "e": -1}, "name": "be"}]})
+        rows = [{"_id": number, "a": number % 4, "b": number % 3, "e": rng.random()} for number in range(90)]
+        await node.insert("c", *rows)
+        for wanted in ({"a": 1}, {"b": 2}, {"a": {"$gte": 1, "$lt": 3}}, {"a": 9}):
+            for sort in ({"e": 1}, {"e": -1}, {"b": 1, "e": 1}):
+                command = {"find": "c", "filter": wanted, "sort": sort, "limit": 7, "skip": 2}
+                found, _ = await everything(node, command)
+                with monkeypatch.context() as patch:
+                    patched(patch)
+                    assert found == (await everything(node, command))[0], command
+
+    loop(work())
+
+
+class Calls:
+    """How often what is prepared has been asked for, and has done."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.served = 0
+        bound = at_once.bound_scan
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            found = bound(*arguments, **named)
+            self.served += found is not None
+            return found
+
+        monkeypatch.setattr(at_once, "bound_scan", counted)
+
+
+def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node, calls = LocalNode(), Calls(monkeypatch)
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0], {"key": {"b": 1, "c": -1}, "name": "bc"}]})
+        await node.insert("c", *({"_id": number, "a": number, "b": number % 5, "c": number} for number in range(50)))
+        commands: list[dict[str, Any]] = [
+            {"find": "c", "filter": {"a": 1}},
+            {"find": "c", "filter": {"a": {"$gte": 1, "$lt": 4}}, "projection": {"a": 1}},
+            {"find": "c", "filter": {"b": 1}, "sort": {"c": -1}, "limit": 3}, {"find": "c", "filter": {"b": 1, "a": 6}},
+            {"find": "c", "filter": {"b": 1, "d": None}}, {"find": "c", "filter": {}, "sort": {"a": -1}, "limit": 2},
+            {"find": "c", "filter": {"b": 2}, "sort": {"a": 1}}, {"find": "c", "sort": {"_id": -1}, "limit": 1},
+            {"find": "c", "filter": {"_id": {"$gt": 5, "$lt": 9}}}, {"count": "c", "query": {"b": 3}},
+        ]  # fmt: skip
+        for command in commands:
+            before = calls.served
+            await node.run(command)
+            assert calls.served == before + 1, command
+
+    loop(work())
+
+
+def test_what_takes_long_is_left_to_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
+        await node.insert("c", *({"_id": number, "a": 1, "z": number} for number in range(prepared.MOST_LOOKS + 5)))
+        collection = node.node.store.collection("test.c")
+        assert collection is not None
+        bound = prepared.bound_scan(collection, bson.encode({"a": 1, "z": prepared.MOST_LOOKS + 2}), node.node.engine)
+        assert bound is not None
+        assert bound.documents(node.node.engine, 1, None) is None
+        found = await node.documents("c", {"a": 1, "z": prepared.MOST_LOOKS + 2})
+        assert [each["_id"] for each in found] == [prepared.MOST_LOOKS + 2]
+
+    loop(work())
+
+
+def test_uses_of_indexes_are_counted() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
+        await node.insert("c", {"_id": 1, "a": 1})
+        for _ in range(3):
+            await node.run({"find": "c", "filter": {"a": 1}})
+        await node.run({"count": "c", "query": {"a": 1}})
+        await node.run({"update": "c", "updates": [{"q": {"a": 1}, "u": {"$set": {"z": 1}}}]})
+        stats = await node.run({"aggregate": "c", "pipeline": [{"$indexStats": {}}], "cursor": {}})
+        uses = {each["name"]: each["accesses"]["ops"] for each in stats["cursor"]["firstBatch"]}
+        assert uses["a"] == 5
+
+    loop(work())
