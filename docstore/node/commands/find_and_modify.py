@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.bson import document_from, from_python
-from docstore.bson.walk import OBJECT
+from docstore.bson import document_from
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
@@ -13,8 +12,16 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.requests import filter_of, hint_of, query_context_of, sort_of
 from docstore.node.slices import Steps, run_steps
-from docstore.node.write.driver import Outcome, check_writable, drive, effective_concern, session_write, wait_for_write
+from docstore.node.write.driver import (
+    Outcome,
+    acknowledged_fields,
+    check_writable,
+    drive,
+    effective_concern,
+    session_write,
+)
 from docstore.node.write.evaluated import enter_large
+from docstore.node.write.fast_path import find_and_modify_one
 from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.write.modification import Modification, check_form, update_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
@@ -29,6 +36,9 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_writable(context.namespace)
     if arguments["update"] is not None:
         enter_large(context, node, len(arguments["update"][1]))
+    done = find_and_modify_one(context, node, arguments)
+    if done is not None:
+        return done
     concern = effective_concern(context, node)
     request = request_of(node, arguments, query_context_of(context, arguments))
     outcome = Outcome()
@@ -54,9 +64,8 @@ def _run(
         raise outcome.errors[0][1]
     fields = answer_fields(work.result, request.projection)
     if concern.j or concern.w not in (0, 1):
-        failed = yield wait_for_write(context, outcome.last, concern)
-        if failed is not None:
-            fields = [*fields, ("writeConcernError", OBJECT, from_python(failed)[1])]
+        reply: bytes = yield acknowledged_fields(context, fields, outcome.last, concern)
+        return reply
     return document_from(fields)
 
 

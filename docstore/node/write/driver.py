@@ -158,6 +158,16 @@ async def _acknowledged(context: Context, outcome: Outcome, concern: WriteConcer
     return _reply(context, outcome, await wait_for_write(context, outcome.last, concern))
 
 
+async def acknowledged_fields(
+    context: Context, fields: list[tuple[str, int, bytes]], last: OpTime | None, concern: WriteConcern
+) -> bytes:
+    """A reply of these fields, once the write concern is met or has failed."""
+    failed = await wait_for_write(context, last, concern)
+    if failed is not None:
+        fields = [*fields, ("writeConcernError", OBJECT, from_python(failed)[1])]
+    return document_from(fields)
+
+
 async def wait_for_write(context: Context, last: OpTime | None, concern: WriteConcern) -> dict[str, Any] | None:
     """Wait until the write is as safe as asked; the writeConcernError when it is not.
 

@@ -1,7 +1,8 @@
 """A write of one document, carried out without what slices, pauses and orders many.
 
-Most commands that write are of this kind: one document to insert, or one whose `_id` the filter names, to be deleted or
-changed by an update that the kernel applies. Each function does the whole command or answers None, having done nothing.
+Most commands that write are of this kind: one document to insert, or one to be deleted or changed by an update that the
+kernel applies, whose `_id` the filter names or to which a prepared scan leads (`docstore.collection.read.prepared`).
+Each function does the whole command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, `let`, a
 hint, an array filter, an upsert) or meet (a validator, a collation, a view, a critical section, a write lock, a
@@ -15,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from docstore.bson import elements, is_storable
-from docstore.bson.walk import BOOL, INT32, OBJECT, Value
+from docstore.bson import document_from, elements, is_storable
+from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
+from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.read.prepared import NOTHING, bound_scan
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
@@ -28,14 +31,22 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
+from docstore.node.read.at_once import plain_projection
 from docstore.node.shard_filter import enter_at_once, post_images_of
-from docstore.node.write.driver import Outcome, acknowledge, effective_concern, session_write
+from docstore.node.write.driver import Outcome, acknowledge, acknowledged_fields, effective_concern, session_write
+from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
 from docstore.node.write.modification import check_updated
-from docstore.node.write.search import identity_in
-from docstore.query.update.direct import direct_update
+from docstore.node.write.search import Match, identity_in
+from docstore.optime import OpTime
+from docstore.query.projection.projection import Projection
+from docstore.query.update.direct import DirectUpdate, direct_update
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
+_UPSERT = ("upsert", BOOL, b"\1")
+_SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _ONE = ("limit", INT32, b"\1\0\0\0")
+_OF_FIND_AND_MODIFY = frozenset(("query", "sort", "update", "remove", "new", "fields", "upsert"))
+_NO_UPDATE = (NULL, b"")
 
 
 Reply = bytes | Awaitable[bytes]
@@ -53,9 +64,18 @@ class _Place(NamedTuple):
     stmt_id: int | None
     concern: WriteConcern
 
-    def find(self, identity: Value) -> tuple[int, bytes] | None:
-        found = self.collection.look_up(self.node.engine, identity)
-        return found if found is None or self.owned is None or self.owned.matches(found[1]) else None
+    def search(self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT) -> Match | None:
+        """The first document of a filter, in an order; NOTHING where there is none; None where this way has no scan."""
+        engine, owned = self.node.engine, self.owned
+        identity = identity_in(filter_)
+        if identity is not None:
+            found = self.collection.look_up(engine, identity)
+            return NOTHING if found is None or (owned is not None and not owned.matches(found[1])) else found
+        if "within" in arguments or "statementCounts" in arguments:
+            # A router sees to it that a document that moves is met once.
+            return None
+        bound = bound_scan(self.collection, filter_, engine, sort=sort)
+        return None if bound is None else bound.first(engine, owned)
 
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session)
@@ -102,27 +122,24 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
 
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
-    """`$set` and `$inc` fields of the document with an `_id`."""
+    """`$set` and `$inc` fields of one document."""
     if len(statements) > 1:
         return None
     given = elements(statements[0])
     if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][:2] != ("u", OBJECT):
         return None
-    if not _SAID_ANYWAY.issuperset(given[2:]):
+    upsert = _UPSERT in given[2:]
+    if not (_SAID_ANYWAY if not upsert else _SAID_OF_UPSERTS).issuperset(given[2:]):
         return None
-    identity = identity_in(given[0][2])
-    update = None if identity is None else direct_update(given[1][2])
+    update = direct_update(given[1][2])
     place = None if update is None else _place(context, node, arguments)
-    if identity is None or update is None or place is None:
-        return None
-    if len(statements[0]) > LARGE_BYTES and place.collection.secondary:
-        return None
-    rules = post_images_of(node.shard_filter, context.namespace, context.shard_version)
-    if rules is not None and rules.concerned(update.names):
+    if update is None or place is None or not _may_change(context, place, update, len(statements[0])):
         return None
     outcome = Outcome(modified=0)
-    found = place.find(identity)
-    if found is None:
+    found = place.search(arguments, given[0][2])
+    if found is None or (upsert and found is NOTHING):
+        return None
+    if found is NOTHING:
         return acknowledge(context, outcome, place.concern)
     record_id, before = found
     after = update.change(before)
@@ -143,19 +160,18 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
 
 
 def delete_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
-    """Delete the document with an `_id`."""
+    """Delete one document."""
     if len(statements) > 1:
         return None
     given = elements(statements[0])
     if len(given) != 2 or given[0][:2] != ("q", OBJECT) or given[1] != _ONE:
         return None
-    identity = identity_in(given[0][2])
-    place = None if identity is None else _place(context, node, arguments)
-    if identity is None or place is None:
+    place = _place(context, node, arguments)
+    found = None if place is None else place.search(arguments, given[0][2])
+    if place is None or found is None:
         return None
     outcome = Outcome()
-    found = place.find(identity)
-    if found is None:
+    if found is NOTHING:
         return acknowledge(context, outcome, place.concern)
     unit = place.unit()
     try:
@@ -166,3 +182,77 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
         unit.abort()
         outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)
+
+
+def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
+    """`$set` and `$inc` fields of one document, or remove it, and give it."""
+    given = arguments.given()
+    if not given.keys() <= _OF_FIND_AND_MODIFY:
+        return None
+    removes, new = given.get("remove", False), given.get("new", False)
+    code, specification = given.get("update", _NO_UPDATE)
+    if removes:
+        # What contradicts that is refused the general way.
+        update = None
+        if new or "update" in given or given.get("upsert", False):
+            return None
+    else:
+        update = direct_update(specification) if code == OBJECT else None
+        if update is None:
+            return None
+    projection = plain_projection(given["fields"]) if "fields" in given else None
+    if projection is None and "fields" in given:
+        return None
+    place = _place(context, node, arguments)
+    if place is None or (update is not None and not _may_change(context, place, update, len(specification))):
+        return None
+    found = place.search(arguments, given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT))
+    if found is None or (found is NOTHING and given.get("upsert", False)):
+        return None
+    if found is NOTHING:
+        return _returned(context, place, FindAndModifyResult(0, None if removes else False, None), None, None)
+    record_id, before = found
+    after = None if update is None else update.change(before)
+    if after is None and not removes:
+        return None
+    last, stmt_id = None, place.stmt_id
+    if after is not before:
+        unit = place.unit()
+        try:
+            if after is None:
+                unit.remove(place.collection, record_id, before, stmt_id=stmt_id, image=Image("preImage", before))
+            else:
+                assert update is not None, "it has made the document"
+                check_updated(after)
+                image = Image("postImage", after) if new else Image("preImage", before)
+                unit.replace(
+                    place.collection, record_id, before, after, stmt_id=stmt_id, changed=update.names, image=image
+                )
+            last = unit.commit()
+        except BaseException:
+            unit.abort()
+            raise
+    result = FindAndModifyResult(1, None if removes else True, after if new else before)
+    return _returned(context, place, result, projection, last)
+
+
+def _may_change(context: Context, place: _Place, update: DirectUpdate, size: int) -> bool:
+    """Whether an update of `size` bytes is one for this way: its document's keys are few, and it stays where it is."""
+    if size > LARGE_BYTES and place.collection.secondary:
+        return False
+    rules = post_images_of(place.node.shard_filter, context.namespace, context.shard_version)
+    return rules is None or not rules.concerned(update.names)
+
+
+def _returned(
+    context: Context,
+    place: _Place,
+    result: FindAndModifyResult,
+    projection: Projection | None,
+    last: OpTime | None,
+) -> Reply:
+    fields = answer_fields(result, projection)
+    concern = place.concern
+    if not concern.j and concern.w in (0, 1):
+        return document_from(fields)
+    return acknowledged_fields(context, fields, last, concern)

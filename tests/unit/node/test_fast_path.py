@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import bson
@@ -13,7 +14,8 @@ from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.errors import Code, CommandError
-from docstore.node.commands import delete, insert, update
+from docstore.node.commands import delete, find_and_modify, insert, update
+from docstore.node.write import modification
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from tests.unit.node.local import LocalNode, loop, session
@@ -36,22 +38,49 @@ def _value(rng: random.Random) -> Any:
 
 
 OWNED: dict[str, Any] = {"_id": {"$not": {"$mod": [3, 0]}}}
+AT_ONCE = (
+    (insert, "insert_one"), (update, "update_one"), (delete, "delete_one"), (find_and_modify, "find_and_modify_one"),
+)  # fmt: skip
 VERSION = {"v": Timestamp(2, 1), "e": ObjectId(bytes(12))}
+
+
+def _filter(rng: random.Random, identity: int) -> dict[str, Any]:
+    """One that at most the document with that identity matches, by it or by its key."""
+    return rng.choice(
+        (
+            {"_id": identity}, {"_id": identity}, {"k": identity}, {"k": {"$gt": identity - 1, "$lt": identity + 1}},
+            {"k": identity, "a": _value(rng)}, {"k": float(identity), "b": {"$gte": 0}}, {"k": identity, "u": None},
+            {"k": identity, "a": {"$in": [0, "x"]}}, {"k": identity, "d": {"$ne": "x"}}, {"k": {"$eq": identity}},
+        )
+    )  # fmt: skip
 
 
 def _command(rng: random.Random) -> dict[str, Any]:
     identity = rng.randrange(12)
     fields = {name: _value(rng) for name in rng.sample("abcdu", rng.randrange(1, 4))}
-    kind = rng.randrange(6)
+    kind = rng.randrange(8)
     if kind < 2:
-        return {"insert": "c", "documents": [{"_id": identity, **fields}]}
+        return {"insert": "c", "documents": [{"_id": identity, "k": identity, **fields}]}
+    wanted = _filter(rng, identity)
     if kind == 2:
-        return {"delete": "c", "deletes": [{"q": {"_id": identity}, "limit": 1}]}
-    statement: dict[str, Any] = {"q": {"_id": identity}, "u": {"$set": fields}}
+        return {"delete": "c", "deletes": [{"q": wanted, "limit": 1}]}
+    if kind > 5:
+        return _found_and_modified(rng, wanted, fields)
+    statement: dict[str, Any] = {"q": wanted, "u": {"$set": fields}}
     if kind == 4:
         statement["u"] = {"$inc": {rng.choice("abdu"): rng.choice((1, 2.5, Int64(2**62)))}}
     statement |= rng.choice(({}, {"multi": False}, {"multi": False, "upsert": False}, {"upsert": True}))
     return {"update": "c", "updates": [statement]}
+
+
+def _found_and_modified(rng: random.Random, wanted: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    command: dict[str, Any] = {"findAndModify": "c", "query": wanted}
+    if rng.random() < 0.2:
+        command["remove"] = True
+    else:
+        command["update"] = rng.choice(({"$set": fields}, {"$inc": {"b": 1}}, {"$unset": {"a": 1}}))
+        command |= rng.choice(({}, {"new": True}, {"upsert": True}, {"new": False, "upsert": False}))
+    return command | rng.choice(({}, {"fields": {"a": 1}}, {"fields": {"b.x": 0}}, {"sort": {"k": -1}}))
 
 
 def _comparable(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +115,7 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
     async def work() -> None:
         rng = random.Random(seed)
         quick, general = LocalNode(replicated=replicated), LocalNode(replicated=replicated)
-        indexes = rng.sample(_INDEXES, 4)
+        indexes = [*rng.sample(_INDEXES, 4), {"key": rng.choice(({"k": 1}, {"k": -1, "a": 1})), "name": "k"}]
         for node in (quick, general):
             await node.run({"createIndexes": "c", "indexes": indexes})
             if role == "shard":
@@ -100,9 +129,11 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
                     command["stmtIds"] = rng.choice(([0], [3], [0, 1], []))
             if role == "shard" and rng.random() < 0.9:
                 command["shardVersion"] = VERSION
+            # The identity that an upsert makes is the same on both.
+            monkeypatch.setattr(modification, "ObjectId", partial(ObjectId, number.to_bytes(12, "big")))
             replies = [await quick.reply(command)]
             with monkeypatch.context() as patch:
-                for module, name in ((insert, "insert_one"), (update, "update_one"), (delete, "delete_one")):
+                for module, name in AT_ONCE:
                     patch.setattr(module, name, lambda *_: None)
                 replies.append(await general.reply(command))
             assert _comparable(replies[0]) == _comparable(replies[1]), command
