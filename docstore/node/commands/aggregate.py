@@ -12,6 +12,8 @@ from docstore.commands.requests.aggregate import check_stable_stages, check_stag
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
 from docstore.node.explain.pipeline import explain_aggregate
+from docstore.node.node import node_of
+from docstore.node.pipeline.at_once import aggregate_at_once
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import PipelineSource, open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
@@ -24,6 +26,10 @@ from docstore.node.slices import Steps, run_steps
 def run(context: Context, arguments: Arguments) -> Response:
     stages = arguments["pipeline"]
     collection = collection_of(arguments.value)
+    if collection is not None:
+        reply = aggregate_at_once(context, node_of(context), arguments, f"{context.db}.{collection}")
+        if reply is not None:
+            return reply
     check_stage_places(context.db, collection, stages)
     if context.api_strict:
         check_stable_stages(stages)

@@ -11,7 +11,9 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from docstore.collection.read import prepared
+from docstore.node.commands import aggregate as aggregate_command
 from docstore.node.commands import count, find
+from docstore.node.pipeline import at_once as pipelines_at_once
 from docstore.node.read import at_once
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.test_fast_path import VERSION, own_a_part
@@ -71,6 +73,29 @@ def request(rng: random.Random) -> dict[str, Any]:
     return made
 
 
+STAGES: tuple[Any, ...] = (
+    {"$group": {"_id": "$b", "n": {"$sum": 1}, "all": {"$push": "$_id"}}}, {"$group": {"_id": 1, "n": {"$sum": 1}}},
+    {"$group": {"_id": None, "m": {"$max": "$a"}, "s": {"$sum": "$x.y"}}}, {"$count": "n"}, {"$sort": {"_id": -1}},
+    {"$sort": {"b": 1, "_id": 1}}, {"$limit": 3}, {"$limit": 3}, {"$skip": 1},
+    {"$project": {"a": 1, "t": {"$type": "$b"}}},
+    {"$addFields": {"z": {"$ifNull": ["$a", "none"]}}}, {"$unset": "a"}, {"$match": {"b": {"$gt": 0}}},
+    {"$unwind": "$b"},
+    {"$replaceRoot": {"newRoot": {"v": "$a"}}}, {"$sortByCount": "$a"}, {"$project": {"r": {"$divide": ["$a", 0]}}},
+    {"$addFields": {"now": {"$gt": ["$$NOW", 1]}}},
+    {"$lookup": {"from": "c", "localField": "a", "foreignField": "b", "as": "l"}},
+    {"$match": {"$expr": {"$eq": ["$a", "$b"]}}}, {"$nonsense": 1},
+)  # fmt: skip
+
+
+def pipeline(rng: random.Random, wanted: dict[str, Any]) -> dict[str, Any]:
+    """An aggregate of a few stages behind a filter; one that gives an order where it cuts."""
+    stages = rng.sample(STAGES, rng.randrange(4))
+    if any("$limit" in each or "$skip" in each for each in stages):
+        stages.insert(0, rng.choice(({"$sort": {"_id": 1}}, {"$sort": {"a": 1, "_id": -1}})))
+    cursor = rng.choice(({}, {}, {"batchSize": 2}, {"batchSize": 0}))
+    return {"aggregate": "c", "pipeline": [{"$match": wanted}, *stages], "cursor": cursor}
+
+
 async def everything(node: LocalNode, command: dict[str, Any]) -> tuple[list[Any], bool]:
     """(what a find gives, whether its first batch is all); the code of an error."""
     reply = await node.reply(command)
@@ -79,7 +104,10 @@ async def everything(node: LocalNode, command: dict[str, Any]) -> tuple[list[Any
     cursor = reply["cursor"]
     documents, first = cursor["firstBatch"], not cursor["id"]
     while cursor["id"]:
-        cursor = (await node.run({"getMore": cursor["id"], "collection": "c"}))["cursor"]
+        reply = await node.reply({"getMore": cursor["id"], "collection": "c"})
+        if not reply["ok"]:
+            return [{"_id": reply["code"]}], first
+        cursor = reply["cursor"]
         documents += cursor["nextBatch"]
     return documents, first
 
@@ -88,9 +116,22 @@ def patched(patch: pytest.MonkeyPatch) -> None:
     """Have everything done the general way."""
     patch.setattr(find, "find_at_once", lambda *_: None)
     patch.setattr(count, "count_at_once", lambda *_: None)
+    patch.setattr(aggregate_command, "aggregate_at_once", lambda *_: None)
 
 
-async def compare(node: LocalNode, command: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def sorted_out(found: tuple[list[Any], bool]) -> tuple[list[str], bool]:
+    """Documents without their order, and what is gathered in them without its own."""
+    documents, first = found
+    plain = [
+        {name: sorted(map(repr, value)) if name in ("all", "l") else value for name, value in each.items()}
+        for each in documents
+    ]
+    return sorted(map(repr, plain)), first
+
+
+async def compare(
+    node: LocalNode, command: dict[str, Any], monkeypatch: pytest.MonkeyPatch, rng: random.Random
+) -> None:
     found, first = await everything(node, command)
     version = {name: value for name, value in command.items() if name == "shardVersion"}
     with monkeypatch.context() as patch:
@@ -105,6 +146,11 @@ async def compare(node: LocalNode, command: dict[str, Any], monkeypatch: pytest.
     if plain:
         assert {each["_id"] for each in found} <= matching, command
         assert len({each["_id"] for each in found}) == len(found), command
+    for aggregate in (pipeline(rng, command["filter"]) | version for _ in range(2)):
+        given = await everything(node, aggregate)
+        with monkeypatch.context() as patch:
+            patched(patch)
+            assert sorted_out(given) == sorted_out(await everything(node, aggregate)), aggregate
     counted = {"count": "c", "query": command["filter"], **version}
     counted |= {name: command[name] for name in ("skip", "limit") if name in command}
     counts = [(await node.run(counted))["n"]]
@@ -131,7 +177,7 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
         for _turn in range(3):
             for command in requests:
                 sent = command | {"filter": {path: _other(rng, each) for path, each in command["filter"].items()}}
-                await compare(node, sent | ({"shardVersion": VERSION} if role == "shard" else {}), monkeypatch)
+                await compare(node, sent | ({"shardVersion": VERSION} if role == "shard" else {}), monkeypatch, rng)
             await _change(node, rng)
 
     loop(work())
@@ -183,7 +229,8 @@ class Calls:
             self.served += found is not None
             return found
 
-        monkeypatch.setattr(at_once, "bound_scan", counted)
+        for module in (at_once, pipelines_at_once):
+            monkeypatch.setattr(module, "bound_scan", counted)
 
 
 def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +245,9 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"b": 1, "d": None}}, {"find": "c", "filter": {}, "sort": {"a": -1}, "limit": 2},
             {"find": "c", "filter": {"b": 2}, "sort": {"a": 1}}, {"find": "c", "sort": {"_id": -1}, "limit": 1},
             {"find": "c", "filter": {"_id": {"$gt": 5, "$lt": 9}}}, {"count": "c", "query": {"b": 3}},
+            {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[0]], "cursor": {}},
+            {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, {"$sort": {"c": -1}}, {"$limit": 2}], "cursor": {}},
+            {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[1]], "cursor": {}},
         ]  # fmt: skip
         for command in commands:
             before = calls.served

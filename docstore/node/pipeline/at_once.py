@@ -1,0 +1,132 @@
+"""Pipelines over few documents, answered in a step: a `$match` of a prepared form, and stages that were parsed before.
+
+An application sends the same stages behind a `$match` (and a `$sort`, and a `$limit`) with other values. The stages are
+parsed once for all requests of the process, in a context that knows nothing of a request: whatever depends on one (the
+time, random numbers, scripts, variables) is refused there, and left to the general way. So is every request that ends
+with an error, takes more than a step, or leaves a cursor. Nothing else runs in between: what the stages hold while they
+work is theirs alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from docstore.aggregation.expression_context import new_context
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import DocumentList
+from docstore.bson.walk import EMPTY_DOCUMENT, INT32, OBJECT, elements
+from docstore.buffers import OperationBuffers
+from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.node import DataNode
+from docstore.node.pipeline.count import CountedGroup, counted_group
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
+from docstore.node.read.requests import batch_size_of
+from docstore.node.read.snapshot import newest
+from docstore.node.slices import slice_end
+
+_GIVEN = frozenset(("pipeline", "cursor"))
+_STAGES = frozenset(
+    (
+        "$addFields", "$count", "$group", "$limit", "$match", "$project", "$replaceRoot", "$replaceWith", "$set",
+        "$skip", "$sort", "$sortByCount", "$unset", "$unwind",
+    )
+)  # fmt: skip
+"""Those that are about the documents in front of them and nothing else."""
+_MOST_BYTES = 4096
+_MOST_GIVEN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """What stands behind the `$match` of a pipeline: an order (its specification) and a limit (0: none) that belong to
+    its find, the stages, and the group if they are nothing but a count.
+    """
+
+    sort: bytes
+    limit: int
+    pipeline: Pipeline
+    counted: CountedGroup | None
+
+
+def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> bytes | None:
+    """The reply of an aggregate whose documents are all in it; None, with nothing done, where this way has none."""
+    collection = node.store.collection(namespace)
+    if collection is None or collection.collation is not None or not arguments.given().keys() <= _GIVEN:
+        return None
+    stages: list[bytes] = arguments["pipeline"]
+    if context.api_strict or context.begun_progress is not None or not stages or arguments["cursor"] is None:
+        return None
+    first = elements(stages[0])
+    if len(first) != 1 or first[0][:2] != ("$match", OBJECT):
+        return None
+    behind = _parsed(tuple(stages[1:])) if sum(map(len, stages)) <= _MOST_BYTES else None
+    batch = batch_size_of(arguments)
+    if behind is None or batch == 0:
+        return None
+    bound = bound_scan(collection, first[0][2], node.engine, sort=behind.sort, counted=behind.counted is not None)
+    if bound is None:
+        return None
+    at_once, owned = newest(context)
+    documents = _documents(node, bound, behind, owned) if at_once else None
+    if documents is None or len(documents) >= (FIRST_BATCH_DOCUMENTS if batch is None else batch):
+        return None
+    if sum(map(len, documents)) > _MOST_GIVEN_BYTES:
+        return None
+    bound.used()
+    return cursor_reply(documents, 0, namespace)
+
+
+def _documents(node: DataNode, bound: BoundScan, behind: _Stages, owned: Predicate | None) -> list[bytes] | None:
+    """What comes out of the stages; None where that takes more than a step."""
+    until = slice_end(node)
+    if behind.counted is not None:
+        count = bound.counted(node.engine, node.clock, until) if owned is None else None
+        if count is None:
+            return None
+        return [behind.counted.document(count)] if count else []
+    found = bound.documents(node.engine, behind.limit or MOST_LOOKS + 1, owned)
+    if found is None or not behind.pipeline.stages:
+        return found
+    buffers = OperationBuffers()
+    try:
+        stream = behind.pipeline.open(DocumentList(found), Environment(clock=node.clock, buffers=buffers))
+        documents: list[bytes] = []
+        ended = False
+        while not ended:
+            more, ended = stream.next_batch(until)
+            documents += more
+            if not ended and node.clock() >= until:
+                return None
+    except CommandError:
+        # The general way ends with it too, where it does not find room.
+        return None
+    finally:
+        buffers.close()
+    return documents
+
+
+@lru_cache(maxsize=256)
+def _parsed(stages: tuple[bytes, ...]) -> _Stages | None:
+    """The stages behind a `$match`; None where they are not of the kind that this module is about."""
+    specifications = [elements(raw) for raw in stages]
+    if any(len(fields) != 1 or fields[0][0] not in _STAGES for fields in specifications):
+        return None
+    sort, limit, taken = EMPTY_DOCUMENT, 0, 0
+    if specifications and specifications[0][0][:2] == ("$sort", OBJECT):
+        sort, taken = specifications[0][0][2], 1
+    if len(specifications) > taken and specifications[taken][0][:2] == ("$limit", INT32):
+        limit = int.from_bytes(specifications[taken][0][2], "little", signed=True)
+        taken += 1
+    try:
+        # As a whole first: what is refused is refused by all of it.
+        parse_pipeline(stages, query_context=new_context())
+        pipeline = parse_pipeline(stages[taken:], query_context=new_context())
+    except CommandError:
+        return None
+    return _Stages(sort, limit, pipeline, counted_group(pipeline.stages) if taken == 0 else None)
