@@ -25,12 +25,13 @@ from docstore.key_layout import long_of
 from docstore.query.filter.parse import parse_filter
 from docstore.query.find import FindQuery
 from docstore.query.plan.prepared_scan import PreparedScan, prepared_scan
-from docstore.query.plan.shapes import shape_of
+from docstore.query.plan.shapes import lookup, shape_of
 from docstore.query.sort import parse_sort
 from docstore.storage import Family
+from docstore.storage.engine import Range, keys_of_ranges, values_of_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from docstore.storage import Reader
 
@@ -44,12 +45,11 @@ NOTHING = (0, b"")
 
 
 class BoundScan(NamedTuple):
-    """A prepared scan with the values of a request: the entries between `low` and `high`."""
+    """A prepared scan with the values of a request: the entries in these ranges."""
 
     coll: Collection
     scan: PreparedScan
-    low: bytes
-    high: bytes
+    ranges: Sequence[Range]
     predicate: Predicate | None
 
     def documents(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[bytes] | None:
@@ -96,8 +96,11 @@ class BoundScan(NamedTuple):
 
     def _entries(self, reader: Reader) -> Iterator[bytes]:
         """What ends in the record ids: the keys of entries, the values of those of `_id`."""
-        read = reader.values if cast("Index", self.scan.index).is_id else reader.keys
-        return read(_INDEXES, self.low, self.high, self.scan.reverse)
+        is_id = cast("Index", self.scan.index).is_id
+        if len(self.ranges) == 1:
+            ((low, high),) = self.ranges
+            return (reader.values if is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
+        return (values_of_ranges if is_id else keys_of_ranges)(reader, _INDEXES, self.ranges)
 
 
 def bound_scan(
@@ -119,8 +122,11 @@ def bound_scan(
         coll.plans.prepare(key, scan)
     if scan is None:
         return None
-    ends = scan.bounds.bind(values)
-    return None if ends is None else BoundScan(coll, scan, *ends, scan.predicate(values))
+    bounds = scan.bounds
+    if bounds.listed >= 0:
+        return BoundScan(coll, scan, bounds.bind_list(values), scan.predicate(values))
+    ends = bounds.bind(values)
+    return None if ends is None else BoundScan(coll, scan, (ends,), scan.predicate(values))
 
 
 def _prepared(
@@ -132,6 +138,10 @@ def _prepared(
     except CommandError:
         # The general way says so.
         return None
+    looked_up = lookup(tree, coll.id_index)
+    if looked_up is not None:
+        prefix = coll.id_index.prefix
+        return prepared_scan(filter_, values, tree, looked_up, prefix=prefix, order=None, patience=0)
     shape = count_shape(tree) if counted else shape_of(tree, order)
     if shape is None:
         return None

@@ -1,3 +1,4 @@
+from docstore.bson.walk cimport document_stop, name_end, value_end
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
 
@@ -15,3 +16,5 @@ cdef class ScanBounds:
     cdef Side _low
     cdef Side _high
     cdef bint _turned
+    cdef readonly Py_ssize_t listed
+    cdef bytes _start(self, list values)

@@ -1,8 +1,8 @@
-"""The one range of an index's entries that the values of a filter lead to.
+"""The ranges of an index's entries that the values of a filter lead to.
 
-Leading fields are fixed to a value each; behind them one more may be bounded by one or two. Keys are those of
-`docstore.kernel.keys.encoding`: self-delimiting, so that a bound that is the beginning of keys cuts before all of them,
-and `behind` of it cuts behind all of them.
+Leading fields are fixed to a value each; behind them one more may be bounded by one or two, or be one of a list. Keys
+are those of `docstore.kernel.keys.encoding`: self-delimiting, so that a bound that is the beginning of keys cuts before
+all of them, and `behind` of it cuts behind all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from docstore.kernel.keys.encoding import INVERTED, encode_key
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
+    from docstore.bson.walk import document_stop, name_end, value_end
     from docstore.kernel.keys.encoding import append_key
 
 _out: KeyWriter = KeyWriter()
@@ -55,7 +56,8 @@ class ScanBounds:
     """The range for filters of one form, in the index whose entries begin with `prefix`.
 
     `fixed`: for each leading field the place of its value and whether its keys descend; `low` and `high` bound the
-    next one, whose keys descend if `descending`; None: no field is bounded behind those.
+    next one, whose keys descend if `descending`; None: no field is bounded behind those. `listed`: the place of the
+    array whose values the next field may have; -1: there is none.
     """
 
     _prefix: bytes
@@ -64,6 +66,7 @@ class ScanBounds:
     _low: Side | None
     _high: Side | None
     _turned: cython.bint
+    listed: cython.Py_ssize_t
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class ScanBounds:
         low: Side | None = None,
         high: Side | None = None,
         descending: bool = False,
+        listed: int = -1,
     ) -> None:
         self._prefix = prefix
         self._places = [place for place, _ in fixed]
@@ -79,24 +83,13 @@ class ScanBounds:
         self._low = low
         self._high = high
         self._turned = descending
+        self.listed = listed
 
     def bind(self, values: list[Value]) -> tuple[bytes, bytes] | None:
-        """The half-open range of entries for these values; None where nothing can lie in it."""
-        field: cython.Py_ssize_t
-        at: cython.Py_ssize_t
-        start: bytes
+        """The half-open range of entries for these values; None where nothing can lie in it. Not with a list."""
+        start: bytes = self._start(values)
         low: bytes
         high: bytes
-        value: tuple[int, bytes]
-        _out.clear()
-        _out.put_bytes(self._prefix)
-        for field in range(len(self._places)):
-            at = _out.size
-            value = values[self._places[field]]
-            append_key(_out, value[0], value[1], 0, len(value[1]))
-            if self._descending[field]:
-                _out.invert(at)
-        start = _out.taken()
         if self._low is None or self._high is None:
             return start, behind(start)
         low = self._low.of(values)
@@ -106,3 +99,39 @@ class ScanBounds:
         if self._turned:
             low, high = behind(high.translate(INVERTED)), behind(low.translate(INVERTED))
         return start + low, start + high
+
+    def bind_list(self, values: list[Value]) -> list[tuple[bytes, bytes]]:
+        """The ranges of entries for these values, one for each that the list has, in their order."""
+        start: bytes = self._start(values)
+        raw: bytes = values[self.listed][1]
+        stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+        at: cython.Py_ssize_t = 4
+        named: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        keys: set[bytes] = set()
+        while at < stop:
+            named = name_end(raw, at + 1, stop) + 1
+            end = value_end(raw, raw[at], named, stop)
+            _out.clear()
+            _out.put_bytes(start)
+            append_key(_out, raw[at], raw, named, end)
+            if self._turned:
+                _out.invert(len(start))
+            keys.add(_out.taken())
+            at = end
+        return [(key, behind(key)) for key in sorted(keys)]
+
+    def _start(self, values: list[Value]) -> bytes:
+        """What the entries begin with whose leading fields have the values that they are fixed to."""
+        field: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        value: tuple[int, bytes]
+        _out.clear()
+        _out.put_bytes(self._prefix)
+        for field in range(len(self._places)):
+            at = _out.size
+            value = values[self._places[field]]
+            append_key(_out, value[0], value[1], 0, len(value[1]))
+            if self._descending[field]:
+                _out.invert(at)
+        return _out.taken()

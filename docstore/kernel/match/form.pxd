@@ -1,16 +1,20 @@
 from docstore.bson.walk cimport (
-    BINARY, BOOL, DATE, DOUBLE, INT32, INT64, OBJECT, OBJECT_ID, STRING, TIMESTAMP, document_stop, double_at, name_end, part,
-    value_end,
+    ARRAY, BINARY, BOOL, DATE, DOUBLE, INT32, INT64, OBJECT, OBJECT_ID, STRING, TIMESTAMP, document_stop, double_at,
+    name_end, part, value_end,
 )
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef enum:
     _OPERATORS = 0x15
+    _LISTED = 0x16
 
 cdef KeyWriter _out
 cdef Py_ssize_t _MOST_BYTES
+cdef Py_ssize_t _LONGEST_FORM
+cdef int _MOST_LISTED
 cdef Py_ssize_t _MOST_VALUES
 
 cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, bint operators, list values) except -1
+cdef int _types_of_list(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef bint _is_comparison(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef bint _is_value(int code, bytes raw, Py_ssize_t at) noexcept

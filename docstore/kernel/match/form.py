@@ -5,7 +5,8 @@ that have it; the values are what is left to be looked at.
 
 Always true: filters of one form differ in nothing but their values, whose types are the same one by one. A value is
 taken out where a field of the top level is compared with it (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`) and
-its type is one of those that compare with each other value by value. Whatever else a filter says is part of its form.
+its type is one of those that compare with each other value by value. So is the array of an `$in` of such values; the
+form says which types are among them. Whatever else a filter says is part of its form.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.walk import (
+        ARRAY,
         BINARY,
         BOOL,
         DATE,
@@ -35,21 +37,26 @@ if not cython.compiled:
     )
 
     _OPERATORS = 0x15
-    """Stands in a form for the type of a document of operators; no type has this number."""
+    _LISTED = 0x16
+    """Stand in a form for the type of a document of operators, and of a list; no type has these numbers."""
 
-_MOST_BYTES = 1024
-"""Longer filters carry lists, which are not sent again as they are."""
+_MOST_BYTES = 16 * 1024
+_LONGEST_FORM = 1024
+"""Longer forms hold data, which is not sent again as it is."""
 _MOST_VALUES = 16
+_MOST_LISTED = 256
 _out: KeyWriter = KeyWriter()
 
 
 def form_of(raw: bytes) -> tuple[bytes, list[Value]] | None:
-    """(the form, the values) of a filter; None for one that is too long to be sent often."""
+    """(the form, the values) of a filter, the value of an `$in` being its array; None for one that is too long to be
+    sent often.
+    """
     values: list[Value] = []
     if len(raw) > _MOST_BYTES:
         return None
     _out.clear()
-    if not _fields(raw, 0, len(raw), False, values):
+    if not _fields(raw, 0, len(raw), False, values) or _out.size > _LONGEST_FORM:
         return None
     return _out.taken(), values
 
@@ -64,6 +71,7 @@ def _fields(
     end: cython.Py_ssize_t
     code: cython.int
     compared: cython.bint
+    types: cython.int
     while at < stop:
         code = raw[at]
         named = name_end(raw, at + 1, stop)
@@ -80,10 +88,38 @@ def _fields(
             if not _fields(raw, named + 1, end, True, values):
                 return False
             _out.put(0)
+        elif operators and code == ARRAY and (types := _types_of_list(raw, at + 1, named, end)):
+            if len(values) == _MOST_VALUES:
+                return False
+            _out.put(_LISTED)
+            _out.put_part(raw, at + 1, named + 1)
+            _out.put_little(types, 4)
+            values.append((code, part(raw, named + 1, end)))
         else:
             _out.put_part(raw, at, end)
         at = end
     return True
+
+
+def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    """The types of the values in the array behind the name at [at, named), in bits; 0 where it is no $in, has another
+    value, none or very many.
+    """
+    stop: cython.Py_ssize_t
+    left: cython.int = _MOST_LISTED
+    types: cython.int = 0
+    if named - at != 3 or raw[at + 1] != 0x69 or raw[at + 2] != 0x6E:
+        return 0
+    stop = document_stop(raw, named + 1, end)
+    at = named + 5
+    while at < stop:
+        named = name_end(raw, at + 1, stop) + 1
+        if left == 0 or not _is_value(raw[at], raw, named):
+            return 0
+        left -= 1
+        types |= 1 << raw[at]
+        at = value_end(raw, raw[at], named, stop)
+    return types
 
 
 def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:

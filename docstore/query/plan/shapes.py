@@ -6,9 +6,9 @@ only the ranges of keys are made of the values.
 
 Always true: what `Prepared.bind` gives for a filter is what `choose` gives for it, or one of the plans that it rejects,
 as long as the indexes are as they were. So only such values may differ as leave no more to themselves: those of
-comparisons by bytes with one value of a type that has ranges of its own; some other conditions are part of the shape as
-they stand. Indexes are those of values under no collation and no filter. Which of several plans is the best depends on
-the data: `docstore.collection.read.plan_cache`.
+comparisons by bytes with one value of a type that has ranges of its own, and with one of a list of such values where no
+order is asked for; some other conditions are part of the shape as they stand. Indexes are those of values under no
+collation and no filter. Which of several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from struct import unpack
+from typing import TypeGuard
 
 from docstore.bson.walk import (
     BINARY,
@@ -45,7 +46,8 @@ Shape = tuple[object, ...]
 _KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, BINARY: 5, OBJECT_ID: 7, BOOL: 8, DATE: 9, TIMESTAMP: 17}
 """The types whose values have ranges of their own; those that compare with each other have one number."""
 
-_MOST_LISTED = 8
+_MOST_LISTED = 256
+_MOST_FIXED = 8
 """Longer lists are not sent again as they are."""
 
 
@@ -60,6 +62,8 @@ def shape_of(tree: Filter, sort: Sort) -> Shape | None:
             if each.op is Op.EQ and each.path == "_id":
                 return None
             found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]])
+        elif has_free_list(each) and not sort.fields:
+            found += (each.path, "in")
         elif _is_constant(each):
             found.append(each)
         else:
@@ -74,13 +78,37 @@ def has_free_value(condition: Filter) -> bool:
     return condition.value[0] in _KINDS and not _is_nan(condition.value)
 
 
+def has_free_list(condition: Filter) -> TypeGuard[In]:
+    """Whether the condition is an `$in` whose values are not part of the shape where no order is asked for."""
+    if not isinstance(condition, In) or condition.collation is not None or condition.patterns:
+        return False
+    listed = condition.values
+    return 1 <= len(listed) <= _MOST_LISTED and all(each[0] in _KINDS and not _is_nan(each) for each in listed)
+
+
+def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
+    """The plan for filters that fix `_id` and say more: their one entry in its index; None for others."""
+    conditions = conjuncts(tree)
+    fixing = [place for place, each in enumerate(conditions) if _fixes_id(each)]
+    if len(fixing) != 1 or any(_path(each) == "_id" for each in conditions[: fixing[0]] + conditions[fixing[0] + 1 :]):
+        return None
+    left = tuple(place for place in range(len(conditions)) if place != fixing[0])
+    if not all(has_free_value(conditions[place]) or _is_constant(conditions[place]) for place in left):
+        return None
+    return Prepared(id_index, 1, not left, True, (PreparedField("_id", 1, tuple(fixing)),), left)
+
+
+def _fixes_id(condition: Filter) -> bool:
+    return isinstance(condition, Comparison) and (condition.path, condition.op) == ("_id", Op.EQ)
+
+
 def _is_constant(condition: Filter) -> bool:
     """Whether the condition is part of the shape as it stands."""
     match condition:
         case Comparison(path, _, value, collation):
             return collation is None and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
         case In():
-            return condition.collation is None and condition.path != "_id" and len(condition.values) <= _MOST_LISTED
+            return condition.collation is None and condition.path != "_id" and len(condition.values) <= _MOST_FIXED
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
         case _:

@@ -23,15 +23,16 @@ FREE: list[Any] = [
 FIXED: list[Any] = [None, float("nan"), Decimal128("1"), [1], {"x": 1}, {}, Regex("a"), bson.MinKey(), bson.MaxKey()]
 COMPARING = ["$eq", "$gt", "$gte", "$lt", "$lte"]
 OTHERS: list[Any] = [
-    {"$ne": 1}, {"$in": [1, 2]}, {"$exists": True}, {"$gt": None}, {"$regex": "a", "$options": "i"},
-    {"$not": {"$gt": 1}},
-    {"$type": 2}, {"$elemMatch": {"$gt": 1}}, {"$gtx": 1}, {"$g": 1}, {"$": 1},
+    {"$ne": 1}, {"$in": [1, None]}, {"$in": []}, {"$nin": [1]}, {"$exists": True}, {"$gt": None},
+    {"$regex": "a", "$options": "i"}, {"$not": {"$gt": 1}}, {"$type": 2}, {"$elemMatch": {"$gt": 1}},
+    {"$gtx": 1}, {"$g": 1}, {"$": 1},
 ]  # fmt: skip
 VALUES = st.sampled_from(FREE)
 CONDITIONS = st.one_of(
     VALUES,
     st.sampled_from(FIXED),
     st.sampled_from(OTHERS),
+    st.lists(st.sampled_from([*FREE, None]), max_size=3).map(lambda listed: {"$in": listed}),
     st.dictionaries(st.sampled_from(COMPARING), VALUES, min_size=1, max_size=3),
     st.dictionaries(st.sampled_from(["$ne", *COMPARING]), VALUES, min_size=1, max_size=3),
 )
@@ -47,6 +48,8 @@ def free_values(wanted: dict[str, Any]) -> list[tuple[int, bytes]]:
         operators = isinstance(condition, dict) and next(iter(condition), "").startswith("$")
         asked = [value for key, value in condition.items() if key in COMPARING] if operators else [condition]
         found += [value for value in asked if any(value is each for each in FREE)]
+        if operators and condition.get("$in") and all(any(one is each for each in FREE) for one in condition["$in"]):
+            found.append(condition["$in"])
     return [next(iter(elements(bson.encode({"v": value}))))[1:] for value in found]
 
 
@@ -100,7 +103,11 @@ def test_types_make_other_forms(kernel: Kernel) -> None:
 
 
 def test_long_filters_and_those_of_many_values_have_none(kernel: Kernel) -> None:
-    assert kernel.match.form.form_of(bson.encode({"a": "x" * 1024})) is None
+    assert kernel.match.form.form_of(bson.encode({"a": {"x": "x" * 1024}})) is None
+    assert kernel.match.form.form_of(bson.encode({"a": "x" * 20_000})) is None
+    assert kernel.match.form.form_of(bson.encode({"a": "x" * 10_000})) is not None
+    assert kernel.match.form.form_of(bson.encode({"a": {"$in": list(range(256))}}))[1] != []
+    assert kernel.match.form.form_of(bson.encode({"a": {"$in": list(range(300))}})) is None
     assert kernel.match.form.form_of(bson.encode({str(number): 1 for number in range(17)})) is None
     assert kernel.match.form.form_of(bson.encode({str(number): 1 for number in range(16)})) is not None
 

@@ -187,6 +187,8 @@ def _other(rng: random.Random, asked: Any) -> Any:
     """Another condition of the form, mostly."""
     if not isinstance(asked, dict):
         return rng.choice([each for each in SCALARS if type(each) is type(asked)] or [asked])
+    if "$in" in asked:
+        return {"$in": rng.choices(SCALARS, k=rng.randrange(5))}
     return {name: rng.choice(SCALARS) if name in ("$gt", "$lt", "$eq") else value for name, value in asked.items()}
 
 
@@ -244,7 +246,13 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"b": 1}, "sort": {"c": -1}, "limit": 3}, {"find": "c", "filter": {"b": 1, "a": 6}},
             {"find": "c", "filter": {"b": 1, "d": None}}, {"find": "c", "filter": {}, "sort": {"a": -1}, "limit": 2},
             {"find": "c", "filter": {"b": 2}, "sort": {"a": 1}}, {"find": "c", "sort": {"_id": -1}, "limit": 1},
-            {"find": "c", "filter": {"_id": {"$gt": 5, "$lt": 9}}}, {"count": "c", "query": {"b": 3}},
+            {"find": "c", "filter": {"_id": {"$gt": 5, "$lt": 9}}},
+            {"find": "c", "filter": {"_id": {"$in": [3, 1, 3]}}},
+            {"find": "c", "filter": {"b": {"$in": [1, 4, "x"]}}},
+            {"find": "c", "filter": {"_id": 7, "b": 2, "z": None}},
+            {"find": "c", "filter": {"b": 1, "c": {"$in": [1, 6]}}},
+            {"find": "c", "filter": {"a": 6, "b": {"$in": [1]}}},
+            {"count": "c", "query": {"b": 3}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[0]], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, {"$sort": {"c": -1}}, {"$limit": 2}], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[1]], "cursor": {}},
