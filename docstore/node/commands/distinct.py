@@ -15,6 +15,7 @@ from docstore.commands.specs.reads import DISTINCT
 from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
+from docstore.node.read.at_once import distinct_at_once
 from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.requests import filter_of, hint_of, indexes_of, query_context_of
@@ -33,6 +34,11 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_field_path(arguments["key"])
     if context.namespace == OPLOG_NS:
         raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by distinct")
+    documents = distinct_at_once(context, node_of(context), arguments)
+    if documents is not None:
+        found = DistinctValues(arguments["key"])
+        found.add(documents)
+        return run_steps(context, _reply(context, found))
     return run_steps(context, _run(context, arguments, viewed(context)))
 
 

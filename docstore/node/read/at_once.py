@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.collection.collection import Collection
-from docstore.collection.read.prepared import bound_scan
+from docstore.collection.read.prepared import MOST_LOOKS, bound_scan
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
@@ -23,6 +23,7 @@ from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection
 
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
+_OF_DISTINCT = frozenset(("key", "query"))
 _OF_COUNT = frozenset(("query", "skip", "limit"))
 
 
@@ -78,6 +79,22 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
     left: int = max(0, counted - given.get("skip", 0))
     limit: int = abs(given.get("limit", 0))
     return min(left, limit) if limit else left
+
+
+def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
+    """The documents whose values a distinct is about."""
+    given = arguments.given()
+    collection = node.store.collection(context.namespace)
+    if collection is None or collection.collation is not None or not given.keys() <= _OF_DISTINCT:
+        return None
+    bound = bound_scan(collection, given.get("query", EMPTY_DOCUMENT), node.engine)
+    if bound is None:
+        return None
+    at_once, owned = newest(context)
+    documents = bound.documents(node.engine, MOST_LOOKS + 1, owned) if at_once else None
+    if documents is not None:
+        bound.used()
+    return documents
 
 
 @lru_cache(maxsize=256)

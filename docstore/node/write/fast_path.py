@@ -1,14 +1,14 @@
 """A write of one document, carried out without what slices, pauses and orders many.
 
-Most commands that write are of this kind: one document to insert, or one to be deleted or changed by an update that the
-kernel applies, whose `_id` the filter names or to which a prepared scan leads (`docstore.collection.read.prepared`).
-Each function does the whole command or answers None, having done nothing.
+Most commands that write are of this kind: one document to insert, or one to be deleted or changed, whose `_id` the
+filter names or to which a prepared scan leads (`docstore.collection.read.prepared`). Each function does the whole
+command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, `let`, a
-hint, an array filter, an upsert) or meet (a validator, a collation, a view, a critical section, a write lock, a
-transaction number that the session has used before) is left to it, and errors of a write are the outcome's, as there.
-On a shard a request enters as it does there, in the step in which it writes: a stale version is refused, and a document
-that the shard does not own is not found.
+hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one, a validator,
+a collation, a view, a critical section, a write lock, a transaction number that the session has used before) is left to
+it, and errors of a write are the outcome's, as there. On a shard a request enters as it does there, in the step in
+which it writes: a stale version is refused, and a document that the shard does not own is not found.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ from docstore.node.read.at_once import plain_projection
 from docstore.node.shard_filter import enter_at_once, post_images_of
 from docstore.node.write.driver import Outcome, acknowledge, acknowledged_fields, effective_concern, session_write
 from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
-from docstore.node.write.modification import check_updated
+from docstore.node.write.modification import Modification, plain_modification
 from docstore.node.write.search import Match, identity_in
 from docstore.optime import OpTime
 from docstore.query.projection.projection import Projection
-from docstore.query.update.direct import DirectUpdate, direct_update
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
 _UPSERT = ("upsert", BOOL, b"\1")
@@ -122,7 +121,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
 
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
-    """`$set` and `$inc` fields of one document."""
+    """Update one document, if there is one."""
     if len(statements) > 1:
         return None
     given = elements(statements[0])
@@ -131,7 +130,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     upsert = _UPSERT in given[2:]
     if not (_SAID_ANYWAY if not upsert else _SAID_OF_UPSERTS).issuperset(given[2:]):
         return None
-    update = direct_update(given[1][2])
+    update = plain_modification(node, given[1][2])
     place = None if update is None else _place(context, node, arguments)
     if update is None or place is None or not _may_change(context, place, update, len(statements[0])):
         return None
@@ -142,16 +141,15 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     if found is NOTHING:
         return acknowledge(context, outcome, place.concern)
     record_id, before = found
-    after = update.change(before)
-    if after is None:
-        return None
     unit = place.unit()
     try:
-        if after is not before:
-            check_updated(after)
-            unit.replace(place.collection, record_id, before, after, stmt_id=place.stmt_id, changed=update.names)
+        after = update.apply(before)
+        if after != before:
+            unit.replace(place.collection, record_id, before, after, stmt_id=place.stmt_id, changed=update.changed)
             outcome.last = unit.commit()
-            outcome.modified = 1
+        else:
+            unit.abort()
+        outcome.modified = int(update.counts(before, after))
         outcome.n = 1
     except CommandError as error:
         unit.abort()
@@ -185,7 +183,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
 
 
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
-    """`$set` and `$inc` fields of one document, or remove it, and give it."""
+    """Update one document, or remove it, and give it."""
     given = arguments.given()
     if not given.keys() <= _OF_FIND_AND_MODIFY:
         return None
@@ -197,7 +195,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
         if new or "update" in given or given.get("upsert", False):
             return None
     else:
-        update = direct_update(specification) if code == OBJECT else None
+        update = plain_modification(node, specification) if code == OBJECT else None
         if update is None:
             return None
     projection = plain_projection(given["fields"]) if "fields" in given else None
@@ -212,21 +210,17 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     if found is NOTHING:
         return _returned(context, place, FindAndModifyResult(0, None if removes else False, None), None, None)
     record_id, before = found
-    after = None if update is None else update.change(before)
-    if after is None and not removes:
-        return None
+    after = None if update is None else update.apply(before)
     last, stmt_id = None, place.stmt_id
-    if after is not before:
+    if after != before:
         unit = place.unit()
         try:
-            if after is None:
+            if update is None or after is None:
                 unit.remove(place.collection, record_id, before, stmt_id=stmt_id, image=Image("preImage", before))
             else:
-                assert update is not None, "it has made the document"
-                check_updated(after)
                 image = Image("postImage", after) if new else Image("preImage", before)
                 unit.replace(
-                    place.collection, record_id, before, after, stmt_id=stmt_id, changed=update.names, image=image
+                    place.collection, record_id, before, after, stmt_id=stmt_id, changed=update.changed, image=image
                 )
             last = unit.commit()
         except BaseException:
@@ -236,12 +230,12 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     return _returned(context, place, result, projection, last)
 
 
-def _may_change(context: Context, place: _Place, update: DirectUpdate, size: int) -> bool:
+def _may_change(context: Context, place: _Place, update: Modification, size: int) -> bool:
     """Whether an update of `size` bytes is one for this way: its document's keys are few, and it stays where it is."""
     if size > LARGE_BYTES and place.collection.secondary:
         return False
     rules = post_images_of(place.node.shard_filter, context.namespace, context.shard_version)
-    return rules is None or not rules.concerned(update.names)
+    return rules is None or not rules.concerned(update.changed)
 
 
 def _returned(

@@ -16,7 +16,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.write.search import identity_filter
 from docstore.query.context import QueryContext
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
@@ -126,6 +126,21 @@ def direct_modification(
     identity = identity_filter(filter_, collation)
     direct = direct_update(update[1]) if identity is not None and update[0] == OBJECT else None
     return None if identity is None or direct is None else Modification(node, identity, direct)
+
+
+def plain_modification(node: DataNode, specification: bytes) -> Modification | None:
+    """The update of a document of operators, or a replacement, which needs to know nothing of the filter, nor of the
+    request; None where there is more to it, or something is wrong with it.
+    """
+    update: Update | None = direct_update(specification)
+    if update is None:
+        try:
+            update = parse_update(specification)
+        except CommandError:
+            return None
+        if update.needs_position:
+            return None
+    return Modification(node, MATCH_ALL, update)
 
 
 def update_of(update: Value, array_filters: Sequence[bytes], query_context: QueryContext) -> Update:

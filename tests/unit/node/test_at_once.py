@@ -13,6 +13,7 @@ from bson.objectid import ObjectId
 from docstore.collection.read import prepared
 from docstore.node.commands import aggregate as aggregate_command
 from docstore.node.commands import count, find
+from docstore.node.commands import distinct as distinct_command
 from docstore.node.pipeline import at_once as pipelines_at_once
 from docstore.node.read import at_once
 from tests.unit.node.local import LocalNode, loop
@@ -116,6 +117,7 @@ def patched(patch: pytest.MonkeyPatch) -> None:
     """Have everything done the general way."""
     patch.setattr(find, "find_at_once", lambda *_: None)
     patch.setattr(count, "count_at_once", lambda *_: None)
+    patch.setattr(distinct_command, "distinct_at_once", lambda *_: None)
     patch.setattr(aggregate_command, "aggregate_at_once", lambda *_: None)
 
 
@@ -151,6 +153,13 @@ async def compare(
         with monkeypatch.context() as patch:
             patched(patch)
             assert sorted_out(given) == sorted_out(await everything(node, aggregate)), aggregate
+    distinct = {"distinct": "c", "key": rng.choice(PATHS), "query": command["filter"], **version}
+    values = [(await node.run(distinct))["values"]]
+    with monkeypatch.context() as patch:
+        patched(patch)
+        values.append((await node.run(distinct))["values"])
+    assert repr(values[0]) == repr(values[1]) or distinct["key"] != "_id", distinct
+    assert len(values[0]) == len(values[1]), distinct
     counted = {"count": "c", "query": command["filter"], **version}
     counted |= {name: command[name] for name in ("skip", "limit") if name in command}
     counts = [(await node.run(counted))["n"]]
@@ -252,7 +261,7 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"_id": 7, "b": 2, "z": None}},
             {"find": "c", "filter": {"b": 1, "c": {"$in": [1, 6]}}},
             {"find": "c", "filter": {"a": 6, "b": {"$in": [1]}}},
-            {"count": "c", "query": {"b": 3}},
+            {"count": "c", "query": {"b": 3}}, {"distinct": "c", "key": "c", "query": {"b": 3}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[0]], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, {"$sort": {"c": -1}}, {"$limit": 2}], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[1]], "cursor": {}},

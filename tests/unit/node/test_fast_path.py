@@ -67,6 +67,16 @@ def _command(rng: random.Random) -> dict[str, Any]:
     if kind > 5:
         return _found_and_modified(rng, wanted, fields)
     statement: dict[str, Any] = {"q": wanted, "u": {"$set": fields}}
+    if kind == 5:
+        statement["u"] = rng.choice(
+            (
+                {"k": identity, **fields}, {"_id": identity, "k": identity}, {"k": identity}, {"$set": {"b.$": 1}},
+                {"$push": {"b": rng.randrange(3)}}, {"$pull": {"a": {"$gt": 1}}}, {"$addToSet": {"a": 9}},
+                {"$unset": {"a": 1, "b.x": 1}}, {"$set": {"b.x": 1, "a.1": 2}}, {"$max": {"a": 5}, "$min": {"b": 2}},
+                {"$setOnInsert": {"z": 1}}, {"$mul": {"a": "x"}}, {"$rename": {"a": "e"}}, {"$nonsense": 1},
+                {"$set": {"_id": identity}}, {"$set": {"_id": 99}},
+            )
+        )  # fmt: skip
     if kind == 4:
         statement["u"] = {"$inc": {rng.choice("abdu"): rng.choice((1, 2.5, Int64(2**62)))}}
     statement |= rng.choice(({}, {"multi": False}, {"multi": False, "upsert": False}, {"upsert": True}))
@@ -78,7 +88,15 @@ def _found_and_modified(rng: random.Random, wanted: dict[str, Any], fields: dict
     if rng.random() < 0.2:
         command["remove"] = True
     else:
-        command["update"] = rng.choice(({"$set": fields}, {"$inc": {"b": 1}}, {"$unset": {"a": 1}}))
+        command["update"] = rng.choice(
+            (
+                {"$set": fields},
+                {"$inc": {"b": 1}},
+                {"$unset": {"a": 1}},
+                {"k": wanted.get("_id", 3)},
+                {"$push": {"a": 1}},
+            )
+        )
         command |= rng.choice(({}, {"new": True}, {"upsert": True}, {"new": False, "upsert": False}))
     return command | rng.choice(({}, {"fields": {"a": 1}}, {"fields": {"b.x": 0}}, {"sort": {"k": -1}}))
 
