@@ -16,6 +16,7 @@ QUANTUM = 64 * 1024
 
 if not cython.compiled:
     _left = QUANTUM
+    _looks = 0
 _look: Callable[[int], None] | None = None
 
 
@@ -23,6 +24,11 @@ def install(look: Callable[[int], None] | None) -> None:
     """From now on `look` is called with what was spent since the last call; None: nobody looks."""
     global _look
     _look = look
+
+
+def looks() -> cython.Py_ssize_t:
+    """How often somebody had reason to look up: whoever sees that it has grown has seen work that cost something."""
+    return _looks
 
 
 def spend(cost: cython.Py_ssize_t) -> cython.int:
@@ -35,9 +41,10 @@ def spend(cost: cython.Py_ssize_t) -> cython.int:
 
 
 def _looked() -> cython.int:
-    global _left
+    global _left, _looks
     spent: cython.Py_ssize_t = QUANTUM - _left
     _left = QUANTUM
+    _looks += 1
     if _look is not None:
         _look(spent)
     return 0

@@ -1,3 +1,4 @@
+from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, find, name_end, value_end
 
 cpdef enum:
@@ -14,11 +15,13 @@ cdef class Always(Predicate):
 
 cdef class And(Predicate):
     cdef list _parts
+    cdef Py_ssize_t _cost
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class Or(Predicate):
     cdef list _parts
+    cdef Py_ssize_t _cost
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 

@@ -23,10 +23,15 @@ import cython
 from docstore.bson.walk import encoded_name, place_in_array
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, value_end
 
     MISSING = 0
     """The type byte that leaves see for a path that leads nowhere."""
+
+
+_MANY = 64
+_PER_PART = 32
 
 
 class Predicate:
@@ -60,16 +65,25 @@ class Always(Predicate):
         return self._holds
 
 
+def cost_of(parts: list[Predicate]) -> int:
+    """What is to be spent for asking so many; a few cost nothing worth counting."""
+    return len(parts) * _PER_PART if len(parts) > _MANY else 0
+
+
 class And(Predicate):
     """All of the parts hold."""
 
     _parts: list[Predicate]
+    _cost: cython.Py_ssize_t
 
     def __init__(self, parts: Sequence[Predicate]) -> None:
         self._parts = list(parts)
+        self._cost = cost_of(self._parts)
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
+        if self._cost:
+            spend(self._cost)
         for part in self._parts:
             if not part.test(raw, start, limit):
                 return False
@@ -77,6 +91,8 @@ class And(Predicate):
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
+        if self._cost:
+            spend(self._cost)
         for part in self._parts:
             if not part.test_value(code, raw, at, end):
                 return False
@@ -87,12 +103,16 @@ class Or(Predicate):
     """At least one of the parts holds."""
 
     _parts: list[Predicate]
+    _cost: cython.Py_ssize_t
 
     def __init__(self, parts: Sequence[Predicate]) -> None:
         self._parts = list(parts)
+        self._cost = cost_of(self._parts)
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
+        if self._cost:
+            spend(self._cost)
         for part in self._parts:
             if part.test(raw, start, limit):
                 return True
@@ -100,6 +120,8 @@ class Or(Predicate):
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
+        if self._cost:
+            spend(self._cost)
         for part in self._parts:
             if part.test_value(code, raw, at, end):
                 return True

@@ -1,1 +1,2 @@
+from docstore.bson.allowance cimport looks
 from docstore.kernel.match.predicate cimport Predicate

@@ -1,4 +1,5 @@
-"""The loops over stored documents: iterator in, matches out, the clock looked at every 128 documents.
+"""The loops over stored documents: iterator in, matches out, the clock looked at every 128 documents, and behind each
+that has cost much (`docstore.bson.allowance`).
 
 `values` are the stored documents as the engine's iterator gives them; what was taken from it and does not match is
 gone. A `deadline` is compared with `clock()`, in the clock's own unit; infinity means none.
@@ -11,6 +12,9 @@ from collections.abc import Callable, Iterator
 import cython
 
 from docstore.kernel.match.predicate import Predicate
+
+if not cython.compiled:
+    from docstore.bson.allowance import looks
 
 EXHAUSTED = 0
 FULL = 1
@@ -35,6 +39,7 @@ def scan(
     left: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes
     until_clock: cython.int = _CLOCK_EVERY
+    looked: cython.Py_ssize_t = looks()
     raw: bytes
     if left <= 0 or room <= 0:
         return FULL
@@ -46,8 +51,9 @@ def scan(
             if left == 0 or room <= 0:
                 return FULL
         until_clock -= 1
-        if until_clock == 0:
+        if until_clock == 0 or looks() != looked:
             until_clock = _CLOCK_EVERY
+            looked = looks()
             if clock() >= deadline:
                 return TIME_IS_UP
     return EXHAUSTED
@@ -66,6 +72,7 @@ def scan_pairs(
     left: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes
     until_clock: cython.int = _CLOCK_EVERY
+    looked: cython.Py_ssize_t = looks()
     pair: tuple[bytes, bytes]
     raw: bytes
     if left <= 0 or room <= 0:
@@ -79,8 +86,9 @@ def scan_pairs(
             if left == 0 or room <= 0:
                 return FULL
         until_clock -= 1
-        if until_clock == 0:
+        if until_clock == 0 or looks() != looked:
             until_clock = _CLOCK_EVERY
+            looked = looks()
             if clock() >= deadline:
                 return TIME_IS_UP
     return EXHAUSTED
@@ -92,13 +100,15 @@ def count_scan(
     """(matching documents, whether the iterator was exhausted before the deadline)."""
     count: cython.Py_ssize_t = 0
     until_clock: cython.int = _CLOCK_EVERY
+    looked: cython.Py_ssize_t = looks()
     raw: bytes
     for raw in values:
         if predicate is None or predicate.test(raw, 0, len(raw)):
             count += 1
         until_clock -= 1
-        if until_clock == 0:
+        if until_clock == 0 or looks() != looked:
             until_clock = _CLOCK_EVERY
+            looked = looks()
             if clock() >= deadline:
                 return count, False
     return count, True

@@ -86,3 +86,14 @@ def test_count_scan_counts_until_the_deadline(kernel: Kernel) -> None:
     predicate = kernel.Compare("_id", "gte", int32(100))
     assert kernel.count_scan(iter(DOCUMENTS), predicate, stopped, NEVER) == (900, True)
     assert kernel.count_scan(iter(DOCUMENTS), None, Ticking(), 2.0) == (256, False)
+
+
+def test_the_clock_is_looked_at_behind_each_document_that_is_asked_much(kernel: Kernel) -> None:
+    many = kernel.Or([kernel.Compare("even", "eq", int32(number)) for number in range(5_000)])
+    values = iter(DOCUMENTS)
+    assert kernel.scan.documents.scan(values, many, [], 10**6, 10**9, Ticking(), 3) == kernel.TIME_IS_UP
+    assert next(values) == DOCUMENTS[3]
+    assert kernel.scan.documents.scan_pairs(((b"", raw) for raw in values), many, [], 10**6, 10**9, Ticking(), 3) == 2
+    assert next(values) == DOCUMENTS[7]
+    assert kernel.scan.documents.count_scan(values, many, Ticking(), 3) == (0, False)
+    assert next(values) == DOCUMENTS[11]
