@@ -137,7 +137,7 @@ class Pipeline:
 
 def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
-    level, PAUSING.level = PAUSING.level, PAUSED
+    level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
     try:
         pipeline = _parsed(stages, Place.TOP, with_expressions(query_context))
     finally:

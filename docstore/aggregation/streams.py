@@ -42,7 +42,7 @@ class Pushed:
             if self._clock() >= deadline:
                 return [], False
         self._given = []
-        level, PAUSING.level = PAUSING.level, PAUSED
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
             return self._run.finish(deadline)
         finally:
@@ -51,7 +51,7 @@ class Pushed:
     def _push(self, deadline: float) -> list[bytes]:
         """What comes of the documents at hand, or of so many as there is time for."""
         run, given, made = self._run, self._given, list[bytes]()
-        level, PAUSING.level = PAUSING.level, PAUSED
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
             while self._at < len(given) and not run.satisfied:
                 part = given if len(given) <= PUSHED else given[self._at : self._at + PUSHED]

@@ -27,6 +27,8 @@ _COPIED_FREELY = 16 * 1024
 """Up to this, some more copies cost less than what avoids them."""
 
 
+_SPENT_AT_ONCE = 16 * 1024
+
 _MOST_DOCUMENT = 64 * 1024 * 1024
 _MOST_ARRAY = 100 * 1024 * 1024
 """Bytes that a document or array may have while something is calculated; stored ones are much smaller."""
@@ -47,6 +49,8 @@ def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
     """
     parts: list[bytes] = [b""]
     size: cython.Py_ssize_t = 5
+    spent: cython.Py_ssize_t = 0
+    due: cython.Py_ssize_t = _SPENT_AT_ONCE
     key: bytes
     for name, code, value in fields:
         key = encoded_name(name)
@@ -54,7 +58,11 @@ def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
         if size > _MOST_DOCUMENT:
             raise _too_long(size)
         parts += (code.to_bytes(1, "little"), key, b"\0", value)
-    spend(size)
+        if size > due:
+            spend(size - spent)
+            spent = size
+            due = size + _SPENT_AT_ONCE
+    spend(size - spent)
     parts[0] = size.to_bytes(4, "little")
     parts.append(b"\0")
     return b"".join(parts)

@@ -241,14 +241,15 @@ class WriteUnitOfWork:
         *,
         stmt_id: int | None = None,
         image: Image | None = None,
+        ahead: KeysAhead | None = None,
     ) -> None:
-        """Remove the document `before`, which must be what stands at the record id."""
+        """Remove the document `before`, which must be what stands at the record id. `ahead`: as in `insert`."""
         rid = record_id_bytes(record_id)
         record_key = coll.prefix + rid
         id_key = coll.id_key(before)
         removed: Marked = {}
         if coll.secondary:
-            removed = self._entries.old_keys(coll, before, rid)
+            removed = self._entries.old_keys(coll, before, rid, ahead)
             self._entries.move(coll, removed, {})
         self._records[record_key] = None
         self._indexes[id_key] = None

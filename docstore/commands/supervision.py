@@ -99,7 +99,7 @@ class Supervision:
                 return
         if progress.apart or not context.command.repeatable or progress.irrevocable or services.carry_out is None:
             return
-        if now >= context.started + HELD_SECONDS:
+        if now >= self.until - TURN_SECONDS + HELD_SECONDS:
             progress.apart = True
             raise ScriptsWanted
 

@@ -8,7 +8,8 @@ whoever says so finds out and begins anew. It goes back to what it was when the 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 REFUSED: Final = 1
 PAUSED: Final = 2
@@ -25,3 +26,14 @@ class Pausing:
 
 
 PAUSING: Final = Pausing()
+
+T = TypeVar("T")
+
+
+def allowing(level: int, make: Callable[[], T]) -> T:
+    """What `make` gives, where an interruption may go so far at least."""
+    before, PAUSING.level = PAUSING.level, max(PAUSING.level, level)
+    try:
+        return make()
+    finally:
+        PAUSING.level = before

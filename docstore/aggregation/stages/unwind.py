@@ -76,7 +76,7 @@ class _UnwindStream:
                     return [], self._last
                 unwound = self._stage.unwound
                 self._made = (made for document in documents for made in unwound(document))
-            level, PAUSING.level = PAUSING.level, PAUSED
+            level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
             try:
                 found, ended = hand_out(self._made, self._clock, deadline)
             finally:

@@ -66,11 +66,12 @@ class Entries:
                 added[entry + rid] = marks
         return added, grown
 
-    def old_keys(self, coll: Collection, raw: bytes, rid: bytes) -> Marked:
+    def old_keys(self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None) -> Marked:
         """The entries of a stored document outside the `_id` index."""
         found: Marked = {}
         for index in coll.secondary:
-            keys, _, marks = index.marked_keys(raw, tolerant=not self._enforce)
+            marked = index.marked_keys if ahead is None else partial(ahead.of, index)
+            keys, _, marks = marked(raw, tolerant=not self._enforce)
             for key in keys:
                 found[index.prefix + key + rid] = marks
         return found

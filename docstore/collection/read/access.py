@@ -18,6 +18,7 @@ from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
 from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes
 from docstore.query.filter.compile import compile_filter
 from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
+from docstore.query.value.long_lists import paced
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -155,5 +156,5 @@ def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -
     stats.branches = [Examined() for _ in access.branches]
     return chain.from_iterable(
         _branch(coll, branch, reader, examined, seen, ahead=stats.ahead)
-        for branch, examined in zip(access.branches, stats.branches, strict=True)
+        for branch, examined in zip(paced(access.branches), stats.branches, strict=True)
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from docstore.collection.collection import Collection
+from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats, count_uses, documents_of, predicate_of
 from docstore.collection.read.covered import covers_filter
 from docstore.collection.read.execute import Clock
@@ -19,6 +19,7 @@ from docstore.kernel.scan.fetch import Examined
 from docstore.key_layout import RECORD_ID_BYTES
 from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery
+from docstore.query.pausing import PAUSED, PAUSING, allowing
 from docstore.query.plan.access import CollectionScan, IndexScan, Plan
 from docstore.query.plan.shapes import Shape, shape_of
 from docstore.query.sort import UNSORTED
@@ -100,7 +101,11 @@ class Counting:
 
     def advance(self, deadline: float) -> bool:
         """Go on counting until `deadline`; True when all has been counted."""
-        found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
+        try:
+            found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
+        finally:
+            PAUSING.level = level
         self._found += found
         return exhausted or (self._limit > 0 and self._found >= self._skip + self._limit)
 
@@ -116,15 +121,22 @@ def counts_entries(plan: Plan, owned: Predicate | None) -> bool:
     return owned is None and plan.residual is None and isinstance(access, IndexScan)
 
 
-def plan_count(coll: Collection | None, query: FindQuery, reader: Reader | None, *, kept: bool = True) -> Plan:
-    """The plan of a count: entries that stand for documents are taken before all else. `kept`: as `plan_query`."""
+def plan_count(
+    coll: Collection | None,
+    query: FindQuery,
+    reader: Reader | None,
+    *,
+    indexes: Sequence[Index] | None = None,
+    kept: bool = True,
+) -> Plan:
+    """The plan of a count: entries that stand for documents are taken before all else. The rest as `plan_query`."""
     shape = None
-    if kept and coll is not None and query.hint is None:
+    if kept and indexes is None and coll is not None and query.hint is None:
         shape = count_shape(query.filter)
         found = None if shape is None else coll.plans.bound(shape, query.filter)
         if found is not None:
             return found
-    plan = plan_query(coll, query.filter, hint=query.hint, kept=False)
+    plan = plan_query(coll, query.filter, hint=query.hint, indexes=indexes, kept=False)
     for each in (plan, *plan.rejected):
         if counts_entries(each, None):
             chosen = replace(each, rejected=())
@@ -132,7 +144,7 @@ def plan_count(coll: Collection | None, query: FindQuery, reader: Reader | None,
                 assert coll is not None
                 coll.plans.keep(shape, query.filter, UNSORTED, chosen, usable_indexes(coll))
             return chosen
-    return plan_query(coll, query.filter, hint=query.hint, reader=reader, kept=kept)
+    return plan_query(coll, query.filter, hint=query.hint, reader=reader, indexes=indexes, kept=kept)
 
 
 def count_shape(tree: Filter) -> Shape | None:
@@ -142,8 +154,20 @@ def count_shape(tree: Filter) -> Shape | None:
 
 
 def open_count(
-    coll: Collection | None, query: FindQuery, reader: Reader, *, owned: Predicate | None = None, clock: Clock
+    coll: Collection | None,
+    query: FindQuery,
+    reader: Reader,
+    *,
+    owned: Predicate | None = None,
+    clock: Clock,
+    indexes: Sequence[Index] | None = None,
 ) -> Counting:
-    """A count of what the query finds. Without filter and `owned` it is the collection's counter, its newest value."""
-    plan = plan_count(coll, query, reader)
-    return Counting(coll, query, plan, reader, owned, clock)
+    """A count of what the query finds. Without filter and `owned` it is the collection's counter, its newest value.
+
+    `indexes`: as in `open_find`.
+    """
+
+    def opened() -> Counting:
+        return Counting(coll, query, plan_count(coll, query, reader, indexes=indexes), reader, owned, clock)
+
+    return opened() if indexes is None else allowing(PAUSED, opened)

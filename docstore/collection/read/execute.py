@@ -26,7 +26,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan
 from docstore.query.find import FindQuery
 from docstore.query.metadata import keyed_by
-from docstore.query.pausing import PAUSED, PAUSING
+from docstore.query.pausing import PAUSED, PAUSING, REFUSED, allowing
 from docstore.query.plan.access import CollectionScan, Plan
 from docstore.query.plan.shapes import shape_of
 
@@ -71,12 +71,12 @@ def open_find(
     if indexes is None:
         plan = plan_find(coll, query, reader, owned, kept=not measured)
         return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
-    level, PAUSING.level = PAUSING.level, PAUSED
-    try:
+
+    def opened() -> Source:
         plan = plan_find(coll, query, reader, owned, indexes)
         return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
-    finally:
-        PAUSING.level = level
+
+    return allowing(PAUSED, opened)
 
 
 class Source:
@@ -135,6 +135,17 @@ class Source:
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""
+        level = PAUSING.level
+        if level != REFUSED:
+            return self._next_batch(max_docs, max_bytes, deadline)
+        # What it does between two batches others may do in the middle of one.
+        PAUSING.level = PAUSED
+        try:
+            return self._next_batch(max_docs, max_bytes, deadline)
+        finally:
+            PAUSING.level = level
+
+    def _next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         if self._sorter is not None and not self._gather(self._sorter, deadline):
             if self._patience:
                 self._looked_in_vain(0, ended=False)

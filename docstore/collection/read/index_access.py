@@ -14,6 +14,7 @@ from docstore.kernel.scan.fetch import Examined
 from docstore.kernel.scan.index_bounds import Bounded, field_end
 from docstore.key_layout import IDENT_BYTES
 from docstore.query.plan.access import IndexScan, Merge
+from docstore.query.value.long_lists import paced
 from docstore.storage import Family
 from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
@@ -42,7 +43,7 @@ def entries_of(
         (ranges,) = access.field_ranges()
         if len(ranges) >= _SEVERAL:
             read = values_of_ranges if index.is_id else keys_of_ranges
-            return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in ranges])
+            return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in paced(ranges)])
     if not index.is_id:
         return _read(index, access, partial(reader.keys, _INDEXES), examined, pairs=False)
     # Entries of the `_id` index hold the record id as their value.

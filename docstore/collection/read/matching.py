@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection
@@ -15,9 +16,11 @@ from docstore.collection.read.sorter import Sorter
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan_pairs
 from docstore.key_layout import long_of
+from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint
 from docstore.query.metadata import Order
+from docstore.query.plan.access import Plan
 from docstore.query.plan.shapes import shape_of
 from docstore.query.sort import UNSORTED, Sort
 
@@ -32,6 +35,31 @@ _SEARCH_AHEAD = 128
 _FIRST_MATCHES = 32
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedSearch:
+    """How to find documents, for as long as the indexes stay as they are. `whole`: whether the filter matches one;
+    `residual`: whether what the plan gives matches, None where all of it does. With scripts in it (`scripted`) it is
+    None, as `whole` with scripts in the filter.
+    """
+
+    plan: Plan
+    whole: Predicate | None
+    residual: Predicate | None
+    scripted: bool = False
+
+
+def plan_search(
+    coll: Collection, tree: Filter, reader: Reader, *, sort: Sort = UNSORTED, hint: Hint | None = None
+) -> PlannedSearch:
+    """BadValue for a hint that names no index."""
+    plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
+    whole = None if has_scripts(tree) else compile_filter(tree)
+    if plan.residual is tree:
+        return PlannedSearch(plan, whole, whole, whole is None)
+    scripted = whole is None and has_scripts(plan.residual)
+    return PlannedSearch(plan, whole, None if scripted else predicate_of(plan, None), scripted)
+
+
 def find_matches(
     coll: Collection,
     tree: Filter,
@@ -39,7 +67,7 @@ def find_matches(
     *,
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
-    owned: Predicate | None = None,
+    planned: PlannedSearch | None = None,
     clock: Clock,
 ) -> Iterator[Match | None]:
     """What a write is to change: each document once, as it stood when it was read.
@@ -48,18 +76,18 @@ def find_matches(
     for scripts, while which others write. `clock` counts
     seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
     """
-    plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
+    planned = planned or plan_search(coll, tree, reader, sort=sort, hint=hint)
+    plan, predicate = planned.plan, planned.residual
     stats = PlanStats(plan)
     count_uses(coll, plan.access)
-    scripted = has_scripts(plan.residual)
-    predicate = None if scripted else predicate_of(plan, owned)
+    scripted = planned.scripted
 
     def opened() -> Iterator[Pair]:
         pairs = pairs_of(coll, reader, stats)
         if not scripted:
             return pairs
         assert plan.residual is not None, "the filter with the scripts"
-        return screened(pairs, plan.residual, owned, clock, pairs=True)
+        return screened(pairs, plan.residual, None, clock, pairs=True)
 
     found = (
         _sorted_matches(opened, predicate, sort.pattern(), clock)

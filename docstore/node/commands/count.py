@@ -15,7 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.at_once import count_at_once
 from docstore.node.read.cursors import MAX_BATCH_BYTES
-from docstore.node.read.requests import count_query_of, hint_of, query_context_of
+from docstore.node.read.requests import count_query_of, hint_of, indexes_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end, until_done
@@ -49,9 +49,9 @@ def _count(context: Context, arguments: Arguments) -> Steps[Result]:
     view = yield from view_of(context)
     node = node_of(context)
     try:
-        counting = open_count(
-            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
-        )
+        collection = node.store.collection(context.namespace)
+        indexes = indexes_of(context, collection)
+        counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock, indexes=indexes)
         yield from until_done(node, counting.advance)
     finally:
         view.release()

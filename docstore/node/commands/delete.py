@@ -16,6 +16,7 @@ from docstore.node.write.driver import (
     run_statements,
     session_write,
 )
+from docstore.node.write.evaluated import enter_large
 from docstore.node.write.fast_path import delete_one
 from docstore.node.write.of_routers import OF_ROUTERS, within_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
@@ -26,6 +27,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     documents = arguments["deletes"]
     check_batch_size(len(documents))
     enter_scripts(documents)
+    enter_large(context, max(map(len, documents)))
     check_writable(context.namespace)
     node.counters.delete += len(documents)
     node.counters.writes += 1
@@ -42,6 +44,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         session_write(context, node),
         arguments["let"],
         shard_version=context.shard_version,
+        can_pause=context.services.carry_out is not None,
         within=within_of(arguments),
     )
     loop = StatementLoop(

@@ -26,6 +26,7 @@ from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndMod
 from docstore.node.write.modification import Modification, check_form, update_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
 from docstore.query.context import QueryContext
+from docstore.query.pausing import OVERTAKEN, allowing
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import PositionalProjection
 from docstore.query.update.upsert import refuse_expressions
@@ -34,13 +35,13 @@ from docstore.query.update.upsert import refuse_expressions
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     check_writable(context.namespace)
-    if arguments["update"] is not None:
-        enter_large(context, node, len(arguments["update"][1]))
+    enter_large(context, len(context.raw))
     done = find_and_modify_one(context, node, arguments)
     if done is not None:
         return done
     concern = effective_concern(context, node)
-    request = request_of(node, arguments, query_context_of(context, arguments))
+    # Nothing has been looked at yet that others could change.
+    request = allowing(OVERTAKEN, lambda: request_of(node, arguments, query_context_of(context, arguments)))
     outcome = Outcome()
     target = WriteTarget(
         node,
@@ -50,6 +51,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         session_write(context, node),
         bypass_validation=arguments["bypassDocumentValidation"],
         shard_version=context.shard_version,
+        can_pause=context.services.carry_out is not None,
     )
     work = FindAndModifyWork(target, request)
     return run_steps(context, _run(context, request, work, outcome, concern))

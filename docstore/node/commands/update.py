@@ -27,7 +27,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     documents = arguments["updates"]
     check_batch_size(len(documents))
     enter_scripts(documents)
-    enter_large(context, node, max(map(len, documents)))
+    enter_large(context, max(map(len, documents)))
     check_writable(context.namespace)
     node.counters.update += len(documents)
     node.counters.writes += 1
@@ -45,6 +45,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         arguments["let"],
         bypass_validation=arguments["bypassDocumentValidation"],
         shard_version=context.shard_version,
+        can_pause=context.services.carry_out is not None,
         within=within_of(arguments),
     )
     loop = StatementLoop(

@@ -5,19 +5,19 @@ A write is explained by its search: what it would match is counted, not what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.stage import Stream
-from docstore.collection.collection import Collection
+from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats
 from docstore.collection.read.counting import Counting, counts_at_once, counts_entries, plan_count
 from docstore.collection.read.covered import covers_filter, covers_query
 from docstore.collection.read.execute import open_find
-from docstore.collection.read.planning import plan_find
+from docstore.collection.read.planning import plan_find, usable_indexes
 from docstore.collection.read.sorter import MAX_BYTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -38,6 +38,7 @@ from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.slices import finish_steps, until_done
 from docstore.query.find import FindQuery
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.plan.access import IndexScan, Plan
 from docstore.query.value.collation import Collation
 
@@ -75,26 +76,33 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
     view = await finish_steps(context, view_of(context))
     try:
         collection = node.store.collection(context.namespace)
-        query = subject.query
-        if subject.stage == "COUNT":
-            plan = plan_count(collection, query, view.reader, kept=False)
-        else:
-            plan = plan_find(collection, query, view.reader, view.owned, kept=False)
-        winning = _stages(subject, plan, view)
-        parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
-        rejected = [_stages(subject, each, view) for each in plan.rejected]
-        found: dict[str, Any] = {
-            "queryPlanner": query_planner(
-                context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation
-            )
-        }
+        indexes = usable_indexes(collection)
+        winning, planner = allowing(PAUSED, lambda: _planned(context, subject, view, collection, indexes))
+        found: dict[str, Any] = {"queryPlanner": planner}
         if verbosity != "queryPlanner":
-            found["executionStats"] = await _measured(context, subject, view, collection, winning, over)
+            found["executionStats"] = await _measured(context, subject, view, collection, indexes, winning, over)
         if verbosity == "allPlansExecution":
             found["executionStats"]["allPlansExecution"] = []
     finally:
         view.release()
     return found
+
+
+def _planned(
+    context: Context, subject: Subject, view: View, collection: Collection | None, indexes: Sequence[Index]
+) -> tuple[Stage, dict[str, Any]]:
+    """(what is to be carried out, the section about the plan)"""
+    query = subject.query
+    if subject.stage == "COUNT":
+        plan = plan_count(collection, query, view.reader, indexes=indexes, kept=False)
+    else:
+        plan = plan_find(collection, query, view.reader, view.owned, indexes, kept=False)
+    winning = _stages(subject, plan, view)
+    parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
+    rejected = [_stages(subject, each, view) for each in plan.rejected]
+    return winning, query_planner(
+        context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation
+    )
 
 
 def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
@@ -127,7 +135,13 @@ def _innermost(stage: Stage) -> str:
 
 
 async def _measured(
-    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage, over: Over | None
+    context: Context,
+    subject: Subject,
+    view: View,
+    collection: Collection | None,
+    indexes: Sequence[Index],
+    winning: Stage,
+    over: Over | None,
 ) -> dict[str, Any]:
     """Run the query to its end, or as far as what is run over it asks for documents, and say what it took."""
     node = node_of(context)
@@ -136,7 +150,15 @@ async def _measured(
     if subject.stage == "COUNT" and _innermost(winning) in _COUNTED:
         stats = await _counted(context, subject, view, collection, winning)
     else:
-        source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock, measured=True)
+        source = open_find(
+            collection,
+            subject.query,
+            view.reader,
+            owned=view.owned,
+            clock=node.clock,
+            measured=True,
+            indexes=indexes,
+        )
         stats = source.plan_stats()
         stream = FindStream(source) if over is None else over(context, view, source)
         try:

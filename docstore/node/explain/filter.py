@@ -30,6 +30,7 @@ from docstore.query.filter.tree import (
     TypeIs,
     ValueTest,
 )
+from docstore.query.value.long_lists import paced
 
 
 def filter_document(tree: Filter) -> dict[str, Any]:
@@ -38,11 +39,11 @@ def filter_document(tree: Filter) -> dict[str, Any]:
         case And(children):
             if not children:
                 return {}
-            return {"$and": [filter_document(child) for child in sorted(children, key=_rank)]}
+            return {"$and": [filter_document(child) for child in paced(sorted(children, key=_rank))]}
         case Or(children):
-            return {"$or": [filter_document(child) for child in sorted(children, key=_rank)]}
+            return {"$or": [filter_document(child) for child in paced(sorted(children, key=_rank))]}
         case Nor(children):
-            return {"$nor": [filter_document(child) for child in children]}
+            return {"$nor": [filter_document(child) for child in paced(children)]}
         case Always(value):
             return {"$alwaysTrue" if value else "$alwaysFalse": 1}
         case DocumentTest(_, name, argument):
@@ -81,7 +82,7 @@ def _rank(tree: Filter) -> tuple[int, int, str]:
 def filter_shape(tree: Filter) -> str:
     """The filter without its values: filters of one shape could share a plan."""
     if isinstance(tree, And | Or | Nor):
-        inner = ", ".join(filter_shape(child) for child in sorted(tree.children, key=_rank))
+        inner = ", ".join(filter_shape(child) for child in paced(sorted(tree.children, key=_rank)))
         return f"{type(tree).__name__}({inner})"
     if isinstance(tree, Not):
         return f"Not({filter_shape(tree.child)})"
@@ -103,7 +104,9 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
         case Comparison(path, op, value):
             return path, {f"${op.value}": to_python(value)}
         case In(path, values, patterns):
-            return path, {"$in": [*map(to_python, values), *(Regex(each.pattern, each.options) for each in patterns)]}
+            return path, {
+                "$in": [*map(to_python, paced(values)), *(Regex(each.pattern, each.options) for each in patterns)]
+            }
         case RegexMatch(path, pattern, options):
             condition: dict[str, Any] = {"$regex": pattern}
             if options:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from docstore.bson import Value, elements
 from docstore.bson.walk import INT32, OBJECT
@@ -14,6 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.read.requests import hint_of
 from docstore.node.shard_filter import Hold
+from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.search import Match, Search, identity_filter, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter.parse import parse_filter
@@ -64,22 +66,18 @@ class DeleteWork:
         self._search: Search | None = None
         self._collection: Collection | None = None
         self._hold: Hold | None = None
+        self._evaluated = evaluated()
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with limit=0")
 
     def step(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
+        self._evaluated = self._evaluated or evaluated()
+        # While this one waited another try of it may have been carried out.
+        if (self._tree is None or self._evaluated is not None) and self._retried():
+            return True
         if self._tree is None:
-            if self._stmt_id is not None and target.executed(self._stmt_id) is not None:
-                target.outcome.retried.append(self._stmt_id)
-                target.outcome.n += 1
-                return True
-            filter_ = self._statement.filter
-            collation = self._statement.collation
-            if target.let is None and collation is None:
-                self._tree = identity_filter(filter_, target.collation)
-            if self._tree is None:
-                self._tree = parse_filter(filter_, query_context=target.query_context(collation))
+            self._tree = self._parsed()
         collection = target.collection()
         if collection is None:
             return True
@@ -99,13 +97,44 @@ class DeleteWork:
                 self._tree,
                 hint=hint_of(self._statement.hint),
                 once=not self._statement.multi,
+                apart=self._evaluated,
             )
         wanted = UNIT_DOCUMENTS if self._statement.multi else 1
-        matches = self._search.take(wanted, owned if self._hold is None else self._hold.owned, until)
+        matches = self._search.take_apart(
+            self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until
+        )
+        if self._evaluated is not None:
+            self._search.pause()
         if matches:
-            self._remove(collection, matches)
+            try:
+                self._remove(collection, matches)
+            except Overtaken:
+                self._search.give_back(matches)
+                raise
             return not self._statement.multi or self._search.exhausted
         return self._search.exhausted
+
+    def _retried(self) -> bool:
+        if self._stmt_id is None or self._target.executed(self._stmt_id) is None:
+            return False
+        self._target.outcome.retried.append(self._stmt_id)
+        self._target.outcome.n += 1
+        return True
+
+    def _parsed(self) -> Filter:
+        """The filter. Errors: Overtaken, when it is kept."""
+        statement, target, apart = self._statement, self._target, self._evaluated
+        if target.let is None and statement.collation is None:
+            found = identity_filter(statement.filter, target.collation)
+            if found is not None:
+                return found
+        parse = partial(parse_filter, statement.filter, query_context=target.query_context(statement.collation))
+        if apart is None:
+            return parse()
+        apart.begin()
+        self._tree = apart.aside(parse)
+        apart.check()
+        return self._tree
 
     def outlives(self) -> bool:
         return self._hold is not None and self._hold.kept()
@@ -130,12 +159,20 @@ class DeleteWork:
         return error
 
     def _remove(self, collection: Collection, matches: list[Match]) -> None:
+        apart = self._evaluated
+        if apart is not None:
+            apart.begin()
+        elif collection.secondary:
+            self._target.go_apart(matches)
         unit = self._target.unit()
         try:
             for record_id, before in matches:
-                unit.remove(collection, record_id, before, stmt_id=self._stmt_id)
+                ahead = None if apart is None else apart.keys(collection, (before,))
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=ahead)
         except BaseException:
             unit.abort()
             raise
         self._target.commit(unit)
+        if apart is not None:
+            apart.committed()
         self._target.outcome.n += len(matches)

@@ -35,7 +35,7 @@ from docstore.js.scripts import RUNNING
 from docstore.namespace import replicates
 from docstore.node.entry import SlicedWrite, write_in_slices
 from docstore.node.node import DataNode, node_of
-from docstore.node.slices import Steps, run_steps
+from docstore.node.slices import PAUSE, Steps, finish_steps, run_steps
 from docstore.optime import OpTime
 
 _INT = struct.Struct("<i")
@@ -59,6 +59,8 @@ class Outcome:
     errors: list[tuple[int, CommandError]] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
     last: OpTime | None = None
+    apart: bool = False
+    """Whether what is left is to be carried out where others may run meanwhile."""
     counts: list[int] | None = None
     """By statement, where a router has asked for it."""
 
@@ -90,7 +92,20 @@ def _written(context: Context, statements: Statements, concern: WriteConcern) ->
 
 def drive(context: Context, statements: Statements) -> Steps[None]:
     """Do all statements. Errors: those of `write_in_slices`."""
-    return write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
+    steps = write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
+    carry_out = context.services.carry_out
+    try:
+        wanted = next(steps)
+        while wanted is not PAUSE or not statements.outcome.apart or carry_out is None:
+            try:
+                given = yield wanted
+            except BaseException as error:
+                wanted = steps.throw(error)
+            else:
+                wanted = steps.send(given)
+    except StopIteration:
+        return
+    yield carry_out(context, lambda: finish_steps(context, steps))
 
 
 def effective_concern(context: Context, node: DataNode) -> WriteConcern:

@@ -3,23 +3,31 @@
 Scripts run in another process, and the request waits for them in the middle of a step (`docstore.js.script_thread`).
 The documents, the role of the node and what the shard owns may have changed then. So a step in which others ran
 commits nothing: it ends with `Overtaken` and is entered anew. What its scripts answered is kept by document, so the
-next attempt waits only for documents that have changed. So it is with the index keys of large documents, which are
-calculated where others may run.
+next attempt waits only for documents that have changed. So it is with what becomes of large documents and with their
+index keys, which are made where others may run, and with the plan of a long filter.
 """
 
 from __future__ import annotations
 
-from docstore.collection.collection import Collection
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from docstore.collection.collection import Collection, Index
 from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead
+from docstore.collection.read.matching import PlannedSearch
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.js.script_thread import Turns, current
 from docstore.js.scripts import RUNNING
-from docstore.node.node import DataNode
 from docstore.node.write.modification import Modification
-from docstore.query.pausing import OVERTAKEN, PAUSING
+from docstore.query.pausing import OVERTAKEN, allowing
 
 _PATIENCE = 8
+_States = tuple[tuple["Index", int, bool], ...]
+"""What plans are made of: the indexes, where they have met arrays, whether they are hidden."""
+
+T = TypeVar("T")
 
 
 class Overtaken(Exception):
@@ -37,22 +45,45 @@ class Evaluated:
         self._made: bytes | None = None
         self._ahead = KeysAhead()
         self._overtaken = 0
+        self._planned: tuple[Collection, _States, PlannedSearch] | None = None
 
     def begin(self) -> None:
         """A step begins in which documents are read and written."""
         self._begun = self._turns.taken
 
+    @property
+    def overtaken(self) -> bool:
+        """Whether others have run in this step."""
+        return self._turns.taken != self._begun
+
     def check(self) -> None:
         """Before anything is committed. Errors: Overtaken."""
-        if self._turns.taken != self._begun:
+        if self.overtaken:
             self._overtaken += 1
             raise Overtaken
+
+    def aside(self, make: Callable[[], T]) -> T:
+        """What `make` gives, while others may run: `check` tells whether they did. One that they overtake again and
+        again is left alone."""
+        return make() if self._overtaken > _PATIENCE else allowing(OVERTAKEN, make)
+
+    def planned(self, coll: Collection, make: Callable[[], PlannedSearch]) -> PlannedSearch:
+        """A plan; the one that was made in a step that was overtaken, while the indexes are as they were.
+
+        Errors: Overtaken.
+        """
+        states = tuple([(index, index.places, index.hidden) for index in coll.indexes.values()])
+        if self._planned is None or self._planned[:2] != (coll, states):
+            self.begin()
+            self._planned = coll, states, self.aside(make)
+            self.check()
+        return self._planned[2]
 
     def apply(self, modification: Modification, before: bytes) -> bytes:
         """As `Modification.apply`."""
         if before not in self._kept:
             try:
-                after = modification.apply(before)
+                after = self.aside(partial(modification.apply, before))
             except CommandError as error:
                 self._kept[before] = error
             else:
@@ -71,12 +102,8 @@ class Evaluated:
         """
         if not coll.secondary or max(map(len, documents)) <= LARGE_BYTES or self._overtaken > _PATIENCE:
             return None
-        level, PAUSING.level = PAUSING.level, OVERTAKEN
-        try:
-            for raw in documents:
-                self._ahead.calculate(coll, raw, changed)
-        finally:
-            PAUSING.level = level
+        for raw in documents:
+            self.aside(partial(self._ahead.calculate, coll, raw, changed))
         self.check()
         return self._ahead
 
@@ -84,7 +111,7 @@ class Evaluated:
         """(as `Modification.upsert`, its keys), in a step of its own. Errors: Overtaken."""
         self.begin()
         if self._made is None:
-            self._made = modification.upsert()
+            self._made = self.aside(modification.upsert)
         ahead = None if coll is None else self.keys(coll, (self._made,))
         self.check()
         return self._made, ahead
@@ -102,11 +129,9 @@ def evaluated() -> Evaluated | None:
     return None if turns is None else Evaluated(turns)
 
 
-def enter_large(context: Context, node: DataNode, size: int) -> None:
-    """Said before anything is carried out of an update that is so large: the keys of what it makes of a document may
-    take a while. Errors: ScriptsWanted.
+def enter_large(context: Context, size: int) -> None:
+    """Said before anything is carried out of a statement that is so large: parsing and planning it, and the keys of
+    what it makes of a document, may take a while. Errors: ScriptsWanted.
     """
     if size > LARGE_BYTES and context.services.carry_out is not None:
-        collection = node.store.collection(context.namespace)
-        if collection is not None and collection.secondary:
-            RUNNING.enter()
+        RUNNING.enter()

@@ -141,6 +141,8 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     if found is NOTHING:
         return acknowledge(context, outcome, place.concern)
     record_id, before = found
+    if len(before) > LARGE_BYTES and place.collection.secondary:
+        return None
     unit = place.unit()
     try:
         after = update.apply(before)
@@ -171,6 +173,8 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
     outcome = Outcome()
     if found is NOTHING:
         return acknowledge(context, outcome, place.concern)
+    if len(found[1]) > LARGE_BYTES and place.collection.secondary:
+        return None
     unit = place.unit()
     try:
         unit.remove(place.collection, *found, stmt_id=place.stmt_id)
@@ -210,6 +214,8 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     if found is NOTHING:
         return _returned(context, place, FindAndModifyResult(0, None if removes else False, None), None, None)
     record_id, before = found
+    if len(before) > LARGE_BYTES and place.collection.secondary:
+        return None
     after = None if update is None else update.apply(before)
     last, stmt_id = None, place.stmt_id
     if after != before:

@@ -76,6 +76,7 @@ class FindAndModifyWork:
 
     def step(self, owned: Predicate | None, until: float) -> bool:
         target, request = self._target, self._request
+        self._evaluated = self._evaluated or evaluated()
         # While this one waited another try of it may have been carried out.
         if (not self._checked or self._evaluated is not None) and self._retried():
             return True
@@ -96,8 +97,10 @@ class FindAndModifyWork:
             self._close_search()
             self._hold = self._hold or target.hold(request.tree, multi=False)
             self._collection = collection
-            self._search = open_search(target.node, collection, request.tree, sort=request.sort, hint=request.hint)
-        matches = self._search.take(1, owned if self._hold is None else self._hold.owned, until)
+            self._search = open_search(
+                target.node, collection, request.tree, sort=request.sort, hint=request.hint, apart=self._evaluated
+            )
+        matches = self._search.take_apart(self._evaluated, 1, owned if self._hold is None else self._hold.owned, until)
         if self._evaluated is not None:
             self._search.pause()
         if matches:
@@ -137,13 +140,17 @@ class FindAndModifyWork:
         record_id, before = match
         modification = self._request.modification
         validator = self._target.validator(collection)
-        unit, scripted = self._target.unit(), self._evaluated
+        scripted = self._evaluated
         if scripted is not None:
             scripted.begin()
+        elif collection.secondary if modification is None else modification.takes_long(collection):
+            self._target.go_apart([match])
+        unit = self._target.unit()
         try:
             if modification is None:
                 image = Image("preImage", before)
-                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image)
+                ahead = None if scripted is None else scripted.keys(collection, (before,))
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image, ahead=ahead)
                 after = None
             else:
                 after = modification.apply(before) if scripted is None else scripted.apply(modification, before)

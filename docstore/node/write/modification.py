@@ -11,6 +11,7 @@ from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
+from docstore.collection.collection import Collection
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
@@ -47,7 +48,7 @@ class Modification:
             if changed is not None:
                 check_updated(changed)
                 return changed
-        level, PAUSING.level = PAUSING.level, REFUSED
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
             position = None
             if update.needs_position:
@@ -61,6 +62,13 @@ class Modification:
             check_updated(after)
         return after
 
+    def takes_long(self, collection: Collection) -> bool:
+        """Whether changing a large document of the collection takes a while, with all of its index keys."""
+        changed = self.changed
+        return changed is None or any(
+            index.reads is None or not index.reads.isdisjoint(changed) for index in collection.secondary
+        )
+
     @property
     def changed(self) -> frozenset[bytes] | None:
         """The top-level fields that the update may change; None where that is not known."""
@@ -73,7 +81,7 @@ class Modification:
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
         new_id = (OBJECT_ID, ObjectId().binary)
-        level, PAUSING.level = PAUSING.level, REFUSED
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
             made = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
         finally:

@@ -9,14 +9,14 @@ matches: an upsert may insert. Its own writer changes only what the search has a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED
 from docstore.collection.collection import Collection
-from docstore.collection.read.matching import find_matches
-from docstore.collection.read.script_filter import has_scripts
+from docstore.collection.read.matching import find_matches, plan_search
 from docstore.collection.unit_of_work import Commit
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
@@ -27,6 +27,9 @@ from docstore.query.filter.where import weakened
 from docstore.query.find import Hint
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.value.collation import Collation
+
+if TYPE_CHECKING:
+    from docstore.node.write.evaluated import Evaluated
 
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
 """Types that mean something else than equality in a filter on `_id`, or may do so."""
@@ -76,6 +79,12 @@ class Search(Protocol):
         """
         ...
 
+    def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+        """As `take`, for a statement that is carried out apart: others may run meanwhile. Errors: Overtaken, and what
+        was taken is looked at again.
+        """
+        ...
+
     def give_back(self, matches: list[Match]) -> None:
         """What the last `take` gave was not changed, and others have run since a `pause`: look at it again."""
         ...
@@ -97,26 +106,31 @@ def open_search(
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
     once: bool = True,
+    apart: Evaluated | None = None,
 ) -> Search:
     """A search for the documents of a filter.
 
     Without `once` many documents are wanted, and what others change after it was passed does not count.
+    `apart`: others may run while it is planned. Errors: Overtaken.
     """
-    found = find_matches(collection, tree, node.engine, sort=sort, hint=hint, clock=node.clock)
-    kind = _ScriptedSearch if has_scripts(tree) else _PlainSearch
-    return kind(node, collection, tree, found, once)
+    plan = partial(plan_search, collection, tree, node.engine, sort=sort, hint=hint)
+    planned = plan() if apart is None else apart.planned(collection, plan)
+    found = find_matches(collection, tree, node.engine, sort=sort, planned=planned, clock=node.clock)
+    if planned.whole is None:
+        return _ScriptedSearch(node, collection, tree, found, once)
+    return _PlainSearch(node, collection, planned.whole, found, once)
 
 
 class _PlainSearch:
     """Waits for nothing while it takes."""
 
     def __init__(
-        self, node: DataNode, collection: Collection, tree: Filter, found: Iterator[Match | None], once: bool
+        self, node: DataNode, collection: Collection, predicate: Predicate, found: Iterator[Match | None], once: bool
     ) -> None:
         self.exhausted = False
         self._node = node
         self._collection = collection
-        self._predicate: Predicate = compile_filter(tree)
+        self._predicate = predicate
         self._found = found
         self._once = once
         # The store's sequence at the last pause, and whether another's unit has committed in one of them.
@@ -140,6 +154,17 @@ class _PlainSearch:
         if self._missed is not None:
             self._take_missed(self._missed, taken, wanted, owned)
         self.exhausted = not self._missed and len(taken) < wanted
+        return taken
+
+    def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+        if apart is None:
+            return self.take(wanted, owned, until)
+        self.pause()
+        apart.begin()
+        taken = apart.aside(partial(self.take, wanted, owned, until))
+        if apart.overtaken:
+            self.give_back(taken)
+            apart.check()
         return taken
 
     def _take_missed(self, missed: _MissedChanges, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
@@ -196,6 +221,10 @@ class _ScriptedSearch:
                 taken.append(current)
         self.exhausted = not self._again and not self._missed and len(taken) < wanted
         return taken
+
+    def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+        """Scripts are waited for in `take` itself."""
+        return self.take(wanted, owned, until)
 
     def _take_found(self, taken: list[Match], wanted: int, owned: Predicate | None, until: float) -> bool:
         """Whether the pass has come to its end."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from docstore.bson import get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
+from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.read.script_filter import has_scripts
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -46,6 +47,8 @@ class WriteTarget:
     shard_version: bytes | None = None
     within: KeyRanges | None = None
     """The shard keys that a statement over many documents is about; None for all that are owned."""
+    can_pause: bool = False
+    """Whether there is a place where others may run while a statement is carried out."""
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
@@ -96,6 +99,14 @@ class WriteTarget:
 
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session_write)
+
+    def go_apart(self, matches: Sequence[tuple[int, bytes]]) -> None:
+        """Said before documents are changed by what may take a while for a large one. Errors: Overtaken, and the
+        statement goes on where others may run meanwhile.
+        """
+        if self.can_pause and any(len(raw) > LARGE_BYTES for _, raw in matches):
+            self.outcome.apart = True
+            raise Overtaken
 
     def commit(self, unit: WriteUnitOfWork) -> None:
         """Commit and remember the optime."""

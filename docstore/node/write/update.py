@@ -104,6 +104,7 @@ class UpdateWork:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
 
     def step(self, owned: Predicate | None, until: float) -> bool:
+        self._evaluated = self._evaluated or evaluated()
         if not self._advance(owned, until):
             return False
         # A statement that fails says nothing of the documents that it has changed before.
@@ -122,7 +123,7 @@ class UpdateWork:
         if (self._modification is None or self._evaluated is not None) and self._retried():
             return True
         if self._modification is None:
-            self._modification = self._direct() or self._parsed()
+            self._modification = self._direct() or self._parsed_aside()
         collection = target.collection()
         if collection is None or self._search is None or collection is not self._collection:
             return self._begin(collection, self._modification, owned, until)
@@ -136,6 +137,16 @@ class UpdateWork:
         if statement.collation is not None:
             return None
         return direct_modification(target.node, statement.filter, statement.update, target.collation)
+
+    def _parsed_aside(self) -> Modification:
+        """As `_parsed`. Errors: Overtaken, when it is kept."""
+        scripted = self._evaluated
+        if scripted is None:
+            return self._parsed()
+        scripted.begin()
+        self._modification = scripted.aside(self._parsed)
+        scripted.check()
+        return self._modification
 
     def _parsed(self) -> Modification:
         statement, target = self._statement, self._target
@@ -202,6 +213,7 @@ class UpdateWork:
             modification.tree,
             hint=hint_of(self._statement.hint),
             once=not self._statement.multi,
+            apart=self._evaluated,
         )
         return self._continue(collection, modification, self._search, owned, until)
 
@@ -214,7 +226,7 @@ class UpdateWork:
         until: float,
     ) -> bool:
         wanted = UNIT_DOCUMENTS if self._statement.multi and len(self._statement.update[1]) <= LARGE_BYTES else 1
-        matches = search.take(wanted, owned if self._hold is None else self._hold.owned, until)
+        matches = search.take_apart(self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until)
         if self._evaluated is not None:
             search.pause()
         if matches:
@@ -232,6 +244,8 @@ class UpdateWork:
     def _change(self, collection: Collection, modification: Modification, matches: list[Match]) -> None:
         """Update documents in one unit. An error keeps those before it. Errors: Overtaken."""
         scripted = self._evaluated
+        if scripted is None and modification.takes_long(collection):
+            self._target.go_apart(matches)
         validator = self._target.validator(collection)
         rules = self._target.post_images()
         if rules is not None and not rules.concerned(modification.changed):

@@ -61,7 +61,7 @@ def parse_filter(raw: bytes, *, query_context: QueryContext = PLAIN) -> Filter:
     """The tree of a filter document. An empty document matches everything."""
     if len(raw) < _LONG:
         return _parsed(raw, query_context)
-    level, PAUSING.level = PAUSING.level, PAUSED
+    level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
     try:
         return _parsed(raw, query_context)
     finally:

@@ -16,6 +16,7 @@ from docstore.errors import Code, CommandError
 from docstore.query.context import Expressions, Prefetched, QueryContext, Scripts
 from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Not, Or
 from docstore.query.pausing import PAUSED, PAUSING
+from docstore.query.value.long_lists import paced
 
 
 class BatchTest(Protocol):
@@ -74,7 +75,7 @@ class ScriptedExpression:
     def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
         for function in self.functions:
             function.prefetch(documents)
-        level, PAUSING.level = PAUSING.level, PAUSED
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
             return [self._verdict(document) for document in documents]
         finally:
@@ -102,7 +103,7 @@ def scripts_of(tree: Filter) -> Iterator[DocumentTest]:
     """The scripts of a filter, each as often as it stands there."""
     match tree:
         case And(children) | Or(children) | Nor(children):
-            for child in children:
+            for child in paced(children):
                 yield from scripts_of(child)
         case Not(child):
             yield from scripts_of(child)

@@ -12,6 +12,7 @@ from docstore.query.plan.bounds import FieldBounds
 from docstore.query.plan.index_bounds import IndexInfo, bounded_part
 from docstore.query.plan.intervals import HIGHEST, LOWEST, Range, compound
 from docstore.query.plan.wildcard import WildcardBounds
+from docstore.query.value.long_lists import paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class IndexScan:
         found: list[list[tuple[bytes, bytes]]] = []
         for item in self.bounds:
             turned = [each.descending() for each in reversed(item.ranges)] if item.direction < 0 else item.ranges
-            found.append([(each.lo, each.hi) for each in turned])
+            found.append([(each.lo, each.hi) for each in paced(turned)])
         return found
 
 

@@ -16,6 +16,7 @@ from docstore.query.filter.parse import is_operator_document, parse_filter, pars
 from docstore.query.filter.path_operators import parse_equality
 from docstore.query.update.array_filters import within_update
 from docstore.query.update.modifier import Blocked, Situation
+from docstore.query.value.long_lists import paced
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NUMBERS, display, integral_of, type_name
 
@@ -153,9 +154,9 @@ class AddToSet:
             )
         members = [] if current is None else values(current[1])
         key_of = self.key_of
-        present = {key_of(member) for member in members}
+        present = {key_of(member) for member in paced(members)}
         added = 0
-        for member in self.members:
+        for member in paced(self.members):
             key = key_of(member)
             if key not in present:
                 present.add(key)
@@ -222,7 +223,7 @@ class Pull:
         if current[0] != ARRAY:
             raise CommandError(Code.BadValue, "Cannot apply $pull to a non-array value")
         members = values(current[1])
-        kept = [member for member in members if not self.unwanted(member)]
+        kept = [member for member in paced(members) if not self.unwanted(member)]
         return current if len(kept) == len(members) else array_value(kept)
 
 
@@ -270,5 +271,5 @@ def parse_pull_all(value: Value, query_context: QueryContext) -> Pull:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, f"$pullAll requires an array argument but was given a {type_name(value)}")
     key_of = query_context.ordering.key
-    unwanted = set(map(key_of, values(value[1])))
+    unwanted = set(map(key_of, paced(values(value[1]))))
     return Pull(lambda member: key_of(member) in unwanted)

@@ -26,6 +26,7 @@ from docstore.query.update.modifier import Modifier
 from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
 from docstore.query.update.tree import PathNode, Selectors, dollar_field, is_selector
 from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
+from docstore.query.value.long_lists import paced
 from docstore.query.value.values import display, type_name
 
 OPERATORS: dict[str, Callable[[str, Value, QueryContext], Modifier]] = {
@@ -72,9 +73,9 @@ def parse_update(
                 f"Modifiers operate on fields but we found type {type_name(value)} instead. For example:"
                 f" {{$mod: {{<field>: ...}}}} not {{{operator}: {display(value)}}}",
             )
-        for path, kind, argument in elements(data):
+        for path, kind, argument in paced(elements(data)):
             _parse_change(update, operator, path, (kind, argument), query_context)
-    check_used([change.path for change in update.changes], selectors)
+    check_used([change.path for change in paced(update.changes)], selectors)
     return OperatorUpdate.of(update.changes, update.tree, selectors)
 
 
@@ -104,7 +105,7 @@ def _parse_pipeline(
 
 
 def _parse_replacement(raw: bytes) -> Replacement:
-    for name, _, _ in elements(raw):
+    for name, _, _ in paced(elements(raw)):
         if name.startswith("$"):
             raise dollar_field(name)
     return Replacement(raw)

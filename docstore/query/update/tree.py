@@ -18,6 +18,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.update.fields import RenameSource
 from docstore.query.update.modifier import Blocked, Modifier, Situation
+from docstore.query.value.long_lists import paced, sort_keys
 from docstore.query.value.paths import MAX_PARTS
 from docstore.query.value.values import NULL_VALUE, display
 
@@ -65,7 +66,9 @@ class PathNode:
 
     def in_order(self) -> list[tuple[str, PathNode | Modifier]]:
         """The children in the order in which new fields are added."""
-        return sorted(self.children.items(), key=_field_order)
+        keyed = [(_field_order(name), name) for name in paced(list(self.children))]
+        sort_keys(keyed)
+        return [(name, self.children[name]) for _, name in paced(keyed)]
 
 
 def is_selector(part: str) -> bool:
@@ -73,8 +76,7 @@ def is_selector(part: str) -> bool:
     return part.startswith("$[") and part.endswith("]")
 
 
-def _field_order(item: tuple[str, object]) -> tuple[bool, int, str]:
-    name = item[0]
+def _field_order(name: str) -> tuple[bool, int, str]:
     return (False, int(name), "") if name.isascii() and name.isdigit() else (True, 0, name)
 
 
@@ -105,11 +107,11 @@ class _Application:
     def document(self, node: PathNode, raw: bytes, prefix: str) -> bytes:
         fields = elements(raw)
         present: dict[str, Value] = {}
-        for name, code, data in fields:
+        for name, code, data in paced(fields):
             if name in node.children:
                 present.setdefault(name, (code, data))
         results: dict[str, Value | None] = {}
-        for name, child in node.in_order():
+        for name, child in paced(node.in_order()):
             path = prefix + name
             current = present.get(name)
             made = self._made(child, path) if current is None else self.place(child, current, path)
@@ -122,7 +124,7 @@ class _Application:
             # The source of a renaming goes when its target has been made.
             raise _changed_id(node.children["_id"])
         changed: list[tuple[str, int, bytes]] = []
-        for name, code, data in fields:
+        for name, code, data in paced(fields):
             if name in present:
                 del present[name]
                 made = results.pop(name)
@@ -148,7 +150,7 @@ class _Application:
 
     def array(self, node: PathNode, value: Value, path: str) -> bytes:
         members = values(value[1])
-        for name, child in node.in_order():
+        for name, child in paced(node.in_order()):
             if not (name.isascii() and name.isdigit()):
                 self._check_blocked(PathNode({name: child}), value, path)
                 continue
@@ -171,8 +173,9 @@ class _Application:
                 Code.BadValue, f"Cannot apply array updates to non-array element {name}: {display(value)}"
             )
         members = values(value[1])
-        for position, member in enumerate(members):
-            chosen = [child for name, child in node.in_order() if name == "$[]" or self.selectors[name](member)]
+        children = node.in_order()
+        for position, member in enumerate(paced(members)):
+            chosen = [child for name, child in children if name == "$[]" or self.selectors[name](member)]
             if chosen:
                 place = f"{path}.{position}"
                 members[position] = self.element(_merged(chosen, place), member, place)
@@ -193,7 +196,7 @@ class _Application:
         _check_position(node)
         if node.selects:
             raise _no_array(path)
-        fields = [(name, self._made(child, f"{path}.{name}")) for name, child in node.in_order()]
+        fields = [(name, self._made(child, f"{path}.{name}")) for name, child in paced(node.in_order())]
         made = [(name, *value) for name, value in fields if value is not None]
         return (OBJECT, document_from(made)) if made else None
 

@@ -22,6 +22,7 @@ from docstore.query.update.modifier import LEAVE, Modifier, Situation
 from docstore.query.update.tree import PathNode, Selectors, apply_tree
 from docstore.query.update.upsert import seed_document, seeded_id
 from docstore.query.value.identity import check_id
+from docstore.query.value.long_lists import paced
 from docstore.query.value.values import display, timestamp_bytes
 
 
@@ -77,15 +78,15 @@ class OperatorUpdate:
     def of(cls, changes: Iterable[Change], on_insert: PathNode, selectors: Selectors) -> OperatorUpdate:
         """From the changes in the order in which they were written, and their tree."""
         listed = tuple(changes)
-        differs = any(change.on_insert for change in listed)
-        on_update = _tree(map(_while_updating, listed), None) if differs else on_insert
-        needs_position = any("$" in change.path.split(".") for change in listed)
+        differs = any(change.on_insert for change in paced(listed))
+        on_update = _tree(map(_while_updating, paced(listed)), None) if differs else on_insert
+        needs_position = any("$" in change.path.split(".") for change in paced(listed))
         return cls(listed, on_update, on_insert, needs_position, selectors)
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
         if self.needs_position and matched_index is not None:
-            tree = _tree(map(_while_updating, self.changes), matched_index)
+            tree = _tree(map(_while_updating, paced(self.changes)), matched_index)
         situation = Situation(document=raw, now=now, timestamp=timestamp)
         after = apply_tree(tree, raw, situation, self.selectors)
         return after if situation.modified or after != raw else raw
@@ -210,9 +211,9 @@ def fill_timestamps(raw: bytes, timestamp: int) -> bytes:
     """The document with every empty timestamp at its top level, except an `_id`, set to the given one."""
     empty = (TIMESTAMP, bytes(8))
     fields = elements(raw)
-    if not any((code, data) == empty and name != "_id" for name, code, data in fields):
+    if not any((code, data) == empty and name != "_id" for name, code, data in paced(fields)):
         return raw
     filled = timestamp_bytes(timestamp)
     return document_from(
-        (name, code, filled if (code, data) == empty and name != "_id" else data) for name, code, data in fields
+        (name, code, filled if (code, data) == empty and name != "_id" else data) for name, code, data in paced(fields)
     )

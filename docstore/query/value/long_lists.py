@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from docstore.bson.allowance import spend
 
@@ -27,7 +27,7 @@ def _paced(members: Sequence[T]) -> Iterator[T]:
         yield from members[at : at + _MANY]
 
 
-def sort_keys(keys: list[bytes]) -> None:
+def sort_keys(keys: list[Any]) -> None:
     """Sort a list in place, nobody else's, in parts that are then merged two by two."""
     count = len(keys)
     if count <= _AT_ONCE:
