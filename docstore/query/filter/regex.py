@@ -15,6 +15,7 @@ from typing import cast
 
 import pcre2
 
+from docstore.bson.allowance import spend
 from docstore.errors import Code, CommandError
 
 Search = Callable[[str], bool]
@@ -36,11 +37,15 @@ _SIMPLE = re.compile(rf"\^?(?:{_UNIT})+\$?")
 _ANCHORED = re.compile(rf"\^(?:{_UNIT})*\.[*+]\??(?:{_UNIT})*\$?")
 _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 
+_PER_PATTERN = 2048
+"""What it costs to compile one, in bytes of values."""
+
 
 @lru_cache(maxsize=512)
 def compile_regex(pattern: str, options: str) -> Search:
     """The search function of a pattern; 51091 for a bad pattern, 51108 for a bad option."""
     _check(pattern, options)
+    spend(_PER_PATTERN)
     if options in ("", "s") and (_SIMPLE.fullmatch(pattern) or _ANCHORED.fullmatch(pattern)):
         return cast(Search, re.compile(pattern, re.ASCII | (re.DOTALL if options else re.NOFLAG)).search)
     return _bounded(compile_pattern(pattern, options).search)
