@@ -9,7 +9,7 @@ the run. Where namespaces are not allowed, or with `--proxy`, everything goes th
 decides which faults come in which order, not when each packet arrives: a run cannot be replayed, but its kind can.
 Exit status 1 when there was an anomaly.
 
-`bombs` throws the small requests that ask for much at one node, with a ping beside each; `pings` measures how long the
+`bombs` throws the small requests that ask for much at a node and at a router, with pings; `pings` measures how long the
 members of a set keep others waiting while they roll back, copy, build and drop. Both do without namespaces.
 """
 

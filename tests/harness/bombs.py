@@ -2,7 +2,7 @@
 
 A bomb is one request on the collections of `COLLECTIONS`. Its codes are what a real server answers (0: it carries the
 request out), and where that depends on how values lie in memory, or where a real server dies, the refusal that is as
-good. `throw` sends one and watches the process and a ping beside it.
+good. `throw` sends one and watches the processes that work on it, and pings beside it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import bson
 import pymongo
 from pymongo.errors import OperationFailure
+
+from tests.harness.pinger import Pinger
 
 Command = dict[str, Any]
 Client = pymongo.MongoClient[dict[str, Any]]
@@ -55,7 +60,7 @@ class Bomb:
 
 
 class Outcome(NamedTuple):
-    """The code of the answer, the bytes by which the process grew, the seconds of the answer and of each ping."""
+    """The code of the answer, the bytes by which a process grew at most, the seconds of the answer and of each ping."""
 
     code: int
     growth: int
@@ -117,6 +122,18 @@ def _ring(vertices: int) -> Command:
     return {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
 
 
+def _either() -> Command:
+    return {"$or": [{"a": number, "b": {"$gt": number}} for number in range(50_000)]}
+
+
+def _patterns() -> Command:
+    return {"find": "one", "filter": {"s": {"$in": [bson.Regex(f"a{number}b") for number in range(100_000)]}}}
+
+
+def _changed(collection: str, query: Command, change: Any) -> Callable[[], Command]:
+    return lambda: {"update": collection, "updates": [{"q": query, "u": change}]}
+
+
 def _words(count: int) -> str:
     return " ".join(f"{chr(97 + number % 26)}{number:x}ing" for number in range(count))
 
@@ -175,6 +192,15 @@ BOMBS = (
     _bomb("a polygon of 50,000 vertices", _inserted("places", lambda: {"g": _ring(50_000)}), 0),
     _bomb("200,000 fields in a wildcard index", _inserted("fields", lambda: {f"f{n}": n for n in range(200_000)}), 0),
     _bomb("200,000 keys of one document", _inserted("arrays", lambda: {"a": list(range(200_000))}), 0),
+    _bomb("a polygon of 100,000 vertices", _inserted("places", lambda: {"g": _ring(100_000)}), 0),
+    _bomb("100,000 patterns of $in", _patterns, 0),
+    _bomb("a union of 50,000", lambda: {"find": "many", "filter": _either(), "maxTimeMS": 1_000}, 0, 50),
+    _bomb("a count of a union", lambda: {"count": "one", "query": _either()}, 0),
+    _bomb("an update of a union", lambda: _changed("one", _either(), {"$set": {"x": 1}})(), 0),
+    _bomb("a delete of a union", lambda: {"delete": "one", "deletes": [{"q": _either(), "limit": 1}]}, 0),
+    _bomb("findAndModify of a union", lambda: {"findAndModify": "one", "query": _either(), "remove": True}, 0),
+    _bomb("$push to 200,000 with an index", _changed("arrays", {"a": 199_999}, {"$push": {"a": -1}}), 0),
+    _bomb("$inc of 200,000 fields' neighbour", _changed("fields", {}, {"$inc": {"n.m": 1}, "$max": {"o": 1}}), 0),
     _bomb("a path of 5,000 parts", _update(lambda: {"$set": {".".join("b" * 5_000): 1}}), 15),
 )
 
@@ -193,43 +219,43 @@ def resident(pid: int) -> int:
     return pages * 4096
 
 
-def throw(client: Client, pid: int, idle: int, bomb: Bomb) -> Outcome:
-    """Send a bomb to the process, which had `idle` bytes before any."""
+def throw(client: Client, idle: Mapping[int, int], bomb: Bomb, pingers: Sequence[Pinger] = ()) -> Outcome:
+    """Send a bomb. `idle`: the processes that work on it, and the bytes that each had before any; `pingers` ping them
+    meanwhile.
+    """
     done = threading.Event()
-    most = 0
-    pings: list[float] = []
+    growth = 0
 
     def weigh() -> None:
-        nonlocal most
+        nonlocal growth
         while not done.wait(_WATCHED_SECONDS):
-            most = max(most, resident(pid))
+            growth = max(growth, _growth(idle))
 
-    def ping() -> None:
-        while not done.wait(_WATCHED_SECONDS):
-            began = time.monotonic()
-            client.admin.command("ping")
-            pings.append(time.monotonic() - began)
-
-    _settled(pid, idle)
+    _settled(idle)
     command = bomb.make()
-    watchers = [threading.Thread(target=each) for each in (weigh, ping)]
-    for each in watchers:
-        each.start()
-    began = time.monotonic()
-    try:
-        code = _code(client, command)
-    finally:
-        seconds = time.monotonic() - began
-        done.set()
-        for each in watchers:
-            each.join()
-    return Outcome(code, max(0, most - idle), seconds, tuple(pings))
+    watcher = threading.Thread(target=weigh)
+    watcher.start()
+    with ExitStack() as pinging:
+        taken = [pinging.enter_context(each.during()) for each in pingers]
+        began = time.monotonic()
+        try:
+            code = _code(client, command)
+        finally:
+            seconds = time.monotonic() - began
+            done.set()
+            watcher.join()
+    return Outcome(code, growth, seconds, tuple(chain.from_iterable(taken)))
 
 
-def _settled(pid: int, idle: int) -> None:
+def _growth(idle: Mapping[int, int]) -> int:
+    """The bytes that a process has more than when it was idle, at most."""
+    return max(0, *(resident(pid) - before for pid, before in idle.items()))
+
+
+def _settled(idle: Mapping[int, int]) -> None:
     """What the request before has used is given back, soon or never."""
     patience = time.monotonic() + _SETTLING_SECONDS
-    while resident(pid) > idle + _AT_REST_BYTES and time.monotonic() < patience:
+    while _growth(idle) > _AT_REST_BYTES and time.monotonic() < patience:
         threading.Event().wait(_WATCHED_SECONDS)
 
 

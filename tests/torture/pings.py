@@ -9,25 +9,21 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import bson
 import pymongo
 from bson.raw_bson import RawBSONDocument
 
 from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.pinger import ping
 
 ROLLED_BACK = 100_000
 MANY = 1_000_000
 _SECONDS = 120.0
 _PAUSE = 0.002
-_HEADER = struct.Struct("<iiii")
-_PING = bson.encode({"ping": 1, "$db": "admin"})
-_MESSAGE = _HEADER.pack(21 + len(_PING), 1, 0, 2013) + b"\0\0\0\0\0" + _PING
 
 Client = pymongo.MongoClient[RawBSONDocument]
 
@@ -149,22 +145,8 @@ def _ping_until_told(port: int, pipe: Connection) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pipe.send(None)
         while not pipe.poll(_PAUSE):
-            began = time.monotonic()
-            link.sendall(_MESSAGE)
-            left = _HEADER.unpack(_read(link, 16))[0] - 16
-            _read(link, left)
-            taken.append(time.monotonic() - began)
+            taken.append(ping(link))
     pipe.send(sorted(taken))
-
-
-def _read(link: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        more = link.recv(count - len(found))
-        if not more:
-            raise ConnectionError("the node has closed the connection")
-        found += more
-    return found
 
 
 def _client(node: Member) -> Client:
