@@ -53,9 +53,10 @@ class SimulatedCluster:
         """All, the routers too."""
         return [*(machine for each in self.sets for machine in each.machines), *self.routers]
 
-    async def start(self) -> None:
+    async def start(self, config_settings: Mapping[str, Any] = SETTINGS) -> None:
         """Sets initiated, routers up, shards added, balancing off."""
-        await asyncio.gather(*[each.start(settings=SETTINGS) for each in self.sets])
+        shards = [each.start(settings=SETTINGS) for each in self.shards.values()]
+        await asyncio.gather(self.config.start(settings=config_settings), *shards)
         for machine in self.routers:
             machine.start()
         await self.config.until(lambda: all(machine.ready for machine in self.routers), 20.0, "routers started")

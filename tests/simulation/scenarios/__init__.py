@@ -16,6 +16,7 @@ from tests.simulation.scenarios import (
     membership,
     moments,
     moves,
+    primaries,
     same_term,
     sliced,
     special_members,
@@ -28,6 +29,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
     moments, drain, acknowledged, definitions, lost_disks, special_members,
+    primaries,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

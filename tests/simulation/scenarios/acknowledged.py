@@ -35,8 +35,8 @@ ANSWER_SECONDS = 60.0
 KINDS = ("kill", "kill", "power", "blink", "step down", "die at write")
 MAJORITY = {"writeConcern": {"w": "majority"}}
 STATEMENTS = (
-    "create", "shard", "shard", "index", "index", "drop index", "validator", "drop", "rename", "move", "move", "split",
-    "insert", "insert", "insert", "many",
+    "create", "shard", "shard", "index", "index", "refused index", "drop index", "validator", "drop", "rename", "move",
+    "move", "split", "insert", "insert", "insert", "many",
 )  # fmt: skip
 
 
@@ -60,6 +60,8 @@ class Operator:
         self._dice = dice
         self._number = number
         self._count = 0
+        self._code = 0
+        """Of the error of the last statement."""
         self.names: list[str] = []
         self.found: list[Anomaly] = []
         self.over = False
@@ -93,6 +95,8 @@ class Operator:
             case "index" if index not in mine.indexes:
                 command = {"createIndexes": mine.name, "indexes": [{"key": {index: 1}, "name": index}]}
                 return await self._change(command, exists=True, indexes={*mine.indexes, index})
+            case "refused index" if mine.sharded and index in mine.indexes:
+                return await self._refused(index)
             case "drop index" if index in mine.indexes:
                 command = {"dropIndexes": mine.name, "index": index}
                 return await self._change(command, indexes=mine.indexes - {index})
@@ -131,6 +135,18 @@ class Operator:
         self._cluster.world.counts["acknowledged"] = self._cluster.world.counts.get("acknowledged", 0) + 1
         return True
 
+    async def _refused(self, known: str) -> bool:
+        """A build of one that is there, one that is new and one that cannot be: nothing changes."""
+        keys = {known: {known: 1}, "new": {"new": 1}, "k_1": {"k": 1, "other": 1}}
+        indexes = [{"key": key, "name": name} for name, key in keys.items()]
+        command = {"createIndexes": self.mine.name, "indexes": indexes}
+        if await self._send(command, "test") is not None:
+            self._wrong("refusal", f"{command} was not refused of {self.mine}")
+        if self._code == Code.IndexKeySpecsConflict:
+            return True
+        self.mine = self._new()
+        return False
+
     async def _insert(self) -> bool:
         self._count += 1
         document = {"_id": f"{self._number}-{self._count}", "k": self._dice.randrange(KEYS)}
@@ -154,11 +170,13 @@ class Operator:
         world, machine = self._cluster.world, self._router()
         told = f"{machine.name}: {command}"
         world.tell(f"own{self._number}", told)
+        self._code = 0
         try:
             async with asyncio.timeout(SECONDS):
                 reply: dict[str, Any] = await self._cluster.admin(command, database, on=machine)
         except (CommandError, NetworkError, TimeoutError) as error:
             world.tell(f"own{self._number}", f"{told}: {error!r}"[:240])
+            self._code = error.code if isinstance(error, CommandError) else 0
             return None
         world.tell(f"own{self._number}", f"{told}: done")
         return None if "writeErrors" in reply or "writeConcernError" in reply else reply

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docstore.errors import Code, CommandError
@@ -20,7 +20,7 @@ from tests.simulation.cluster_leaks import no_leaks
 from tests.simulation.process import Machine
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
-from tests.simulation.sharded import SimulatedCluster
+from tests.simulation.sharded import SETTINGS, SimulatedCluster
 from tests.simulation.world import Broken, World
 
 NAMES = ("one", "two")
@@ -43,9 +43,11 @@ KEPT = "kept"
 MAJORITY = {"writeConcern": {"w": "majority"}}
 
 
-async def a_cluster(world: World, members: int = 2, configs: int = 3) -> SimulatedCluster:
+async def a_cluster(
+    world: World, members: int = 2, configs: int = 3, config_settings: Mapping[str, Any] = SETTINGS
+) -> SimulatedCluster:
     cluster = SimulatedCluster(world, members=members, configs=configs)
-    await cluster.start()
+    await cluster.start(config_settings)
     await cluster.admin({"enableSharding": "test", "primaryShard": "shard0"})
     documents = [{"_id": number, "k": number, "source": True} for number in range(5)]
     await cluster.admin({"insert": "source", "documents": documents, **MAJORITY}, "test")

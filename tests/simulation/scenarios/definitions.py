@@ -1,8 +1,9 @@
 """Definitions change all the time on shards of one member, beside moves and inserts: cheap, so that much of it meets.
 
 In the end what came after the last drop is there, what was dropped stays away, every chunk can still be moved, and
-routers and owners agree (`tests.simulation.scenarios.ddl`). In half of the schedules with faults a shard or the config
-server dies now and then and is back at once, and whatever it coordinated goes on.
+routers and owners agree (`tests.simulation.scenarios.ddl`). What disturbs that: a shard or the config server dies now
+and then and is back at once, and whatever it coordinated goes on; or a shard and a router see only the config server
+that has been primary, and what they read there is over.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from docstore.errors import CommandError
@@ -18,26 +19,35 @@ from docstore.net import NetworkError
 from tests.checkers.drops import check_drops
 from tests.checkers.history import History, Kind, Operation
 from tests.simulation.clients import quietly
-from tests.simulation.process import Machine
+from tests.simulation.moments import COORDINATION
+from tests.simulation.process import Incarnation, Machine
 from tests.simulation.scenarios import ddl
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
-from tests.simulation.sharded import SimulatedCluster
+from tests.simulation.sharded import SETTINGS, SimulatedCluster
 from tests.simulation.world import Broken, World
 
 SECONDS = 2.0
 DROPS = (
     "shard", "shard", "shard", "drop", "drop database", "insert", "insert", "insert", "insert", "move", "move", "out",
 )  # fmt: skip
+NO_DROPS = ("insert", "insert", "insert", "insert", "insert", "insert", "insert", "shard", "move")
 INDEXES = (
     "shard", "index", "index", "index", "drop index", "unique", "unique", "insert", "insert", "move", "move", "move",
     "move",
 )  # fmt: skip
 MOVABLE_SECONDS = 30.0
+Disturb = Callable[[World, SimulatedCluster, History], Awaitable[None]]
+"""What happens beside; it ends when the schedule does."""
 
 
 async def a_small_cluster(world: World) -> SimulatedCluster:
     return await ddl.a_cluster(world, members=1, configs=1)
+
+
+async def a_cluster_of_hasty_configs(world: World) -> SimulatedCluster:
+    """A new primary of the config servers does not wait for the one of before until that one has given up."""
+    return await ddl.a_cluster(world, members=1, config_settings={**SETTINGS, "catchUpTimeoutMillis": 100})
 
 
 class Operator(ddl.Operator):
@@ -81,7 +91,78 @@ class Operator(ddl.Operator):
         return []
 
 
-async def redefining(world: World, cluster: SimulatedCluster, *, statements: Sequence[str], deaths: int) -> None:
+def die_soon(cluster: SimulatedCluster, dice: random.Random) -> None:
+    """A shard or the config server dies at one of its next writes, or a coordinator soon after it came to a phase."""
+    if dice.random() < 0.4:
+        _let_die(dice.choice(cluster.sets).machines[0], dice, 25)
+        return
+    waits = [dice.choice(COORDINATION)]
+
+    def come(process: Incarnation, moment: str) -> None:
+        if moment in waits:
+            waits.clear()
+            _let_die(process.machine, dice, 4)
+
+    cluster.world.moments.append(come)
+
+
+def _let_die(machine: Machine, dice: random.Random, most: int) -> None:
+    machine.restart_after = dice.uniform(0.02, 0.4)
+    machine.disk.die_at_write = machine.disk.writes + dice.randint(1, most)
+
+
+def all_up(cluster: SimulatedCluster) -> None:
+    """Nobody dies any more."""
+    cluster.world.moments.clear()
+    for machine in cluster.machines:
+        machine.disk.die_at_write = None
+        machine.start()
+
+
+async def deaths(world: World, cluster: SimulatedCluster, _history: History, count: int = 3) -> None:
+    """So many in the time of a schedule."""
+    dice = world.fault_dice
+    for _ in range(count):
+        await asyncio.sleep(dice.uniform(0.2, 1.6) * SECONDS / count)
+        die_soon(cluster, dice)
+    await asyncio.sleep(SECONDS / count)
+
+
+async def nothing(_world: World, _cluster: SimulatedCluster, _history: History) -> None:
+    await asyncio.sleep(SECONDS)
+
+
+async def deposed(world: World, cluster: SimulatedCluster, history: History) -> None:
+    """Another config server becomes primary while a shard and a router see the one of before alone. The others drop
+    something then, which these two have known.
+    """
+    dice, network, config = world.fault_dice, world.network, cluster.config
+    await asyncio.sleep(dice.uniform(0.05, 0.3))
+    old = config.primary()
+    if old is None:
+        raise Broken("the config servers have no primary")
+    others = [machine for machine in config.machines if machine is not old]
+    router, far_router = dice.sample(cluster.routers, 2)
+    near, far = [cluster.shards["shard1"].machines[0], router], [cluster.shards["shard0"].machines[0], far_router]
+    world.tell("nemesis", f"lets {[each.name for each in near]} see no config server but {old.name}")
+    for one, other in (*((old, each) for each in (*others, *far)), *((a, b) for a in near for b in others)):
+        network.cut |= {(one.name, other.name), (other.name, one.name)}
+    await quietly(config.command(dice.choice(others), "admin", {"replSetStepUp": 1}))
+    await asyncio.sleep(dice.choice((0.0, 0.02, 0.1)))
+    operator = Operator(cluster, far_router, random.Random(dice.getrandbits(64)), 9, history)
+    dropping = operator.send(*operator.statement(dice.choice(("drop", "drop database")), dice.choice(ddl.NAMES)))
+    dropped = asyncio.ensure_future(dropping)
+    await asyncio.sleep(dice.uniform(0.5, 1.9))
+    network.heal()
+    await config.until(lambda: config.primary() is not None, 20.0, "a primary of the config servers")
+    await dropped
+    await asyncio.sleep(0.3)
+
+
+async def redefining(
+    world: World, cluster: SimulatedCluster, *, statements: Sequence[str],
+    disturb: Disturb = nothing,
+) -> None:  # fmt: skip
     dice = world.fault_dice
     world.hiccups = dice.choice((0.0, 0.01))
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (3e-4, 2e-3), (5e-4, 5e-3)))
@@ -91,17 +172,10 @@ async def redefining(world: World, cluster: SimulatedCluster, *, statements: Seq
         for number, machine in enumerate(2 * cluster.routers)
     ]
     running = [asyncio.ensure_future(each.run(statements)) for each in operators]
-    for _ in range(deaths):
-        await asyncio.sleep(dice.uniform(0.2, 1.6) * SECONDS / deaths)
-        machine = dice.choice(cluster.sets).machines[0]
-        machine.restart_after = dice.uniform(0.02, 0.4)
-        machine.disk.die_at_write = machine.disk.writes + dice.randint(1, 25)
-    await asyncio.sleep(SECONDS / max(deaths, 1))
+    await disturb(world, cluster, history)
     for operator in operators:
         operator.over = True
-    for machine in cluster.machines:
-        machine.disk.die_at_write = None
-        machine.start()
+    all_up(cluster)
     await asyncio.gather(*running)
     await cluster.settled()
     shown = await cluster.all_documents(cluster.routers[0], "test", ddl.NAMES[0])
@@ -116,7 +190,11 @@ async def redefining(world: World, cluster: SimulatedCluster, *, statements: Seq
 
 
 async def _all_movable(cluster: SimulatedCluster) -> None:
-    """Nothing that was dropped, and nothing left half-way, keeps a chunk where it is."""
+    """Nothing that was dropped, and nothing left half-way, keeps a chunk where it is or a collection without some."""
+    for name in ddl.NAMES:
+        index = {"createIndexes": name, "indexes": [{"key": {"k": 1}, "name": "k_1"}]}
+        await _succeeds(cluster, index, "test")
+        await _succeeds(cluster, {"shardCollection": f"test.{name}", "key": {"k": 1}})
     chunks = await cluster.primary_documents(cluster.config, "config", "chunks")
     records = await cluster.primary_documents(cluster.config, "config", "collections")
     names = {bytes(each["uuid"]): each["_id"] for each in records}
@@ -124,18 +202,18 @@ async def _all_movable(cluster: SimulatedCluster) -> None:
         name = names.get(bytes(chunk["uuid"]), "")
         if name.startswith("test."):
             to = next(shard for shard in cluster.shards if shard != chunk["shard"])
-            await _moved(cluster, {"moveChunk": name, "bounds": [chunk["min"], chunk["max"]], "to": to})
+            await _succeeds(cluster, {"moveChunk": name, "bounds": [chunk["min"], chunk["max"]], "to": to})
 
 
-async def _moved(cluster: SimulatedCluster, command: dict[str, Any]) -> None:
+async def _succeeds(cluster: SimulatedCluster, command: dict[str, Any], database: str = "admin") -> None:
     end = cluster.world.now + MOVABLE_SECONDS
     while True:
         try:
-            await cluster.admin(command)
+            await cluster.admin(command, database)
             return
         except (CommandError, NetworkError) as error:
             if cluster.world.now > end:
-                raise Broken(f"a chunk can no longer be moved: {command}: {error}") from error
+                raise Broken(f"what must succeed does not: {command}: {error}") from error
         await asyncio.sleep(0.5)
 
 
@@ -144,18 +222,24 @@ SCENARIOS = (
         name="drops",
         what="two shards of one: collections are made, sharded, filled, moved, replaced and dropped",
         topology=a_small_cluster,
-        run=functools.partial(redefining, statements=DROPS, deaths=0),
+        run=functools.partial(redefining, statements=DROPS),
     ),
     Scenario(
         name="drops-deaths",
         what="the same while shards and the config server die and are back at once",
         topology=a_small_cluster,
-        run=functools.partial(redefining, statements=DROPS, deaths=3),
+        run=functools.partial(redefining, statements=DROPS, disturb=deaths),
     ),
     Scenario(
         name="indexes",
         what="two shards of one: indexes are built, refused and dropped beside moves",
         topology=a_small_cluster,
-        run=functools.partial(redefining, statements=INDEXES, deaths=0),
+        run=functools.partial(redefining, statements=INDEXES),
+    ),
+    Scenario(
+        name="drops-deposed",
+        what="the same while a shard and a router read a deposed config server",
+        topology=a_cluster_of_hasty_configs,
+        run=functools.partial(redefining, statements=NO_DROPS, disturb=deposed),
     ),
 )

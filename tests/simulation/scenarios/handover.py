@@ -54,7 +54,9 @@ class Documents(moves.Documents):
 
     def __init__(self) -> None:
         super().__init__()
-        self._keys: dict[Hashable, int] = {}
+        self._keys: dict[Hashable, int | None] = {}
+        self._own: dict[int, tuple[str, int]] = {}
+        """Of each client a document that changes its shard key, and this key as long as the client knows it."""
 
     async def act(self, client: Client, work: Workload) -> None:
         """More of what shows a chunk that is owned by nobody, or by two."""
@@ -65,16 +67,42 @@ class Documents(moves.Documents):
             await self.find_all(client)
         elif kind < 0.6 or not self.known:
             await self.insert(client, work)
+        elif kind < 0.67:
+            await self.rekey(client, work)
         else:
             await super().act(client, work)
 
     def document(self, client: Client, key: str) -> dict[str, Any]:
         """See the base."""
-        self._keys[key] = client.dice.choice(HOT) * WIDTH
-        return {"_id": key, "k": self._keys[key], "tags": []}
+        number = client.dice.choice(HOT) * WIDTH
+        self._keys[key] = number
+        return {"_id": key, "k": number, "tags": []}
+
+    async def rekey(self, client: Client, work: Workload) -> None:
+        """Give the client's own document another shard key, which is refused where that is another shard's."""
+        number = client.dice.choice(HOT) * WIDTH
+        key, before = self._own.pop(client.number, ("", 0))
+        if not key:
+            key = f"{client.number}-{work.value()}"
+            self._keys[key] = None
+            operation = client.history.invoke(client.number, Kind.INSERT, key, w="majority")
+            command: dict[str, Any] = {"insert": moves.NAME, "documents": [{"_id": key, "k": number, "tags": []}]}
+        else:
+            tag = work.value()
+            operation = client.history.invoke(client.number, Kind.UPDATE_BY_ID, key, tag, w="majority")
+            change = {"$set": {"k": number}, "$push": {"tags": tag}}
+            command = {"update": moves.NAME, "updates": [{"q": {"_id": key, "k": before}, "u": change}]}
+
+        async def write() -> int:
+            return int((await client.write(command, "majority", retryable=True))["n"])
+
+        await client.record(operation, write())
+        if operation.ok:
+            self._own[client.number] = (key, number)
+            operation.result = operation.result if operation.kind is Kind.UPDATE_BY_ID else None
 
     def concerns(self, operation: Operation, key: Hashable) -> bool:
-        """Whether an operation over many documents means that one."""
+        """Whether an operation over many documents means that one; of one whose key changes only those over all."""
         return operation.kind is not Kind.FIND_ALL or operation.value in (None, self._keys[key])
 
 
