@@ -12,6 +12,10 @@ import bson
 from docstore.errors import CommandError
 from docstore.net import NetworkError, Pool
 from docstore.node.process.settings import ClusterRole
+from docstore.sharding.ddl.operation import COORDINATORS as CHANGES
+from docstore.sharding.ddl.operation import HOLDS
+from docstore.sharding.migration import COORDINATORS as MIGRATIONS
+from docstore.sharding.migration import RANGE_DELETIONS
 from tests.checkers.history import Anomaly
 from tests.checkers.members import Description, check_catalogs
 from tests.checkers.ownership import OwnedRange, Stored, check_chunk_map, check_ownership
@@ -95,12 +99,13 @@ class SimulatedCluster:
             await asyncio.sleep(0.2)
 
     async def _left_undone(self) -> str:
-        """Migrations and range deletions that are still under way."""
+        """Migrations, range deletions and changes of definitions that are still under way, and what these hold."""
         for name, each in self.shards.items():
-            for collection in ("migrationCoordinators", "rangeDeletions"):
-                found = await self.primary_documents(each, "config", collection)
-                if found:
-                    return f"{collection} of {name}: {found[0]}"
+            for namespace in (MIGRATIONS, RANGE_DELETIONS, CHANGES, HOLDS):
+                database, _, collection = namespace.partition(".")
+                for found in await self.primary_documents(each, database, collection):
+                    if not found.get("released"):
+                        return f"{collection} of {name}: {found}"
         return ""
 
     async def primary_documents(self, of: SimulatedSet, database: str, collection: str) -> list[dict[str, Any]]:

@@ -159,6 +159,23 @@ async def deposed(world: World, cluster: SimulatedCluster, history: History) -> 
     await asyncio.sleep(0.3)
 
 
+async def crossing(world: World, cluster: SimulatedCluster, history: History) -> None:
+    """Indexes change in the midst of moves that make a shard an owner, or have it own nothing any more."""
+    dice, end = random.Random(world.client_dice.getrandbits(64)), world.now + SECONDS
+    mover, definer = (Operator(cluster, dice.choice(cluster.routers), dice, number, history) for number in (8, 9))
+    while world.now < end:
+        namespace, shards = f"test.{dice.choice(ddl.NAMES)}", dice.sample(sorted(cluster.shards), 2)
+        moves = [
+            {"moveChunk": namespace, "find": {"k": key}, "to": shard} for shard in shards for key in (1, ddl.KEYS - 1)
+        ]
+        for move in moves[:2]:
+            await mover.send("admin", move)
+        moved = asyncio.ensure_future(mover.send("admin", moves[2]))
+        await asyncio.sleep(dice.uniform(0.0, 0.06))
+        await definer.send(*definer.statement(dice.choice(("index", "drop index")), namespace.partition(".")[2]))
+        await moved
+
+
 async def redefining(
     world: World, cluster: SimulatedCluster, *, statements: Sequence[str],
     disturb: Disturb = nothing,
@@ -234,7 +251,7 @@ SCENARIOS = (
         name="indexes",
         what="two shards of one: indexes are built, refused and dropped beside moves",
         topology=a_small_cluster,
-        run=functools.partial(redefining, statements=INDEXES),
+        run=functools.partial(redefining, statements=INDEXES, disturb=crossing),
     ),
     Scenario(
         name="drops-deposed",

@@ -26,8 +26,10 @@ from tests.simulation.sharded import COLLECTION, SimulatedCluster, of_routers
 from tests.simulation.workloads import Workload
 from tests.simulation.world import Broken, World
 
-DRAIN_SECONDS = 90.0
-"""What a shard needs at most to lose a few small chunks, failovers included."""
+DRAIN_SECONDS = 30.0
+"""What a shard needs at most to lose a few small chunks, or to be added."""
+FAILOVER_SECONDS = 60.0
+"""What the faults of a schedule add to that."""
 ROUNDS = (1.0, 0.3)
 """Seconds between rounds of the balancer: idle, busy."""
 
@@ -51,9 +53,10 @@ async def a_cluster(world: World) -> SimulatedCluster:
 class Operator:
     """Drains shards and adds them again until it is over; the last drain comes to its end all the same."""
 
-    def __init__(self, cluster: SimulatedCluster, dice: random.Random) -> None:
+    def __init__(self, cluster: SimulatedCluster, dice: random.Random, patience: float) -> None:
         self.cluster = cluster
         self.dice = dice
+        self.patience = patience
         self.over = False
 
     async def run(self) -> None:
@@ -81,11 +84,11 @@ class Operator:
             await asyncio.sleep(self.dice.expovariate(1 / pause))
 
     async def remove(self, shard: str) -> None:
-        end = self.cluster.world.now + DRAIN_SECONDS
+        end = self.cluster.world.now + self.patience
         reply = None
         while reply is None or reply["state"] != "completed":
             if self.cluster.world.now > end:
-                raise Broken(f"{shard} is not drained in {DRAIN_SECONDS:g} s: {reply}")
+                raise Broken(f"{shard} is not drained in {self.patience:g} s: {reply}")
             if self.dice.random() < 0.1:
                 point = self.dice.randrange(KEYS)
                 await self.admin({"moveChunk": COLLECTION, "find": {"k": point}, "to": shard})
@@ -105,7 +108,7 @@ class Operator:
     async def add(self, shard: str) -> None:
         """What is left there of databases is dropped, as it must be, then the shard is added."""
         members = self.cluster.shards[shard]
-        end = self.cluster.world.now + DRAIN_SECONDS
+        end = self.cluster.world.now + self.patience
         while True:
             primary = members.primary()
             try:
@@ -118,7 +121,7 @@ class Operator:
             except (CommandError, NetworkError) as error:
                 self.cluster.world.tell("operator", f"adds {shard}: {error!r}"[:200])
                 if self.cluster.world.now > end:
-                    raise Broken(f"{shard} is not added in {DRAIN_SECONDS:g} s: {error}") from error
+                    raise Broken(f"{shard} is not added in {self.patience:g} s: {error}") from error
             await asyncio.sleep(0.3)
 
     async def admin(self, command: dict[str, Any], database: str = "admin") -> Any:
@@ -157,7 +160,8 @@ async def draining(
     documents = Documents()
     work = Workload(world, lambda: of_routers(cluster.routers, random.Random(dice.getrandbits(64))), clients=2)
     work.start(documents.act)
-    operator = Operator(cluster, random.Random(dice.getrandbits(64)))
+    patience = DRAIN_SECONDS + (FAILOVER_SECONDS if count else 0.0)
+    operator = Operator(cluster, random.Random(dice.getrandbits(64)), patience)
     over: list[bool] = []
     working = [
         asyncio.ensure_future(operator.run()),
