@@ -9,7 +9,7 @@ Beside the ratio stands the processor time that each server took for a unit of w
 it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
 idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` small operations on a
 standalone, a set's primary and a shard (`saturate`), `--routing` what routing costs by the number of chunks
-(`bench_routing`).
+(`bench_routing`), `--moves` what a client sees of a chunk of 64 MB that moves under load (`bench_moves`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_routing, bench_wide, saturate
+from scripts import bench_moves, bench_routing, bench_wide, saturate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 
@@ -314,6 +314,7 @@ def main() -> int:
         "--saturate", action="store_true", help="measure what an operation costs a standalone, set, shard"
     )
     parser.add_argument("--routing", action="store_true", help="measure routing, moves and splits by number of chunks")
+    parser.add_argument("--moves", action="store_true", help="measure moves of 64 MB under load; --rounds of each")
     options = parser.parse_args()
     with ExitStack() as stack:
         scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
@@ -325,6 +326,9 @@ def main() -> int:
             return 0
         if options.routing:
             bench_routing.measure(scratch_directory / "routing")
+            return 0
+        if options.moves:
+            bench_moves.measure(scratch_directory, options.only, options.rounds)
             return 0
         if options.wide:
             client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))

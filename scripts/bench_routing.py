@@ -25,7 +25,7 @@ from docstore.sharding.routing import CollectionRouting, Routing, RoutingRead
 from docstore.sharding.targeting import shards_for_filter
 from docstore.sharding.version import Lastmod
 from mongod.migration.shard_filter import FilteringMetadata
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
 
 COUNTS = (10, 1_000, 100_000)
 KEY = ShardKey(("id",))
@@ -135,28 +135,31 @@ def measure_in_process() -> None:
 
 
 class Processes:
-    """A config server, two shards of one member and a router; `bench` is sharded, its primary shard is shard0."""
+    """A config server, two shards and a router; `bench` is sharded, its primary shard is shard0."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, members: int = 1) -> None:
+        """`members`: of each shard."""
         self.deployment = deployment
         config = Member("config", "configsvr", [])
-        shards = [Member(f"shard{i}", "mongod", ["--shardsvr", "--replSet", f"set{i}"]) for i in range(2)]
-        deployment.start(config, *shards)
-        for set_name, member in (("configReplSet", config), *((f"set{i}", shard) for i, shard in enumerate(shards))):
-            client = self.client(member.name)
-            rows = [{"_id": 0, "host": member.address}]
-            client.admin.command(
-                "replSetInitiate", {"_id": set_name, "members": rows, "configsvr": True}
-                if member is config else {"_id": set_name, "members": rows},
-            )  # fmt: skip
-            while not client.admin.command("hello")["isWritablePrimary"]:
-                time.sleep(0.02)
+        shards = [replica_set(f"shard{number}", members, []) for number in range(2)]
+        deployment.start(config, *itertools.chain(*shards))
+        self._initiate("configReplSet", [config], {"configsvr": True})
         deployment.start(Member("router", "mongos", ["--configdb", config.address]))
         self.router = self.client("router")
         for number, shard in enumerate(shards):
-            self.router.admin.command("addShard", f"set{number}/{shard.address}", name=f"shard{number}")
+            self._initiate(f"shard{number}", shard, {})
+            self.router.admin.command("addShard", f"shard{number}/{shard[0].address}", name=f"shard{number}")
         self.router.admin.command("enableSharding", "bench", primaryShard="shard0")
         self.router.admin.command("balancerStop")
+
+    def _initiate(self, set_name: str, members: list[Member], fields: dict[str, Any]) -> None:
+        """Make a set whose first member is primary."""
+        rows = [{"_id": number, "host": each.address, "priority": 2 if number == 0 else 1}
+                for number, each in enumerate(members)]  # fmt: skip
+        client = self.client(members[0].name)
+        client.admin.command("replSetInitiate", {"_id": set_name, "members": rows, **fields})
+        while not client.admin.command("hello")["isWritablePrimary"]:
+            time.sleep(0.02)
 
     def client(self, name: str) -> pymongo.MongoClient[dict[str, Any]]:
         """A client of one process."""
@@ -208,8 +211,8 @@ def with_processes(processes: Processes, count: int) -> dict[str, float]:
 
     found["move of an empty chunk"] = min(milliseconds(move) for _ in range(3))
     found["split of an empty chunk"] = min(milliseconds(split) for _ in range(3))
-    processes.deployment.kill("shard0")
-    processes.deployment.restart("shard0")
+    processes.deployment.kill("shard0-0")
+    processes.deployment.restart("shard0-0")
     found["first read, restarted shard"] = milliseconds(lambda: collection.find_one({"id": 10 * count}))
     return found
 

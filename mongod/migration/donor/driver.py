@@ -53,6 +53,7 @@ from mongod.migration.critical_section import CriticalSection
 from mongod.migration.donor import config_commit, persistence
 from mongod.migration.donor.cloning import Cloning
 from mongod.migration.donor.persistence import NoLongerPrimary
+from mongod.migration.donor.phases import Phases
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.statements import MovesTurn
 
@@ -69,7 +70,9 @@ class DonorDriver:
         """`client`: the recipient; None to look it up when it is needed."""
         self.migration = migration
         self._shard = shard
-        self._core = Donor(migration, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._core = Donor(migration, now)
+        self._phases = Phases(now, self._core.state)
         self._recipient = RecipientLink(shard, migration, client)
         self._cloning = Cloning(shard.node, migration, self._recipient)
         self._section: CriticalSection | None = None
@@ -112,7 +115,9 @@ class DonorDriver:
                     pending.clear()
                 if event is not None:
                     assert not pending, "an effect that is answered comes last"
-                    pending.extend(self._core.receive(event, asyncio.get_running_loop().time()))
+                    now = asyncio.get_running_loop().time()
+                    pending.extend(self._core.receive(event, now))
+                    self._phases.reached(self._core.state, now)
         except NoLongerPrimary as lost:
             LOG.info("Migration left to the next primary", ns=self.migration.namespace, state=self._state)
             self._finish(CommandError(Code.InterruptedDueToReplStateChange, str(lost)))
@@ -242,8 +247,9 @@ class DonorDriver:
         self._finish(
             None if committed else CommandError(Code.OperationFailed, f"the chunk did not move: {effect.reason}")
         )
-        note = "success" if committed else "aborted"
-        await log_change(self._shard, self.migration, "moveChunk.from", {"note": note})
+        note, phases = "success" if committed else "aborted", self._phases.milliseconds()
+        LOG.info("Migration decided", ns=self.migration.namespace, note=note, milliseconds=phases)
+        await log_change(self._shard, self.migration, "moveChunk.from", {"note": note, "milliseconds": phases})
 
     async def _resolve_recipient(self, effect: ResolveRecipient) -> RecipientResolved:
         await _wait(effect.after)

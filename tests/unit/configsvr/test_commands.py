@@ -210,6 +210,22 @@ def test_the_steps_of_a_split_and_a_move_are_in_the_changelog() -> None:
     run(test)
 
 
+def test_the_changelog_tells_how_long_a_donor_was_in_each_state() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.insert("1")
+            await made.split("1")
+            await made.move("1", "shard2")
+            await made.settled()
+            (told,) = [row["details"] for row in await rows(made, "changelog") if row["what"] == "moveChunk.from"]
+            assert list(told["milliseconds"]) == [
+                "starting", "preparing", "cloning", "catching_up", "critical", "handing_over", "announcing",
+                "committing", "deciding",
+            ]  # fmt: skip
+
+    run(test)
+
+
 def test_sharding_needs_a_shard_and_a_partitioned_database() -> None:
     async def test() -> None:
         async with cluster(shard=False) as made:
