@@ -151,34 +151,22 @@ class WriteUnitOfWork:
         """Add at most `MOST_INSERTS` documents to a collection that is not capped, with one entry for all of them.
         Errors: those of `insert`, after which the unit must be aborted."""
         assert not coll.options.capped, "a capped collection takes documents one by one"
-        newest = coll.newest_id or coll.find_newest_id(self._engine)
-        entries, records, indexes = self._entries, self._records, self._indexes
-        first = record_id = coll.next_record_id
-        prefix, has_more = coll.prefix, bool(coll.secondary)
-        made: list[bytes] = []
-        for raw in documents:
-            id_key = coll.id_key(raw)
-            if id_key > newest:
-                newest = coll.newest_id = id_key
-            elif entries.get(id_key) is not None:
-                raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
-            rid = record_id_bytes(record_id)
-            if has_more:
-                added, grown = entries.new_keys(coll, raw, rid)
-                if grown:
-                    self._grow_multikey(coll, grown)
-                entries.move(coll, {}, added)
-                made += added
-            records[prefix + rid] = raw
-            indexes[id_key] = coll.id_entry(raw, rid)
-            made.append(id_key)
-            record_id += 1
-        coll.next_record_id = record_id
-        count, size = len(documents), sum(map(len, documents))
+        first, count, size = coll.next_record_id, len(documents), sum(map(len, documents))
+        rids = [record_id_bytes(each) for each in range(first, first + count)]
+        made = self._entries.add_identities(coll, documents, rids)
+        if coll.secondary:
+            added, grown = self._entries.add_all(coll, documents, rids)
+            if grown:
+                self._grow_multikey(coll, grown)
+            made += added
+        prefix = coll.prefix
+        record_keys = [prefix + rid for rid in rids]
+        self._records.update(zip(record_keys, documents, strict=True))
+        coll.next_record_id = first + count
         self._count(coll, count, size)
         journal = self._journal
         if journal is not None and coll.replicates:
-            journal.note_absent(_RECORDS, [prefix + record_id_bytes(each) for each in range(first, record_id)])
+            journal.note_absent(_RECORDS, record_keys)
             journal.note_absent(_INDEXES, made)
             o = b"" if journal.replaying else inserts_command(coll.heads["i"], documents)
             journal.log(INSERTS_HEAD, o, counted=(coll.ident, count, size))

@@ -7,7 +7,10 @@ noted and decided when the build ends, because the other document may be gone by
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
+from operator import lt
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
@@ -65,6 +68,53 @@ class Entries:
                     self._check(coll, index, raw, entry, rid)
                 added[entry + rid] = marks
         return added, grown
+
+    def add_all(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> tuple[list[bytes], Grown]:
+        """Put in the entries of new documents outside the `_id` index; (they, what they add to the indexes' places).
+        DuplicateKey.
+        """
+        made: list[bytes] = []
+        grown: Grown = []
+        pending, claims, tolerant = self._pending, self._claims, not self._enforce
+        for index in coll.secondary:
+            prefix, unique, marked_keys, met = index.prefix, index.unique, index.marked_keys, 0
+            for raw, rid in zip(documents, rids, strict=True):
+                keys, places, marks = marked_keys(raw, tolerant=tolerant)
+                met |= places
+                for key in keys:
+                    entry = prefix + key
+                    if unique:
+                        self._check(coll, index, raw, entry, rid)
+                        claims[entry] = rid
+                    entry += rid
+                    pending[entry] = marks
+                    made.append(entry)
+            if met & ~index.places:
+                grown.append((index, met))
+        return made, grown
+
+    def add_identities(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> list[bytes]:
+        """Put in the entries of new documents in the `_id` index; their keys. DuplicateKey."""
+        id_keys = [coll.id_key(raw) for raw in documents]
+        newest = coll.newest_id or coll.find_newest_id(self._engine)
+        pending = self._pending
+        look_up: Callable[[bytes], bytes | None] = self.get
+        if all(map(lt, id_keys, islice(id_keys, 1, None))) and not self._any_stored(id_keys[0], id_keys[-1], newest):
+            look_up = pending.get
+        for raw, id_key, rid in zip(documents, id_keys, rids, strict=True):
+            if id_key > newest:
+                newest = coll.newest_id = id_key
+            elif look_up(id_key) is not None:
+                raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
+            pending[id_key] = coll.id_entry(raw, rid)
+        return id_keys
+
+    def _any_stored(self, lowest: bytes, highest: bytes, newest: bytes) -> bool:
+        """Whether there are entries from one key of the `_id` index to another: identities that come in order are
+        likely to lie between two neighbours, and one look does for all."""
+        if lowest > newest:
+            return False
+        return next(iter(self._engine.keys(_INDEXES, lowest, highest + b"\0")), None) is not None
 
     def old_keys(self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None) -> Marked:
         """The entries of a stored document outside the `_id` index."""
