@@ -7,8 +7,10 @@ from itertools import islice
 
 from docstore.bson import Value, get_field
 from docstore.collection.collection import Collection, Index
+from docstore.collection.read.fetch import fetching
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
+from docstore.kernel.scan.fetch import Examined
 from docstore.key_layout import long_of
 from docstore.node.ddl.shard_key_rules import serves
 from docstore.node.node import DataNode
@@ -42,12 +44,13 @@ def entries(
         yield entry[prefix:end], long_of(index.record_id(entry, value))
 
 
-def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyRange) -> Iterator[tuple[int, bytes]]:
-    """(record id, document) of the range, in key order."""
-    for _, record_id in entries(reader, index, bounds.min.key, bounds.max.key):
-        raw = collection.record(reader, record_id)
-        assert raw is not None, f"{collection.ns}: an index entry leads to no record"
-        yield record_id, raw
+def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyRange) -> Iterator[bytes]:
+    """The documents of the range, in key order."""
+    read = reader.values if index.is_id else reader.keys
+    found = read(Family.INDEXES, index.prefix + bounds.min.key, index.prefix + bounds.max.key)
+    examined = Examined()
+    yield from fetching(collection, found, reader, examined, None, bare=True)
+    assert examined.keys == examined.documents, f"{collection.ns}: an index entry leads to no record"
 
 
 def shard_keys(

@@ -23,6 +23,10 @@ from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, 
 from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import documents, in_range, key_index
 
+_DOCUMENTS_PER_LOOK = 32
+"""How many are read between two looks at the clock, unless one is long."""
+_LONG_DOCUMENT = 4096
+
 
 class Changes(Protocol):
     """What has been captured. `overflowed`: more than could be kept."""
@@ -66,7 +70,8 @@ class CloneSource(ABC):
             if size >= BATCH_BYTES or len(batch) >= BATCH_DOCUMENTS:
                 self._check()
                 return batch, False
-            yield PAUSE
+            if len(batch) % _DOCUMENTS_PER_LOOK == 0 or len(raw) > _LONG_DOCUMENT:
+                yield PAUSE
         self._close_snapshot()
         self._check()
         return batch, True
@@ -95,7 +100,7 @@ class DocumentSource(CloneSource):
         index = key_index(collection, migration.key)
         self._capture = Capture(node.store, migration)
         super().__init__(node, migration, self._capture)
-        self._cursor = (raw for _, raw in documents(self._snapshot, collection, index, migration.range))
+        self._cursor = documents(self._snapshot, collection, index, migration.range)
 
     def take_changes(self) -> tuple[list[bytes], list[Value]]:
         """See the base."""
