@@ -234,7 +234,7 @@ class RecipientPrepares:
 
 @dataclass(frozen=True, slots=True)
 class CloneSent:
-    """A batch has been stored by the recipient; `exhausted` when it was the last."""
+    """A batch has been taken by the recipient, and those before it are stored; `exhausted` when it was the last."""
 
     exhausted: bool
 

@@ -16,6 +16,8 @@ Always true:
   someone knows what to delete;
 * batches are stored once each, in order and one at a time: a repeated number is acknowledged, once it is stored, and
   ignored; a skipped one fails;
+* a batch of the clone is acknowledged when its storing begins, so that the next is on its way meanwhile; any other when
+  it is stored, and so is all before it. Where one that was acknowledged cannot be stored, the next request is refused;
 * SECURED is left only by the donor's decision or by silence; nothing is taken in it;
 * a decision is majority-committed before the donor hears that it was heard;
 * a migration that was decided does not begin again.
@@ -245,6 +247,8 @@ class Recipient:
 
     def _end(self, incoming: _Incoming, reason: str, out: Effects) -> None:
         """Nothing more is taken; whoever waits hears of it now, the donor with its next request."""
+        if incoming.work is not None and incoming.batches and _is_answered_ahead(incoming.batches[0]):
+            incoming.batches.popleft()
         incoming.state, incoming.reason, incoming.work = State.ENDED, reason, None
         out.append(StopWork())
         batches = [batch.token for batch in (*incoming.batches, *incoming.repeated)]
@@ -273,8 +277,8 @@ class Recipient:
         migration, definition = incoming.migration, incoming.definition
         match event:
             case Failed(_, error):
-                if incoming.batches:
-                    out.append(Reply(incoming.batches.popleft().token, error))
+                if incoming.batches and not _is_answered_ahead(batch := incoming.batches.popleft()):
+                    out.append(Reply(batch.token, error))
                 self._end(incoming, error.message, out)
             case RoutingRead():
                 self._judge_routing(incoming, event, out)
@@ -344,16 +348,22 @@ class Recipient:
             incoming.taken = wanted
             incoming.batches.append(batch)
             if incoming.work is None:
-                incoming.begin(_storing(incoming, batch), out)
+                self._store(incoming, batch, out)
+
+    def _store(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
+        incoming.begin(_storing(incoming, batch), out)
+        if _is_answered_ahead(batch):
+            out.append(Reply(batch.token))
 
     def _stored(self, incoming: _Incoming, out: Effects) -> None:
         incoming.stored += 1
-        self._acknowledge(incoming, incoming.batches.popleft(), out)
+        if not _is_answered_ahead(batch := incoming.batches.popleft()):
+            self._acknowledge(incoming, batch, out)
         for batch in [batch for batch in incoming.repeated if batch.number <= incoming.stored]:
             incoming.repeated.remove(batch)
             self._acknowledge(incoming, batch, out)
         if incoming.batches:
-            incoming.begin(_storing(incoming, incoming.batches[0]), out)
+            self._store(incoming, incoming.batches[0], out)
 
     def _acknowledge(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
         if batch.majority:
@@ -419,6 +429,11 @@ class Recipient:
                 return
         del self._resolving[event.token]
         out.append(Reply(event.token, event.error if isinstance(event, MajorityFailed) else None))
+
+
+def _is_answered_ahead(batch: Batch) -> bool:
+    """Whether it is acknowledged when its storing begins."""
+    return isinstance(batch, TakeDocuments) and batch.clone and not batch.majority
 
 
 def _storing(incoming: _Incoming, batch: Batch) -> Work:

@@ -55,8 +55,9 @@ class GetStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeDocuments:
-    """A batch. `clone`: none of the documents was sent before; else `gone` are the `_id`s of those that have left the
-    range. `majority`: the answer waits until a majority has everything so far."""
+    """A batch. `clone`: none of the documents was sent before, and the answer comes when those of earlier batches are
+    stored; else `gone` are the `_id`s of those that have left the range, and it comes when they are. `majority`: the
+    answer waits until a majority has everything so far."""
 
     token: int
     id: bytes

@@ -296,12 +296,11 @@ class Model:
                 progress = receiving.State.ENDED if standing is None else standing.state
                 event: giving.Event = giving.RecipientPrepares(progress)
             case giving.SendClone() | giving.SendChanges():
-                batch = told.TakeDocuments(
-                    token=1, id=id_, number=state.batches + 1, documents=[b"%d" % (shard.held[move.chunk] or 0)]
-                )
+                clone = isinstance(state.waits, giving.SendClone)
+                documents = [b"%d" % (shard.held[move.chunk] or 0)]
+                batch = told.TakeDocuments(token=1, id=id_, number=state.batches + 1, documents=documents, clone=clone)
                 sent = state._replace(batches=state.batches + 1, changed=False)
                 after, refused = self._tell(_with(world, number, shard._replace(giving=sent)), move, batch)
-                clone = isinstance(state.waits, giving.SendClone)
                 event = giving.CloneSent(exhausted=True) if clone else giving.ChangesSent(0)
             case giving.CommitRecipient():
                 after, refused = self._tell(world, move, told.Commit(token=1, id=id_, last=state.batches))
@@ -353,7 +352,7 @@ class Model:
                 ), told.Done(effect)
             case told.SweepRange():
                 return shard._replace(held=_set(shard.held, chunk, None)), told.Done(effect)
-            case told.ReplaceDocuments(_, documents):
+            case told.InsertDocuments(_, documents) | told.ReplaceDocuments(_, documents):
                 return shard._replace(held=_set(shard.held, chunk, int(documents[0]))), told.Done(effect)
             case told.PersistResolution(token, change):
                 left = Deletion(move.number, pending=False) if isinstance(change, RangeDeletion) else None

@@ -3,8 +3,8 @@
     {_recvChunkDocuments: 1, migrationId, number: long, majority: bool, deleted: [_id, ...], documents: [...]}
 
 `number` counts from 1; a repeated batch is acknowledged and ignored. `documents` are stored, replacing those with the
-same `_id`; with `majority` the answer waits until a majority has everything so far. OperationFailed when it does not
-fit.
+same `_id`; with `majority` the answer waits until a majority has everything so far. With `clone` none of them was sent
+before, and the answer comes when the batch before is stored. OperationFailed when it does not fit.
 """
 
 from __future__ import annotations

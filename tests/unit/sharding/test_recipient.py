@@ -328,14 +328,53 @@ def test_a_batch_that_cannot_be_stored_ends_the_migration_with_its_own_error() -
 
 def test_what_a_batch_is_decides_how_it_is_stored() -> None:
     played = at(State.RECEIVING)
-    assert played.batch(1, clone=True) == [InsertDocuments(MIGRATION, [b"doc"])]
+    assert played.batch(1, clone=True)[0] == InsertDocuments(MIGRATION, [b"doc"])
     played.done()
     gone = [(16, b"\0\0\0\0")]
     assert played.batch(2, gone=gone) == [ReplaceDocuments(MIGRATION, [b"doc"], gone)]
     played.done()
     statements = TakeStatements(token=played.next(), id=ID, number=3, statements=[b"s"])
     assert played.tell(statements) == [RememberStatements(MIGRATION, [b"s"])]
-    assert at(State.RECEIVING, ROWS).batch(1, clone=True) == [MergeRows(MIGRATION, [b"doc"])]
+    assert at(State.RECEIVING, ROWS).batch(1, clone=True)[0] == MergeRows(MIGRATION, [b"doc"])
+
+
+def test_a_batch_of_the_clone_is_acknowledged_when_its_storing_begins() -> None:
+    played = at(State.RECEIVING)
+    assert played.batch(1, clone=True)[1:] == [Reply(played.token)]
+    assert played.batch(2, clone=True) == []
+    assert played.batch(3) == []
+    second, third = played.token - 1, played.token
+    stored, answered = played.done()
+    assert isinstance(stored, InsertDocuments)
+    assert answered == Reply(second)
+    (stored,) = played.done()
+    assert isinstance(stored, ReplaceDocuments), "it is answered when it is stored, and all before it"
+    assert played.done() == [Reply(third)]
+
+
+def test_a_batch_of_the_clone_that_cannot_be_stored_refuses_what_comes_after_it() -> None:
+    played = at(State.RECEIVING)
+    played.batch(1, clone=True)
+    played.batch(2, clone=True)
+    stop, refused = played.fail(CommandError(Code.DuplicateKey, "taken"))
+    assert stop == StopWork()
+    assert isinstance(refused, Reply)
+    assert refused.token == played.token
+    assert is_refused([refused], "taken")
+    assert is_refused(played.batch(3), "taken")
+
+
+def test_a_batch_of_the_clone_is_not_answered_again_when_the_migration_ends() -> None:
+    played = at(State.RECEIVING)
+    played.batch(1, clone=True)
+    assert played.resolve(Decision.ABORTED)[:-1] == [StopWork()]
+
+
+def test_a_batch_of_the_clone_that_waits_for_a_majority_is_acknowledged_by_that() -> None:
+    played = at(State.RECEIVING)
+    (stored,) = played.batch(1, clone=True, majority=True)
+    assert isinstance(stored, InsertDocuments)
+    assert played.done() == [AwaitMajority(played.token)]
 
 
 def test_a_batch_may_wait_for_a_majority_and_others_are_stored_meanwhile() -> None:

@@ -156,7 +156,10 @@ class Stress:
                 return TakeStatements(token=token, id=identity, number=self.taken() + 1, statements=[])
             case _:
                 number = max(1, self.taken() + rng.choice((1,) * 40 + (0, -1, 2)))
-                return TakeDocuments(token=token, id=identity, number=number, documents=[], majority=rng.random() < 0.3)
+                majority, clone = rng.random() < 0.3, rng.random() < 0.3
+                return TakeDocuments(
+                    token=token, id=identity, number=number, documents=[], clone=clone, majority=majority
+                )
 
     def taken(self) -> int:
         return self.core._incoming.taken if self.core._incoming is not None else 0
@@ -174,4 +177,11 @@ def test_every_request_is_answered_once_whatever_happens(seed: int) -> None:
     for _ in range(5000):
         stress.step()
     stress.end()
-    assert {ReplaceDocuments, RememberStatements, AwaitMajority, PersistResolution, LogDecision} <= stress.seen
+    assert {
+        InsertDocuments,
+        ReplaceDocuments,
+        RememberStatements,
+        AwaitMajority,
+        PersistResolution,
+        LogDecision,
+    } <= stress.seen
