@@ -4,7 +4,8 @@
     PREPARING     the recipient makes its collection ready and deletes leftovers in the range; it is asked how far it is
                   until it takes documents, for no longer than the limit
     CLONING       batches of the range, read from a snapshot taken when the capture of changes began
-    CATCHING_UP   captured changes, round by round, until few are left and no statement over many documents runs
+    CATCHING_UP   captured changes, round by round, until few are left, hardly fewer than the round before has left, and
+                  no statement over many documents runs
     CRITICAL      writes to the collection wait; the last changes are sent
     HANDING_OVER  the recipient makes all of it majority-committed
     ANNOUNCING    the document by which every member keeps reads waiting until the decision is being written (majority)
@@ -42,6 +43,8 @@ from docstore.sharding.version import Lastmod
 
 STEADY_CHANGES = 256
 """So few captured changes may be sent while writes wait."""
+FEW_CHANGES = 8
+"""So few are not worth another round."""
 RETRY_SECONDS = 0.25
 
 
@@ -313,6 +316,7 @@ class Donor:
         self._limits = limits or Limits()
         self._give_up = now + self._limits.seconds
         self._prepared_by = now + self._limits.prepare_seconds
+        self._left_before = 2 * STEADY_CHANGES
 
     def start(self) -> list[Effect]:
         """A new migration."""
@@ -369,7 +373,7 @@ class Donor:
                 return [SendClone()]
             case State.CLONING, CloneSent():
                 return self._to(State.CATCHING_UP, SendChanges(majority=True))
-            case State.CATCHING_UP, ChangesSent(left, statements) if left > STEADY_CHANGES or statements:
+            case State.CATCHING_UP, ChangesSent(left, statements) if statements or self._catches_up(left):
                 return [SendChanges(majority=True)]
             case State.CATCHING_UP, ChangesSent():
                 return self._to(State.CRITICAL, BlockWrites(), SendChanges(majority=False))
@@ -383,6 +387,12 @@ class Donor:
                 return self._to(State.COMMITTING, CommitOnConfig())
             case _:
                 return self._ended(event)
+
+    def _catches_up(self, left: int) -> bool:
+        """Whether another round before the critical section leaves less to be sent in it."""
+        halved = left <= self._left_before // 2
+        self._left_before = left
+        return left > STEADY_CHANGES or (halved and left > FEW_CHANGES)
 
     def _ended(self, event: Event) -> list[Effect] | None:
         match self.state, event, self.decision:

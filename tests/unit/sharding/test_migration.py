@@ -6,6 +6,7 @@ from bson.binary import Binary
 from bson.raw_bson import RawBSONDocument
 
 from docstore.sharding.donor import (
+    FEW_CHANGES,
     RETRY_SECONDS,
     STEADY_CHANGES,
     Answer,
@@ -154,6 +155,25 @@ def test_writes_do_not_wait_longer_than_the_limit_for_the_last_changes() -> None
         donor.receive(event, 50.0)
     assert Unblock() in donor.receive(ChangesSent(1), 56.0)
     assert donor.decision is Decision.ABORTED
+
+
+def test_changes_are_sent_in_rounds_while_a_round_leaves_half_of_what_the_one_before_left() -> None:
+    donor = Donor(MIGRATION, now=0.0)
+    donor.start()
+    for event, _ in SMOOTH[:4]:
+        donor.receive(event, 1.0)
+    for left in (3 * STEADY_CHANGES, STEADY_CHANGES + 1, STEADY_CHANGES // 2, STEADY_CHANGES // 4):
+        assert donor.receive(ChangesSent(left), 1.0) == [SendChanges(majority=True)]
+    assert donor.receive(ChangesSent(STEADY_CHANGES // 8 + 1), 1.0) == [BlockWrites(), SendChanges(majority=False)]
+
+
+def test_few_changes_are_not_worth_another_round() -> None:
+    donor = Donor(MIGRATION, now=0.0)
+    donor.start()
+    for event, _ in SMOOTH[:4]:
+        donor.receive(event, 1.0)
+    assert donor.receive(ChangesSent(FEW_CHANGES + 1), 1.0) == [SendChanges(majority=True)]
+    assert donor.receive(ChangesSent(FEW_CHANGES), 1.0) == [BlockWrites(), SendChanges(majority=False)]
 
 
 def test_a_migration_that_never_catches_up_is_given_up() -> None:
