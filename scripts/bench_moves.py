@@ -91,8 +91,10 @@ class Load:
         self._ended.wait(PAUSE_SECONDS)
 
 
-def allow_large_chunks(processes: Processes) -> None:
-    """Chunks of 64 MB are moved and not split."""
+def prepare(processes: Processes) -> None:
+    """Chunks of 64 MB are moved and not split, and what has been moved away is deleted without pauses."""
+    for number in range(2):
+        processes.client(f"shard{number}-0").admin.command("setParameter", 1, rangeDeleterBatchDelayMS=0)
     settings = processes.router.config.settings
     settings.update_one({"_id": "chunksize"}, {"$set": {"value": 128}}, upsert=True)
     settings.update_one({"_id": "autosplit"}, {"$set": {"enabled": False}}, upsert=True)
@@ -159,7 +161,7 @@ def measure(directory: Path, only: str, rounds: int) -> None:
             continue
         with stopped_at_end(Deployment(directory / f"moves{members}")) as deployment:
             processes = Processes(deployment, members)
-            allow_large_chunks(processes)
+            prepare(processes)
             for shape in wanted:
                 collection = fill(processes, f"of{SHAPES[shape]}", SHAPES[shape])
                 print(f"{names[shape]}: milliseconds (longest in the {CALM_SECONDS:.0f} s before)")
