@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HELD_SECONDS = 0.02
 TURN_SECONDS = 0.008
-MEMORY_BYTES = 300 * 1024 * 1024
+MEMORY_BYTES = 256 * 1024 * 1024
 _MEASURED_EVERY = 4 * 1024 * 1024
 """Bytes of values between two looks at the memory of the process."""
 

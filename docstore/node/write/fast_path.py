@@ -4,11 +4,11 @@ Most commands that write are of this kind: one document to insert, or one to be 
 filter names or to which a prepared scan leads (`docstore.collection.read.prepared`). Each function does the whole
 command or answers None, having done nothing.
 
-Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, `let`, a
-hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one, a validator,
-a collation, a view, a critical section, a write lock, a transaction number that the session has used before) is left to
-it, and errors of a write are the outcome's, as there. On a shard a request enters as it does there, in the step in
-which it writes: a stale version is refused, and a document that the shard does not own is not found.
+Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, a long one,
+`let`, a hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one, a
+validator, a collation, a view, a critical section, a write lock, a transaction number that the session has used before)
+is left to it, and errors of a write are the outcome's, as there. On a shard a request enters as it does there, in the
+step in which it writes: a stale version is refused, and a document that the shard does not own is not found.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
     """Update one document, if there is one."""
-    if len(statements) > 1:
+    if len(statements) > 1 or len(statements[0]) > LARGE_BYTES:
         return None
     given = elements(statements[0])
     if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][:2] != ("u", OBJECT):
@@ -132,7 +132,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         return None
     update = plain_modification(node, given[1][2])
     place = None if update is None else _place(context, node, arguments)
-    if update is None or place is None or not _may_change(context, place, update, len(statements[0])):
+    if update is None or place is None or not _may_change(context, place, update):
         return None
     outcome = Outcome(modified=0)
     found = place.search(arguments, given[0][2])
@@ -161,7 +161,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
 
 def delete_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
     """Delete one document."""
-    if len(statements) > 1:
+    if len(statements) > 1 or len(statements[0]) > LARGE_BYTES:
         return None
     given = elements(statements[0])
     if len(given) != 2 or given[0][:2] != ("q", OBJECT) or given[1] != _ONE:
@@ -189,7 +189,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
     """Update one document, or remove it, and give it."""
     given = arguments.given()
-    if not given.keys() <= _OF_FIND_AND_MODIFY:
+    if not given.keys() <= _OF_FIND_AND_MODIFY or len(context.raw) > LARGE_BYTES:
         return None
     removes, new = given.get("remove", False), given.get("new", False)
     code, specification = given.get("update", _NO_UPDATE)
@@ -206,7 +206,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     if projection is None and "fields" in given:
         return None
     place = _place(context, node, arguments)
-    if place is None or (update is not None and not _may_change(context, place, update, len(specification))):
+    if place is None or (update is not None and not _may_change(context, place, update)):
         return None
     found = place.search(arguments, given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT))
     if found is None or (found is NOTHING and given.get("upsert", False)):
@@ -236,10 +236,8 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     return _returned(context, place, result, projection, last)
 
 
-def _may_change(context: Context, place: _Place, update: Modification, size: int) -> bool:
-    """Whether an update of `size` bytes is one for this way: its document's keys are few, and it stays where it is."""
-    if size > LARGE_BYTES and place.collection.secondary:
-        return False
+def _may_change(context: Context, place: _Place, update: Modification) -> bool:
+    """Whether a document that is updated stays where it is, on this shard."""
     rules = post_images_of(place.node.shard_filter, context.namespace, context.shard_version)
     return rules is None or not rules.concerned(update.changed)
 
