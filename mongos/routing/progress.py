@@ -7,7 +7,8 @@ Shards answer under the version that a request carries, and some call it stale. 
   answer was stale, the document may be the same one, moved;
 * one that names its likely shard is asked of that alone first; where it is not found there, of all under one routing;
 * a statement over many documents looks at each range of shard keys once: what a shard has seen to is what it owned
-  under the version of the request, and only the rest is asked for again, of whoever owns it by then;
+  under the version of the request, and only the rest is asked for again, of whoever owns it by then. It means what
+  stays where it is: a document whose shard key changes meanwhile may be passed over, or met twice;
 * of two shards that remember a retried statement, because its document moved in between, one counts.
 """
 

@@ -57,6 +57,7 @@ class Documents(moves.Documents):
         self._keys: dict[Hashable, int | None] = {}
         self._own: dict[int, tuple[str, int]] = {}
         """Of each client a document that changes its shard key, and this key as long as the client knows it."""
+        self._rekeyings: list[Operation] = []
 
     async def act(self, client: Client, work: Workload) -> None:
         """More of what shows a chunk that is owned by nobody, or by two."""
@@ -92,6 +93,7 @@ class Documents(moves.Documents):
             operation = client.history.invoke(client.number, Kind.UPDATE_BY_ID, key, tag, w="majority")
             change = {"$set": {"k": number}, "$push": {"tags": tag}}
             command = {"update": moves.NAME, "updates": [{"q": {"_id": key, "k": before}, "u": change}]}
+            self._rekeyings.append(operation)
 
         async def write() -> int:
             return int((await client.write(command, "majority", retryable=True))["n"])
@@ -102,8 +104,18 @@ class Documents(moves.Documents):
             operation.result = operation.result if operation.kind is Kind.UPDATE_BY_ID else None
 
     def concerns(self, operation: Operation, key: Hashable) -> bool:
-        """Whether an operation over many documents means that one; of one whose key changes only those over all."""
+        """Whether an operation over many documents means that one; of one whose key changes only those over all.
+
+        While the shard key of a document changes, an update of many that is begun again for a part of the keys may have
+        seen to its new place before and come to its old one afterwards: it means only what stays where it is.
+        """
+        if operation.kind is Kind.UPDATE_MANY:
+            return not any(each.key == key and _overlap(each, operation) for each in self._rekeyings)
         return operation.kind is not Kind.FIND_ALL or operation.value in (None, self._keys[key])
+
+
+def _overlap(one: Operation, other: Operation) -> bool:
+    return one.invoked < other.ended and other.invoked < one.ended
 
 
 class FarDocuments(Documents):
