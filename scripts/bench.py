@@ -7,9 +7,9 @@ on both sides; the servers are alone on their machine but for each other, and on
 
 Beside the ratio stands the processor time that each server took for a unit of work, in microseconds: unlike the rates
 it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
-idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` small operations on a
-standalone, a set's primary and a shard (`saturate`), `--routing` what routing costs by the number of chunks
-(`bench_routing`), `--moves` what a client sees of a chunk of 64 MB that moves under load (`bench_moves`).
+idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` what applications send
+all day on a standalone, a set's primary and a shard (`saturate`), `--routing` what routing costs by the number of
+chunks (`bench_routing`), `--moves` what a client sees of a chunk of 64 MB that moves under load (`bench_moves`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,13 +225,13 @@ WORKLOADS = [
 ]
 
 
-def start_reference(stack: ExitStack, directory: Path) -> str:
+def start_reference(stack: ExitStack, directory: Path, *more: str) -> str:
     """The reference on a free port; gives its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     directory.mkdir()
-    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), "--dbpath", str(directory), "--port", str(port)]
+    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), "--dbpath", str(directory), "--port", str(port), *more]
     # A session of its own, as ours has: the system's scheduler may share the processor out by session.
     process = subprocess.Popen([*command, "--bind_ip", "127.0.0.1"], stdout=subprocess.DEVNULL, start_new_session=True)
     stack.callback(process.wait)
@@ -322,7 +322,15 @@ def main() -> int:
             measure_start(stack, scratch_directory)
             return 0
         if options.saturate:
-            saturate.compare(scratch_directory, options.only, options.rounds)
+            references = []
+            if os.environ.get("DOCSTORE_REFERENCE"):
+                for name, more in (("alone", ()), ("replicated", ("--replSet", saturate.REFERENCE_SET))):
+                    address = start_reference(stack, scratch_directory / name, *more)
+                    with closing(pymongo.MongoClient[dict[str, Any]](address, directConnection=True)) as client:
+                        references.append(
+                            Member(name, "", [], port=int(address.rpartition(":")[2]), pid=server_pid(client))
+                        )
+            saturate.compare(scratch_directory / "ours", options.only, options.rounds, references=references)
             return 0
         if options.routing:
             bench_routing.measure(scratch_directory / "routing")

@@ -4,7 +4,8 @@ Many connections send prepared OP_MSG frames, each the next as soon as the reply
 server is never idle and what is measured is its work. The frames are what each server is sent in earnest: a standalone
 gets what a driver sends it, the primary of a set a retryable write besides, and a shard what a router makes of that,
 with statement ids and the version it was routed by. The figure is the processor time that the server's threads took for
-an operation, in microseconds; the ratios are to the primary of a set.
+an operation, in microseconds. The ratios are to the reference, where there is one (above 1: it takes more than ours),
+and of our own servers to the primary of a set.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +36,17 @@ CONNECTIONS = 32
 COUNT = 6400
 """Operations a round."""
 NAMESPACE = "bench.posts"
+REFERENCE_SET = "reference"
 _HEAD = struct.Struct("<iiiiI")
 _INT = struct.Struct("<i")
 _OP_MSG = 2013
 _FIELDS_AT = _HEAD.size + 1 + 4
 _ONE_WRITTEN = b"\x10n\0\1\0\0\0"
 _READ = b"\x03cursor\0"
+_MODIFIED = b"\x03lastErrorObject\0"
+_COUNTED = b"\x10n\0"
+_VALUES = b"\x04values\0"
+_OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
 
 
 class Request(NamedTuple):
@@ -55,8 +61,13 @@ Concern = dict[str, Any]
 Operation = Callable[[int], Request]
 
 
+GROUP = 10
+"""Documents that have one value of `g`; in such a group `n` is the order."""
+INDEXES = ({"key": {"n": 1}, "name": "n"}, {"key": {"g": 1, "n": -1}, "name": "g_n"})
+
+
 def insert(number: int) -> Request:
-    document = {"_id": number, "id": str(number), "content": "data for content", "n": number}
+    document = {"_id": number, "id": str(number), "content": "data for content", "n": number, "g": number // GROUP}
     return Request({"insert": "posts", "ordered": True}, "documents", (document,))
 
 
@@ -73,7 +84,69 @@ def delete(number: int) -> Request:
     return Request({"delete": "posts", "ordered": True}, "deletes", ({"q": {"_id": number}, "limit": 1},))
 
 
-OPERATIONS: dict[str, Operation] = {"insert": insert, "find": find, "update": update, "delete": delete}
+def read(condition: Callable[[int], dict[str, Any]], **fields: Any) -> Operation:
+    """A find of the documents that satisfy a condition."""
+    return lambda number: Request({"find": "posts", "filter": condition(number), **fields})
+
+
+def change(condition: Callable[[int], dict[str, Any]], update: dict[str, Any], **fields: Any) -> Operation:
+    """An update of one document that satisfies a condition."""
+    return lambda number: Request(
+        {"update": "posts", "ordered": True},
+        "updates",
+        ({"q": condition(number), "u": update, "multi": False, **fields},),
+    )
+
+
+def aggregate(condition: Callable[[int], dict[str, Any]], *stages: dict[str, Any]) -> Operation:
+    """A pipeline over the documents that satisfy a condition."""
+    return lambda number: Request(
+        {"aggregate": "posts", "pipeline": [{"$match": condition(number)}, *stages], "cursor": {}}
+    )
+
+
+def by_key(number: int) -> dict[str, Any]:
+    return {"n": number}
+
+
+def of_group(number: int) -> dict[str, Any]:
+    return {"g": number // GROUP}
+
+
+def in_range(number: int) -> dict[str, Any]:
+    return {"n": {"$gte": number, "$lt": number + 20}}
+
+
+def by_ids(number: int) -> dict[str, Any]:
+    return {"_id": {"$in": [(number + 31 * step) % COUNT for step in range(GROUP)]}}
+
+
+OPERATIONS: dict[str, Operation] = {
+    "insert": insert,
+    "find": find,
+    "find by key": read(by_key, limit=1, singleBatch=True),
+    "find range of 20": read(in_range),
+    "find sorted, limit": read(of_group, sort={"n": -1}, limit=5, singleBatch=True),
+    "find projected": read(of_group, projection={"id": 1}),
+    "find 10 by $in": read(by_ids),
+    "find _id and more": read(lambda number: {"_id": number, "n": number}, limit=1, singleBatch=True),
+    "find of an $or": read(lambda number: {"$or": [{"n": number}, {"g": number // GROUP, "n": 0}]}),
+    "count by key": lambda number: Request({"count": "posts", "query": of_group(number)}),
+    "countDocuments": aggregate(of_group, {"$group": {"_id": 1, "n": {"$sum": 1}}}),
+    "$group of 10": aggregate(of_group, {"$group": {"_id": "$g", "n": {"$sum": "$n"}}}),
+    "$lookup of one": aggregate(
+        by_key, {"$lookup": {"from": "posts", "localField": "g", "foreignField": "_id", "as": "first"}}
+    ),
+    "distinct of 10": lambda number: Request({"distinct": "posts", "key": "n", "query": of_group(number)}),
+    "update": update,
+    "update by key": change(by_key, {"$set": {"seen": [1]}, "$inc": {"hits": 1}}),
+    "upsert by key": change(by_key, {"$inc": {"hits": 1}}, upsert=True),
+    "$push by _id": change(lambda number: {"_id": number}, {"$push": {"seen": {"$each": [2], "$slice": -3}}}),
+    "findAndModify by key": lambda number: Request(
+        {"findAndModify": "posts", "query": by_key(number), "update": {"$inc": {"hits": 1}}}
+    ),
+    "delete": delete,
+}
 """In this order: each works on the documents that the insert has left."""
 
 
@@ -84,6 +157,7 @@ class Server:
     name: str
     member: Member
     replicated: bool = True
+    ours: bool = True
     version: dict[str, Any] | None = None
     transactions: int = 0
 
@@ -96,7 +170,7 @@ class Server:
             self.transactions += 1
             signature = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
             command["$clusterTime"] = {"clusterTime": Timestamp(1, self.transactions), "signature": signature}
-            if request.sequence:
+            if request.sequence or "findAndModify" in command:
                 command["txnNumber"] = Int64(self.transactions)
         if self.version is not None:
             # A router asks for its own batches, and names the statements that it passes on.
@@ -149,7 +223,10 @@ class Client:
 
 
 def _succeeded(reply: bytes) -> bool:
-    return reply.startswith((_ONE_WRITTEN, _READ), _FIELDS_AT) and b"writeErrors" not in reply
+    return _OK in reply and (
+        reply.startswith((_ONE_WRITTEN, _READ, _MODIFIED, _COUNTED, _VALUES), _FIELDS_AT)
+        and b"writeErrors" not in reply
+    )
 
 
 def saturate(clients: list[Client]) -> None:
@@ -170,25 +247,27 @@ def saturate(clients: list[Client]) -> None:
             raise RuntimeError(f"the server refused: {client.refused}")
 
 
-def measure(server: Server, operation: Operation, concern: Concern | None) -> tuple[float, float]:
+def measure(server: Server, operation: Operation, concern: Concern | None, count: int) -> tuple[float, float]:
     """(processor microseconds an operation, operations a second)."""
     with ExitStack() as stack:
-        clients = [Client(server.member.address) for _ in range(CONNECTIONS)]
+        clients = [Client(server.member.address) for _ in range(min(CONNECTIONS, count))]
         for position, client in enumerate(clients):
             stack.enter_context(closing(client.socket))
             lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
             client.frames = iter(
-                [server.frame(operation(number), lsid, concern) for number in range(position, COUNT, CONNECTIONS)]
+                [server.frame(operation(number), lsid, concern) for number in range(position, count, len(clients))]
             )
         spent = processor_seconds(server.member.pid)
         began = time.perf_counter()
         saturate(clients)
         seconds = time.perf_counter() - began
-        return (processor_seconds(server.member.pid) - spent) / COUNT * 1e6, COUNT / seconds
+        return (processor_seconds(server.member.pid) - spent) / count * 1e6, count / seconds
 
 
-def start(deployment: Deployment) -> list[Server]:
-    """A standalone, a set of one member, and a cluster of one shard with a sharded collection."""
+def start(deployment: Deployment, references: Sequence[Member]) -> list[Server]:
+    """A standalone, a set of one member, and a cluster of one shard with a sharded collection; and the references, a
+    standalone and a set.
+    """
     standalone, member = Member("standalone", "mongod", []), Member("set-0", "mongod", ["--replSet", "set"])
     config, (shard,) = Member("config-0", "configsvr", []), replica_set("shard", 1, [])
     deployment.start(standalone, member, config, shard)
@@ -200,11 +279,19 @@ def start(deployment: Deployment) -> list[Server]:
         client.admin.command("addShard", f"shard/{shard.address}", name="shard")
         client.admin.command("enableSharding", "bench")
         client.admin.command("shardCollection", NAMESPACE, key={"_id": 1})
-    return [
-        Server("standalone", standalone, replicated=False),
-        Server("set", member),
-        Server("shard", shard, version=shard_version(shard.address)),
-    ]
+        client.bench.command("createIndexes", "posts", indexes=list(INDEXES))
+    servers = [Server("standalone", standalone, replicated=False), Server("set", member)]
+    if references:
+        alone, replicated = references
+        initiate(REFERENCE_SET, [replicated])
+        servers += [
+            Server("reference", alone, replicated=False, ours=False),
+            Server("reference set", replicated, ours=False),
+        ]
+    for each in servers:
+        with closing(pymongo.MongoClient(each.member.address, directConnection=True)) as client:
+            client.bench.command("createIndexes", "posts", indexes=list(INDEXES))
+    return [*servers, Server("shard", shard, version=shard_version(shard.address))]
 
 
 def shard_version(address: str) -> dict[str, Any]:
@@ -214,28 +301,51 @@ def shard_version(address: str) -> dict[str, Any]:
     return {"v": metadata["shardVersion"], "e": metadata["collVersionEpoch"]}
 
 
-def compare(directory: Path, only: str, rounds: int) -> None:
-    """Measure the operations whose name holds `only` on every server in turn; print the medians of the rounds."""
-    operations = {name: operation for name, operation in OPERATIONS.items() if only in name or name == "insert"}
+def compare(
+    directory: Path,
+    only: str,
+    rounds: int,
+    *,
+    references: Sequence[Member] = (),
+    count: int = COUNT,
+    concerns: Sequence[Concern | None] = ({"w": 1}, None),
+) -> None:
+    """Measure the operations whose name holds `only` on every server in turn; print the medians of the rounds.
+
+    `references`: a standalone and a member of the set `REFERENCE_SET`, where there is a reference.
+    """
+    operations = {
+        name: operation for name, operation in OPERATIONS.items() if only in name or name in ("insert", "delete")
+    }
     with stopped_at_end(Deployment(directory)) as deployment:
-        servers = start(deployment)
-        for concern in ({"w": 1}, None):
+        servers = start(deployment, references)
+        for concern in concerns:
             costs: dict[tuple[str, str], list[tuple[float, float]]] = {}
             for _ in range(rounds):
                 for name, operation in operations.items():
                     for server in servers:
-                        costs.setdefault((name, server.name), []).append(measure(server, operation, concern))
-            _print(costs, list(operations), [server.name for server in servers], concern)
+                        costs.setdefault((name, server.name), []).append(measure(server, operation, concern, count))
+            _print(costs, list(operations), servers, concern)
 
 
 def _print(
-    costs: dict[tuple[str, str], list[tuple[float, float]]], operations: list[str], servers: list[str], concern: Any
+    costs: dict[tuple[str, str], list[tuple[float, float]]],
+    operations: list[str],
+    servers: Sequence[Server],
+    concern: Concern | None,
 ) -> None:
-    print(f"write concern {'not given' if concern is None else concern}: us (operations/s, ratio to the set)")
-    print(f"{'':8}" + "".join(f"{server:>28}" for server in servers))
+    compared = {server.name for server in servers if not server.ours}
+    print(f"write concern {'not given' if concern is None else concern}: us (operations/s, ratio)")
+    print(f"{'':21}" + "".join(f"{server.name:>28}" for server in servers))
     for name in operations:
         medians = {
-            server: [statistics.median(each) for each in zip(*costs[name, server], strict=True)] for server in servers
+            server.name: [statistics.median(each) for each in zip(*costs[name, server.name], strict=True)]
+            for server in servers
         }
-        cells = (f"{spent:10.1f} ({rate:6.0f}/s, {spent / medians['set'][0]:4.2f})" for spent, rate in medians.values())
-        print(f"{name:8}" + "".join(f"{cell:>28}" for cell in cells), flush=True)
+        cells = []
+        for server in servers:
+            spent, rate = medians[server.name]
+            base = {"standalone": "reference", "set": "reference set"}.get(server.name, "")
+            ratio = medians[base][0] / spent if base in compared else spent / medians["set"][0]
+            cells.append(f"{spent:10.1f} ({rate:6.0f}/s, {ratio:4.2f})")
+        print(f"{name:21}" + "".join(f"{cell:>28}" for cell in cells), flush=True)
