@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_LOOKS = 1_000
 """Entries that are looked at in one step."""
+_LONGEST_SORT = 1024
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 
@@ -110,7 +111,7 @@ def bound_scan(
 
     `counted`: only the number of documents is asked for. `reader`: by which several plans are tried, the first time.
     """
-    formed = form_of(filter_)
+    formed = form_of(filter_) if len(sort) <= _LONGEST_SORT else None
     if formed is None:
         return None
     form, values = formed

@@ -23,6 +23,8 @@ from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection
 
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
+_LONGEST = 1024
+"""What is longer than this is not sent again as it is, and not remembered."""
 _OF_DISTINCT = frozenset(("key", "query"))
 _OF_COUNT = frozenset(("query", "skip", "limit"))
 
@@ -97,9 +99,13 @@ def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> 
     return documents
 
 
-@lru_cache(maxsize=256)
 def plain_projection(raw: bytes) -> Projection | None:
-    """The projection, where it only says which fields are given."""
+    """The projection, where it only says which fields are given, and is short."""
+    return _plain_projection(raw) if len(raw) <= _LONGEST else None
+
+
+@lru_cache(maxsize=256)
+def _plain_projection(raw: bytes) -> Projection | None:
     try:
         projection = parse_projection(raw)
     except CommandError:

@@ -46,6 +46,9 @@ Shape = tuple[object, ...]
 _KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, BINARY: 5, OBJECT_ID: 7, BOOL: 8, DATE: 9, TIMESTAMP: 17}
 """The types whose values have ranges of their own; those that compare with each other have one number."""
 
+_LONGEST = 1024
+"""Bytes of a value that may be kept."""
+_MOST_CONDITIONS = 32
 _MOST_LISTED = 256
 _MOST_FIXED = 8
 """Longer lists are not sent again as they are."""
@@ -53,7 +56,7 @@ _MOST_FIXED = 8
 
 def shape_of(tree: Filter, sort: Sort) -> Shape | None:
     """The shape of a filter and an order; None where plans are not kept."""
-    if sort.natural or sort.measures:
+    if sort.natural or sort.measures or len(conjuncts(tree)) > _MOST_CONDITIONS:
         return None
     found: list[object] = [sort.fields, sort.collation]
     for each in conjuncts(tree):
@@ -75,7 +78,12 @@ def has_free_value(condition: Filter) -> bool:
     """Whether the condition is a comparison whose value is not part of the shape."""
     if not isinstance(condition, Comparison) or condition.collation is not None:
         return False
-    return condition.value[0] in _KINDS and not _is_nan(condition.value)
+    return _is_free(condition.value)
+
+
+def _is_free(value: Value) -> bool:
+    """Whether the value is of a type that has ranges of its own, and no longer than what may be kept of a filter."""
+    return value[0] in _KINDS and len(value[1]) <= _LONGEST and not _is_nan(value)
 
 
 def has_free_list(condition: Filter) -> TypeGuard[In]:
@@ -83,7 +91,7 @@ def has_free_list(condition: Filter) -> TypeGuard[In]:
     if not isinstance(condition, In) or condition.collation is not None or condition.patterns:
         return False
     listed = condition.values
-    return 1 <= len(listed) <= _MOST_LISTED and all(each[0] in _KINDS and not _is_nan(each) for each in listed)
+    return 1 <= len(listed) <= _MOST_LISTED and all(map(_is_free, listed))
 
 
 def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
@@ -106,9 +114,11 @@ def _is_constant(condition: Filter) -> bool:
     """Whether the condition is part of the shape as it stands."""
     match condition:
         case Comparison(path, _, value, collation):
-            return collation is None and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
+            short = len(value[1]) <= _LONGEST
+            return short and collation is None and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
         case In():
-            return condition.collation is None and condition.path != "_id" and len(condition.values) <= _MOST_FIXED
+            short = len(condition.values) <= _MOST_FIXED and all(len(each[1]) <= _LONGEST for each in condition.values)
+            return short and condition.collation is None and condition.path != "_id"
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
         case _:

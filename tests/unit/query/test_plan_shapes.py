@@ -134,7 +134,8 @@ def test_conditions_that_are_planned_by_their_values_have_no_shape() -> None:
         {"a": float("nan")}, {"a": {"$gt": float("nan")}}, {"a": bson.Decimal128("1")}, {"_id": 1}, {"_id": None},
         {"_id": {"$in": [None]}}, {"$or": [{"a": 1}, {"b": 1}]}, {"a": {"$in": [None, *range(9)]}},
         {"a": {"$mod": [2, 1]}},
-        {"a": {"$elemMatch": {"x": 1}}}, {"a": {"$size": 1}},
+        {"a": "x" * 2000}, {"a": {"$in": [None, "x" * 2000]}}, {f"a{number}": 1 for number in range(33)},
+        {"a": [1] * 2000}, {"a": {"$elemMatch": {"x": 1}}}, {"a": {"$size": 1}},
     ]  # fmt: skip
     for condition in conditions:
         assert shape_of(parse_filter(bson.encode(condition)), UNSORTED) is None, condition
