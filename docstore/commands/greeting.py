@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
+from bson.objectid import ObjectId
 
 from docstore.bson import document_from, document_to_python, elements, get_field
-from docstore.bson.walk import OBJECT
-from docstore.commands.arguments import Arguments
+from docstore.bson.walk import INT64, OBJECT
+from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Response, Result, Type
 from docstore.commands.limits import (
@@ -25,11 +26,16 @@ from docstore.commands.limits import (
     MIN_WIRE_VERSION,
 )
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES
+from docstore.commands.values import wrong_type
 from docstore.errors import CommandError
 from docstore.wire.compression import agree
 from docstore.wire.framing import MAX_MESSAGE_BYTES
 
 MAX_METADATA_BYTES = 512
+_VERSION = "hello.topologyVersion"
+_VERSION_FIELDS = declared(
+    Parameter("processId", Type.OBJECT_ID, required=True), Parameter("counter", Type.LONG, required=True)
+)
 PARAMETERS = (
     Parameter("helloOk", Type.SAFE_BOOL, default=False),
     Parameter("client", Type.ANY),
@@ -60,15 +66,30 @@ def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: b
         if wait_ms is not None:
             raise CommandError(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
         return _reply(context, arguments, greeter, legacy)
-    asked = document_to_python(version)
+    process, counter = _version_of(version)
     if wait_ms is None:
-        raise CommandError(51758, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
+        raise CommandError(31368, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
     present = greeter.topology_version()
-    if asked.get("processId") != present["processId"] or asked.get("counter", -1) < present["counter"]:
+    if process != present["processId"] or counter < present["counter"]:
         return _reply(context, arguments, greeter, legacy)
-    if asked["counter"] > present["counter"]:
-        raise CommandError(31382, "the request's topology version is ahead of the server's")
-    return _reply_later(context, arguments, greeter, legacy, asked["counter"], wait_ms / 1000)
+    if counter > present["counter"]:
+        raise CommandError(
+            51764,
+            f"Received a topology version with counter: {counter} which is greater than the server topology version"
+            f" counter: {present['counter']}",
+        )
+    return _reply_later(context, arguments, greeter, legacy, counter, wait_ms / 1000)
+
+
+def _version_of(raw: bytes) -> tuple[ObjectId, int]:
+    """(process, counter) of a topology version. Errors: TypeMismatch, 40414, 40415, 31372."""
+    fields = parse_fields(_VERSION, raw, _VERSION_FIELDS)
+    given = get_field(raw, "counter")
+    if given is not None and given[0] != INT64:
+        raise wrong_type(f"{_VERSION}.counter", given[0], "long")
+    if fields["counter"] < 0:
+        raise CommandError(31372, "topologyVersion must have a non-negative counter")
+    return fields["processId"], fields["counter"]
 
 
 async def _reply_later(
