@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from typing import Any
 
 import bson
@@ -12,8 +13,9 @@ from bson.int64 import Int64
 
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.exhaust import following_batch
+from docstore.net import connection
 from docstore.wire.compression import wrap
-from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME
+from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME, Message, decode_frame
 from tests.harness.dispatching import command
 from tests.harness.frames import query
 from tests.harness.serving import BareClient, run, serving, until
@@ -273,6 +275,31 @@ def test_a_reply_to_a_compressed_request_is_compressed_with_what_was_agreed() ->
             large = client.frame({"big": 1, "n": 1, "comment": "ab" * 1_000_000})
             await client.write(wrap(large, 2) + client.frame({"big": 1, "n": 5}))
             assert [len(bson.decode((await client.receive()).body)["x"]) for _ in range(2)] == [1, 5]
+            await client.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("claimed", "on_the_loop"), [(4_000_000, False), (4_000, True)])
+def test_a_frame_is_decompressed_off_the_loop_by_what_it_claims_to_hold(
+    claimed: int, on_the_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the few bytes that arrive."""
+    threads: list[threading.Thread] = []
+
+    def noted(frame: bytes) -> Message:
+        threads.append(threading.current_thread())
+        return decode_frame(frame)
+
+    async def scenario() -> None:
+        monkeypatch.setattr(connection, "decode_frame", noted)
+        async with serving(PING) as listener:
+            client = await BareClient.connect(listener)
+            frame = wrap(client.frame({"ping": 1, "n": 3, "comment": "c" * claimed}), 2)
+            assert len(frame) < 8_000
+            await client.write(frame)
+            assert bson.decode((await client.receive()).body)["n"] == 3
+            assert [thread is threading.main_thread() for thread in threads] == [on_the_loop]
             await client.close()
 
     run(scenario())
