@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from itertools import count
 from typing import Any
 
+import bson
 import pytest
 
 from docstore.errors import Code
+from docstore.node.pipeline.map_reduce import TEMPORARY, UNFINISHED, merge_noted_outputs
 from docstore.sharding import requests
 from docstore.sharding.ddl.requests import drop_database
 from docstore.sharding.routing import Routing
@@ -57,6 +61,96 @@ def test_a_rename_waits_for_a_collection_that_is_being_sharded() -> None:
             assert uuid is not None
             assert collection is not None
             assert collection.uuid.bytes == bytes(uuid.uuid)
+
+    run(test)
+
+
+RESULTS = f"{TEMPORARY}made"
+
+
+async def with_results(made: Cluster, results: int = 1) -> Routing:
+    """What a router knows, which has put the results of a map-reduce beside the collection that they are for."""
+    target = await made.routing_of(NAMESPACE)
+    await insert(made, target, "shard1")
+    command = {"insert": RESULTS, "documents": [{"_id": n, "id": str(n), "value": n} for n in range(results)]}
+    await made.ask("shard1", made.versioned(command, target.shard_version("shard1")), "test")
+    return target
+
+
+def merge_results(made: Cluster, target: Routing) -> dict[str, Any]:
+    command = requests.merge_temporary("test", RESULTS, bypass=False)
+    return made.versioned(command, target.shard_version("shard1"))
+
+
+def left_by_merging(made: Cluster) -> list[str]:
+    store = made.members["shard1"].node.store
+    return [name for name in store.namespaces() if TEMPORARY in name or name == UNFINISHED]
+
+
+async def shard(made: Cluster) -> None:
+    """Shard the collection, which has documents."""
+    target = await made.routing_of(NAMESPACE)
+    command = {"createIndexes": "test", "indexes": [{"key": {"id": 1}, "name": "i"}]}
+    await made.ask("shard1", made.versioned(command, target.shard_version("shard1")), "test")
+    await made.ask("shard1", requests.shard_collection(NAMESPACE, {"id": 1}, False))
+
+
+async def merged(made: Cluster) -> int:
+    """How many results are in the collection."""
+    return sum("value" in row for found in (await made.visible()).values() for row in found)
+
+
+def test_results_are_not_merged_into_a_collection_that_has_become_sharded() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            target = await with_results(made)
+            await shard(made)
+            assert await code_of(made.ask("shard1", merge_results(made, target), "test")) == Code.StaleConfig
+            assert await merged(made) == 0
+            assert left_by_merging(made) == [f"test.{RESULTS}"]  # the router drops what it has made
+
+    run(test)
+
+
+def test_a_collection_that_becomes_sharded_while_results_are_merged_takes_no_more_of_them() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            target = await with_results(made, 2000)
+            node = made.members["shard1"].node
+            pause, sharded = node.pause, False
+
+            async def shard_now() -> None:
+                nonlocal sharded
+                if UNFINISHED in left_by_merging(made) and not sharded:
+                    sharded = True
+                    node.clock = time.monotonic
+                    await shard(made)
+                await pause()
+
+            node.pause = shard_now
+            ticks = count(1000)
+            node.clock = lambda: next(ticks) / 1000
+            assert await code_of(made.ask("shard1", merge_results(made, target), "test")) == Code.StaleConfig
+            assert 0 < await merged(made) < 2000
+            assert left_by_merging(made) == []
+
+    run(test)
+
+
+def test_the_next_primary_does_not_merge_results_into_a_collection_that_has_become_sharded() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            target = await with_results(made)
+            version = target.shard_version("shard1").to_document()
+            node = made.members["shard1"].node
+            note = {"_id": f"test.{RESULTS}", "into": NAMESPACE, "bypass": False, "version": version}
+            with node.store.unit() as unit:
+                unit.insert(node.store.create_collection(unit, UNFINISHED), bson.encode(note))
+                unit.commit()
+            await shard(made)
+            await merge_noted_outputs(node)
+            assert await merged(made) == 0
+            assert left_by_merging(made) == []
 
     run(test)
 

@@ -50,6 +50,7 @@ from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.wire.message import Message
 from mongod.ddl import COMMANDS as DDL_COMMANDS
 from mongod.ddl import attach as attach_ddl
+from mongod.document.commands import merge_temporary
 from mongod.migration import COMMANDS as MIGRATION_COMMANDS
 from mongod.migration import Shard, Tunables, attach
 from mongod.migration.range_cloner import RangeCloner
@@ -222,7 +223,7 @@ class Member:
         if self.role is ClusterRole.NONE:
             return Extension()
         return Extension(
-            commands=(*WIDE_COMMANDS, *MIGRATION_COMMANDS, *DDL_COMMANDS),
+            commands=(merge_temporary.COMMAND, *WIDE_COMMANDS, *MIGRATION_COMMANDS, *DDL_COMMANDS),
             services=self._shard_services,
             parameters=self.tunables.parameters(),
             mode=WideColumnMode(),
