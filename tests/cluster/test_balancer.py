@@ -31,6 +31,12 @@ def per_shard(cluster: Cluster, collection: str) -> dict[str, int]:
     return {name: part["count"] for name, part in shards.items()}
 
 
+def moved_to(cluster: Cluster, collection: str, shard: str) -> list[dict[str, Any]]:
+    """Every move of a chunk to a shard, also one that has been undone since."""
+    query = {"what": {"$regex": "^moveChunk"}, "ns": f"test.{collection}", "details.to": shard}
+    return list(cluster.client.config.changelog.find(query))
+
+
 def setting(cluster: Cluster, megabytes: int) -> None:
     """The size that chunks have; in force once both routers have read it."""
     cluster.client.config.settings.update_one({"_id": "chunksize"}, {"$set": {"value": megabytes}}, upsert=True)
@@ -91,15 +97,19 @@ def test_a_draining_shard_is_emptied_and_gets_nothing_more(cluster: Cluster) -> 
         admin.command("moveChunk", f"test.{collection}", find={"k": 15}, to="two")
     started = admin.command("removeShard", "two")
     assert started["state"] == "started"
-    growing = cluster.shard("growing", {"k": 1})
-    for n in range(40):
-        growing.insert_one({"k": n, "pad": "x" * 100})
-    assert set(owners(cluster, "growing")) == {"one"}
     ongoing = admin.command("removeShard", "two")
     assert (ongoing["state"], ongoing["dbsToMove"]) == ("ongoing", [])
     assert ongoing["remaining"]["chunks"] > 0
+    # While it is stopped, top chunks stay where they are too.
     admin.command("balancerStart")
+    growing = cluster.shard("growing", {"k": 1})
+    for n in range(40):
+        growing.insert_one({"k": n, "pad": "x" * 20_000})
+    assert len(owners(cluster, "growing")) > 2, "the first cut is at the low end, the second at the top"
+    assert set(owners(cluster, "growing")) == {"one"}
+    assert moved_to(cluster, "several", "two")
+    assert not moved_to(cluster, "growing", "two")
     wait_until(lambda: admin.command("removeShard", "two")["state"] == "completed", 90)
-    for collection in ("one", "several", "posts", "large"):
+    for collection in ("one", "several", "posts", "large", "growing"):
         assert set(owners(cluster, collection)) == {"one"}
     assert cluster.client.test.posts.count_documents({}) == POSTS
