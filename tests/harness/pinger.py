@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 
 import bson
@@ -44,10 +44,12 @@ def pinger(port: int) -> Iterator[Pinger]:
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(port, theirs), daemon=True)
     process.start()
+    theirs.close()  # else whoever waits for a pinger that has ended, as it does with its server, waits for ever
     try:
         yield Pinger(ours)
     finally:
-        ours.send(False)
+        with suppress(BrokenPipeError):
+            ours.send(False)
         process.join()
 
 
