@@ -1,20 +1,36 @@
-"""Small requests that ask for much are answered as a real server answers them, and the processes stay small."""
+"""Small requests that ask for much are answered as a real server answers them, and the processes stay small and give
+their loops to others meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import pymongo
 import pytest
 
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.harness.bombs import BOMBS, GROWTH_BYTES, Bomb, Client, fill, resident, throw
+from tests.harness.pinger import Pinger, pinger
 from tests.torture.bombs import start_routed
 
 pytestmark = pytest.mark.cluster
 
-Target = tuple[Client, dict[int, int]]
-"""(client, processes and the memory that each has when it is idle)"""
+HELD_SECONDS = 5.0
+"""No ping beside a bomb takes as long. It is not a bound of speed, which `scripts/torture bombs` measures beside a node
+that has nothing to do, and a machine that is busy with other things stays far below it. It shows that the loop is given
+back: some bombs work for ten seconds and more, and where one of them holds the loop, a ping waits until it ends.
+"""
+
+
+class Target(NamedTuple):
+    """`idle`: processes and the memory that each has when it is idle. Each has its own pinger."""
+
+    client: Client
+    idle: dict[int, int]
+    pingers: list[Pinger]
 
 
 @pytest.fixture(scope="module", params=["node", "router"])
@@ -27,13 +43,18 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             deployment.start(*watched)
         with pymongo.MongoClient[dict[str, object]]("127.0.0.1", watched[0].port, directConnection=True) as client:
             fill(client)
-            yield client, {each.pid: resident(each.pid) for each in watched}
+            with ExitStack() as pinging:
+                pingers = [pinging.enter_context(pinger(each.port)) for each in watched]
+                yield Target(client, {each.pid: resident(each.pid) for each in watched}, pingers)
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.name)
-def test_a_bomb_is_answered_in_bounded_memory(target: Target, bomb: Bomb) -> None:
-    client, idle = target
-    outcome = throw(client, idle, bomb)
+def test_a_bomb_is_answered_in_bounded_memory_while_others_are_served(target: Target, bomb: Bomb) -> None:
+    client, idle, pingers = target
+    outcome = throw(client, idle, bomb, pingers)
+    longest = max(outcome.pings, default=0.0)
+    outcome = outcome._replace(pings=(longest,))
     assert outcome.code in bomb.codes, outcome
     assert outcome.growth < GROWTH_BYTES, outcome
+    assert longest < HELD_SECONDS, outcome
     assert client.admin.command("ping")["ok"] == 1
