@@ -16,6 +16,7 @@ import bson
 import pymongo
 from bson.binary import Binary
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 
 from docstore.bson import documents_array
 from docstore.query.filter.parse import parse_filter
@@ -23,7 +24,7 @@ from docstore.sharding.chunks import Chunk, ChunkMap, move_chunk, split_chunk
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing, RoutingRead
 from docstore.sharding.targeting import shards_for_filter
-from docstore.sharding.version import Lastmod
+from docstore.sharding.version import DatabaseVersion, Lastmod
 from mongod.migration.shard_filter import FilteringMetadata
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
 
@@ -31,6 +32,7 @@ COUNTS = (10, 1_000, 100_000)
 KEY = ShardKey(("id",))
 EPOCH = ObjectId()
 UUID = Binary(bytes(16), 4)
+DATABASE = DatabaseVersion(UUID, Timestamp(1, 1), 1)
 NAMESPACE = "bench.routing"
 PAGE = 2_000
 SPLIT_POINTS = 8_000
@@ -66,9 +68,12 @@ def best(work: Callable[[], Any], times: int = 5) -> float:
 def replies(chunks: Sequence[Chunk], *, full: bool) -> list[bytes]:
     """As config servers send them, page by page."""
     head = {
-        "database": {"_id": "bench", "primary": "shard0", "partitioned": True},
-        "collection": {"_id": NAMESPACE, "uuid": UUID, "key": {"id": 1}, "unique": False, "lastmodEpoch": EPOCH},
-    }
+        "database": {"_id": "bench", "primary": "shard0", "partitioned": True, "version": DATABASE.to_document()},
+        "collection": {
+            "_id": NAMESPACE, "uuid": UUID, "key": {"id": 1}, "unique": False, "lastmodEpoch": EPOCH,
+            "timestamp": DATABASE.timestamp,
+        },
+    }  # fmt: skip
     pages = []
     for at in range(0, len(chunks), PAGE):
         part = [bson.encode(chunk.document()) for chunk in chunks[at : at + PAGE]]
