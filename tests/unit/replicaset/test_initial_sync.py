@@ -209,9 +209,14 @@ def test_a_copy_that_was_never_committed_is_made_anew_when_its_end_is_rolled_bac
                 assert store.oplog is not None
                 store.oplog.load()
             members.heal()
-            await until(lambda: members[0].state.member_state is MemberState.SECONDARY, 20)
+            copying = members[0].replica_set.membership.syncing
+
+            def copied_again() -> bool:
+                # It is a secondary before it goes back, too.
+                return copying.progress.attempts == 1 and members[0].state.member_state is MemberState.SECONDARY
+
+            await until(copied_again, 20)
             await members.until_converged()
-            assert members[0].replica_set.membership.syncing.progress.attempts == 1
             assert (await members[0].run({"replSetGetRBID": 1}, "admin"))["rbid"] > 1
             assert len(await members[0].find("c")) == 110
 
