@@ -347,5 +347,6 @@ def _print(
             spent, rate = medians[server.name]
             base = {"standalone": "reference", "set": "reference set"}.get(server.name, "")
             ratio = medians[base][0] / spent if base in compared else spent / medians["set"][0]
-            cells.append(f"{spent:10.1f} ({rate:6.0f}/s, {ratio:4.2f})")
+            shown = f", {ratio:4.2f}" if server.ours else ""
+            cells.append(f"{spent:10.1f} ({rate:6.0f}/s{shown})")
         print(f"{name:21}" + "".join(f"{cell:>28}" for cell in cells), flush=True)
