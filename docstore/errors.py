@@ -150,6 +150,7 @@ class Code(IntEnum):
     SnapshotUnavailable = 246
     StaleDbVersion = 249
     NoSuchTransaction = 251
+    TransactionCommitted = 256
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262
     OperationNotSupportedInTransaction = 263
@@ -177,6 +178,7 @@ class Code(IntEnum):
     NotPrimaryNoSecondaryOk = 13435
     NotPrimaryOrSecondary = 13436
     OutOfDiskSpace = 14031
+    NotARetryableWriteCommand = 50768
 
 
 STATE_CHANGE_CODES = frozenset(
@@ -221,13 +223,11 @@ class CommandError(Exception):
             return f"Location{self.code}"
 
     def reply(self) -> dict[str, Any]:
-        """The fields of the `ok: 0` reply, in the real server's order."""
+        """The fields of the `ok: 0` reply, in the real server's order, but for the labels."""
         body: dict[str, Any] = {"ok": 0.0, "errmsg": self.message}
         if self.code != NO_CODE:
             body |= {"code": self.code, "codeName": self.code_name}
         body.update(self.extra)
-        if self.labels:
-            body["errorLabels"] = list(self.labels)
         return body
 
     def __repr__(self) -> str:

@@ -75,11 +75,13 @@ TABLE = CommandTable(
     (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *WIDE_COLUMN),
     unsupported={
         "abortReshardCollection": "resharding is not supported yet",
+        "abortTransaction": "transactions through routers are not supported yet",
         "addShardToZone": "zones are not supported yet",
         "balancerCollectionStatus": "the balancer has no status of a collection",
         "checkShardingIndex": "indexes that support a shard key are checked when a collection is sharded",
         "cleanupOrphaned": "shards delete the documents that they gave away by themselves",
         "commitReshardCollection": "resharding is not supported yet",
+        "commitTransaction": "transactions through routers are not supported yet",
         "configureCollectionBalancing": "the balancer treats all collections alike",
         "mergeChunks": "chunks are not merged",
         "eval": "functions are run by shards",

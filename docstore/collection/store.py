@@ -23,6 +23,7 @@ from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite
 from docstore.collection.oplog.undo_history import UndoHistory
+from docstore.collection.transaction.claims import Claims
 from docstore.collection.unit_of_work import Change, Commit, WriteUnitOfWork
 from docstore.collection.validate import Report, validate
 from docstore.collection.write_lock import WriteLock
@@ -52,7 +53,8 @@ class Store:
         self.engine = engine
         self.mode = mode
         self.clock = clock
-        self.catalog = Catalog(engine)
+        self.claims = Claims()
+        self.catalog = Catalog(engine, self.claims)
         self.oplog: Oplog | None = None
         self.sessions = SessionTable(engine, self._oplog_entry)
         self.sequence = 0
@@ -137,6 +139,7 @@ class Store:
                 session=session,
                 from_migrate=from_migrate,
                 wall_ms=int(self.clock() * 1000),
+                claims=self.claims,
             )
         return WriteUnitOfWork(self, batch, journal, from_migrate=from_migrate, trims=trims)
 
@@ -163,11 +166,13 @@ class Store:
         return ddl.create_index(self.catalog, unit, coll, spec)
 
     def build_index(self, coll: Collection, specs: list[IndexSpec], *, tolerant: bool = False) -> IndexBuild:
-        """Begin to build indexes while the collection is written to. CannotCreateIndex when it would have too many.
+        """Begin to build indexes while the collection is written to. CannotCreateIndex when it would have too many,
+        WriteConflict while a transaction uses it.
 
         `tolerant`: for initial sync, where the documents may not fit the indexes yet.
         """
         ddl.check_room(coll, len(specs))
+        self.claims.refuse_change(coll.ns)
         return IndexBuild(self, coll, specs, tolerant=tolerant)
 
     def drop_index(self, unit: WriteUnitOfWork, coll: Collection, name: str) -> None:

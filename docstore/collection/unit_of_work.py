@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from docstore.bson import Value, get_field
 from docstore.bson.build import enclosed
@@ -23,7 +23,6 @@ from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.index.ahead import KeysAhead
-from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import make_update
 from docstore.collection.oplog.entry import entry_head
@@ -93,7 +92,9 @@ class WriteUnitOfWork:
         self._indexes = batch.changes[_INDEXES]
         self._journal = journal
         self.from_migrate = from_migrate
-        self._entries = Entries(store.engine, batch, enforce=not tolerant)
+        self._entries = Entries(
+            store.engine, batch, enforce=not tolerant, look=None if journal is None else journal.check_free
+        )
         self._deltas: dict[Collection, list[int]] = {}
         self._changes: list[Change] | None = [] if store.has_listeners else None
         self._on_abort: list[Callable[[], None]] = []
@@ -118,7 +119,7 @@ class WriteUnitOfWork:
             # Most identities are given out in order: above the highest there is nothing to look for.
             coll.newest_id = id_key
         elif self._entries.get(id_key) is not None:
-            raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
+            raise self._entries.duplicate(coll, coll.id_index, raw, id_key)
         record_id = coll.next_record_id
         if coll.options.capped and self._trims and coll not in self._oldest:
             self._oldest[coll] = OldestRecords(self._engine, self._records, coll)
@@ -385,7 +386,7 @@ class WriteUnitOfWork:
         for action in reversed(self._on_abort):
             action()
 
-    def __enter__(self) -> WriteUnitOfWork:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

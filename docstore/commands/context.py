@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from docstore.commands.operations.registry import Operation, OperationRegistry
     from docstore.commands.sessions.fields import Session
     from docstore.commands.sessions.registry import ClientSessions
+    from docstore.commands.sessions.transactions import Transactions
 
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
@@ -95,6 +96,8 @@ class Services:
     """Who is connected."""
     fail_points: FailPoints | None = None
     """None where tests must not interfere."""
+    transactions: Transactions | None = None
+    """None where the process carries out none."""
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None
     """Carries a request out where its scripts can run; None where no process does."""
     supervised_pause: Callable[[], bool] | None = None
@@ -107,6 +110,7 @@ class RequestFields(TypedDict, total=False):
     """Fields of a `Context`, for making one."""
 
     command: Command
+    services: Services
     raw: bytes
     sequences: Mapping[str, list[bytes]]
     db: str

@@ -32,12 +32,13 @@ class ClientCursor:
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
     currentOp. `apart`: its batches run scripts or stages, where they can stand still. `created`, `last_used`: seconds
     of the registry's clock. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
-    `time_left`: the seconds that its batches may still take together; None: no limit.
+    `time_left`: the seconds that its batches may still take together; None: no limit. `transaction`: the number of the
+    transaction that it belongs to.
     """
 
     __slots__ = (
         "apart", "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace",
-        "no_timeout", "origin", "pinned", "returned", "source", "time_left",
+        "no_timeout", "origin", "pinned", "returned", "source", "time_left", "transaction",
     )  # fmt: skip
 
     def __init__(
@@ -49,11 +50,13 @@ class ClientCursor:
         no_timeout: bool,
         origin: bytes,
         now: float,
+        transaction: int | None,
     ) -> None:
         self.id = cursor_id
         self.namespace = namespace
         self.source = source
         self.lsid = lsid
+        self.transaction = transaction
         self.no_timeout = no_timeout
         self.origin = origin
         self.last_used = self.created = now
@@ -85,23 +88,26 @@ class CursorRegistry:
         namespace: str,
         *,
         lsid: bytes | None = None,
+        transaction: int | None = None,
         no_timeout: bool = False,
         origin: bytes = b"",
     ) -> ClientCursor:
-        """A new cursor, not checked out."""
+        """A new cursor, not checked out. `transaction`: the number of the session's that it belongs to."""
         cursor_id = 0
         while cursor_id == 0 or cursor_id in self._cursors:
             cursor_id = self.random64() & 0x7FFFFFFFFFFFFFFF
-        cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock())
+        cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock(), transaction)
         self._cursors[cursor_id] = cursor
         self.opened += 1
         return cursor
 
-    def checkout(self, cursor_id: int, namespace: str, lsid: bytes | None = None) -> ClientCursor:
+    def checkout(
+        self, cursor_id: int, namespace: str, lsid: bytes | None = None, transaction: int | None = None
+    ) -> ClientCursor:
         """Take a cursor for one getMore; give it back with `checkin` or end it with `close`.
 
         Errors: CursorNotFound (43); Unauthorized (13) for another collection; Location50736 to 50738 for another
-        session; Location12051 when a command is using it.
+        session, and 50739 to 50741 for another transaction; Location12051 when a command is using it.
         """
         cursor = self._cursors.get(cursor_id)
         if cursor is None or cursor.killed:
@@ -114,6 +120,8 @@ class CursorRegistry:
             )
         if cursor.lsid != lsid:
             raise _session_mismatch(cursor, lsid)
+        if cursor.transaction != transaction:
+            raise _transaction_mismatch(cursor, transaction)
         if cursor.pinned:
             raise CommandError(12051, f"cursor id {cursor_id} is already in use")
         cursor.pinned = True
@@ -185,4 +193,14 @@ def _session_mismatch(cursor: ClientCursor, lsid: bytes | None) -> CommandError:
         code, how = 50737, "was created in a session, without an lsid"
     else:
         code, how = 50738, "was created in one session, in another"
+    return CommandError(code, f"Cannot run getMore on cursor {cursor.id}, which {how}")
+
+
+def _transaction_mismatch(cursor: ClientCursor, transaction: int | None) -> CommandError:
+    if cursor.transaction is None:
+        code, how = 50739, "was not created in a transaction, in a transaction"
+    elif transaction is None:
+        code, how = 50740, "was created in a transaction, without a transaction"
+    else:
+        code, how = 50741, "was created in one transaction, in another"
     return CommandError(code, f"Cannot run getMore on cursor {cursor.id}, which {how}")

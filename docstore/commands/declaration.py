@@ -194,6 +194,8 @@ class Spec:
     """Takes a writeConcern; None: exactly those that need a primary."""
     retryable: bool = False
     """Takes a txnNumber: a retryable write."""
+    in_transactions: bool = False
+    """May be part of a transaction over many documents."""
     own_deadline: bool = False
     """maxTimeMS is not a limit that the dispatcher enforces (getMore: how long to await data)."""
     pausable: bool = False

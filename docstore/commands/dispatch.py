@@ -27,6 +27,7 @@ from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations.registry import Operation
+from docstore.commands.sessions.transactions import ENDING, TRANSIENT_LABEL, is_transient
 from docstore.commands.supervision import SUPERVISION, Supervised
 from docstore.commands.values import integer_of, type_name
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
@@ -227,8 +228,17 @@ class Dispatcher:
             services.host.check_read(context.read_preference)
         elif command.role is Role.PRIMARY and context.db != "local":
             services.host.check_write()
+        if context.session is not None and context.session.in_transaction:
+            if services.transactions is None:
+                raise CommandError(
+                    Code.OperationNotSupportedInTransaction, "Transactions through routers are not supported yet"
+                )
+            return services.transactions.run(context, arguments, self._execute)
+        return self._execute(context, arguments)
+
+    def _execute(self, context: Context, arguments: Arguments) -> Response:
         try:
-            return command.run(context, arguments)
+            return context.command.run(context, arguments)
         except ScriptsWanted:
             return self._carry_out(context, arguments)
 
@@ -266,7 +276,8 @@ class Dispatcher:
     def complete(self, context: Context, result: Result) -> bytes:
         """The body of a successful reply."""
         body = result if isinstance(result, bytes) else bson.encode(result) if result else _EMPTY
-        retried = context.session is not None and context.session.txn_number is not None
+        session = context.session
+        retried = session is not None and session.txn_number is not None
         progress = context.begun_progress
         induced = None if progress is None else progress.induced
         if induced is not None:
@@ -307,15 +318,19 @@ class Dispatcher:
         self.services.metrics.fail(None if context is None else context.command.name)
         # The frames that it came through hold what the request has made, and often the error itself.
         error.__traceback__ = error.__context__ = None
-        reply = error.reply()
         labels = list(error.labels)
-        retried = context is not None and context.session is not None and context.session.txn_number is not None
+        session = None if context is None else context.session
+        retried = session is not None and session.txn_number is not None
         if isinstance(error, InducedError) and error.labelled:
             retried = False
+        elif context is not None and session is not None and session.in_transaction:
+            # Of a transaction nothing is tried again by itself but its end.
+            ends = retried = context.command.name in ENDING
+            if is_transient(error.code, ends=ends):
+                labels.append(TRANSIENT_LABEL)
         if retried and error.code in RETRYABLE_WRITE_CODES and RETRYABLE_WRITE_LABEL not in labels:
             labels.append(RETRYABLE_WRITE_LABEL)
-        if labels:
-            reply["errorLabels"] = labels
+        reply: dict[str, Any] = {"errorLabels": labels, **error.reply()} if labels else error.reply()
         host = self.services.host
         if error.code in _VERSIONED_CODES and "topologyVersion" not in reply:
             version = host.state_version()

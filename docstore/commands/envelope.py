@@ -27,6 +27,7 @@ from docstore.commands.context import Context, RequestFields, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
 from docstore.commands.limits import MAX_INTERNAL_BYTES, MAX_REQUEST_DEPTH, batch_refused, check_internal_size
 from docstore.commands.sessions.fields import Session, parse_lsid
+from docstore.commands.sessions.transactions import check_statement
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_database_name
@@ -153,11 +154,16 @@ def _finish(envelope: Envelope, command: Command, started: float) -> None:
     txn_number = envelope.txn_number
     if txn_number is not None or envelope.autocommit is not None or envelope.start_transaction is not None:
         _check_transaction(envelope, command)
+    in_transaction = envelope.autocommit is not None
     if envelope.lsid is not None:
-        fields["session"] = Session(envelope.lsid, txn_number, envelope.stmt_ids)
+        starts = envelope.start_transaction is not None
+        fields["session"] = Session(envelope.lsid, txn_number, envelope.stmt_ids, in_transaction, starts)
+    if in_transaction:
+        concerns = fields.get("read_concern"), "write_concern" in fields
+        check_statement(command, envelope.db or "", first=envelope.start_transaction is not None, concerns=concerns)
     if "write_concern" in fields and not command.takes_write_concern:
         raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
-    if "read_concern" in fields:
+    if "read_concern" in fields and not in_transaction:
         _check_read_concern(fields["read_concern"], command)
     if fields.get("max_time_ms"):
         fields["deadline"] = started + fields["max_time_ms"] / 1000
@@ -190,12 +196,16 @@ def _check_transaction(envelope: Envelope, command: Command) -> None:
         )
     if envelope.txn_number is not None and envelope.txn_number < 0:
         raise CommandError(Code.InvalidOptions, "Transaction number cannot be negative")
-    if envelope.autocommit is not None:
+    if envelope.autocommit:
+        raise CommandError(Code.InvalidOptions, "Specifying autocommit=true is not allowed.")
+    if envelope.start_transaction is False:
+        raise CommandError(Code.InvalidOptions, "Specifying startTransaction=false is not allowed.")
+    if envelope.autocommit is None and not command.retryable:
         raise CommandError(
-            Code.OperationNotSupportedInTransaction, "Multi-document transactions are not supported by this server"
+            Code.NotARetryableWriteCommand,
+            "txnNumber may only be provided for multi-document transactions and retryable write commands. "
+            f"autocommit:false was not provided, and {command.name} is not a retryable write command.",
         )
-    if not command.retryable:
-        raise CommandError(50768, f"txnNumber is for retryable writes, and {command.name} is none")
 
 
 def _check_api(envelope: Envelope, command: Command) -> None:

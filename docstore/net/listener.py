@@ -162,5 +162,8 @@ class Listener:
     def _expire(self) -> None:
         services = self.dispatcher.services
         services.cursors.expire()
-        services.cursors.kill_sessions(services.sessions.expire())
+        expired = services.sessions.expire()
+        services.cursors.kill_sessions(expired)
+        if expired and services.transactions is not None:
+            services.transactions.end_sessions(expired)
         self._expiry = asyncio.get_running_loop().call_later(_EXPIRY_SECONDS, self._expire)

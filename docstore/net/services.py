@@ -22,6 +22,7 @@ from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
+from docstore.commands.sessions.transactions import Transactions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import let_others_run
 from docstore.net.allocator import resident_bytes
@@ -39,6 +40,7 @@ def services_of(
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None,
     *,
     parts: Parts,
+    transactions: Transactions | None = None,
 ) -> Services:
     """The services of one process. Its own parameters are added to `parameters`. For the rest see `Services`."""
     services = Services(
@@ -52,6 +54,7 @@ def services_of(
         parts=parts,
         parameters=parameters,
         fail_points=FailPoints(asyncio.sleep, random.random),
+        transactions=transactions,
         carry_out=carry_out,
         supervised_pause=let_others_run,
         memory=resident_bytes,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.commands.context import Context
 from docstore.errors import CommandError, interrupted
 from docstore.kernel.match.predicate import Predicate
@@ -44,12 +45,17 @@ class SlicedWrite(Protocol):
     def close(self) -> None:
         """The writing has ended, however it did: release what is held."""
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether `advance` may be called again after a WriteConflict, once the transaction that was met has ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """A write that is one function, and ends with the error that refuses the rest."""
 
     advance: Callable[[Predicate | None, float], bool]
+    can_wait: bool = False
 
     def outlives(self, _error: CommandError) -> bool:
         return False
@@ -99,6 +105,10 @@ def write_in_slices(
                     return
             except MustWait as others:
                 yield others.over()
+            except WriteConflict as conflict:
+                if conflict.over is None or not writing.can_wait:
+                    raise
+                yield conflict.over()
             else:
                 yield PAUSE
     finally:
@@ -129,6 +139,24 @@ def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = No
             return _may_write(node, namespace, shard_version)
         except MustWait as section:
             yield section.over()
+
+
+def enter_change(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:
+    """As `enter_write`, for a change of the catalog: while an open transaction uses the collection it waits, and no
+    further one begins to.
+    """
+    claims = node.store.claims
+    owned = yield from enter_write(node, namespace, shard_version)
+    if node.transaction is not None or claims.holder(namespace) is None:
+        return owned
+    claims.begin_waiting(namespace)
+    try:
+        while (holder := claims.holder(namespace)) is not None:
+            yield holder.over()
+            owned = yield from enter_write(node, namespace, shard_version)
+        return owned
+    finally:
+        claims.end_waiting(namespace)
 
 
 def _may_write(node: DataNode, namespace: str, shard_version: bytes | None) -> Predicate | None:

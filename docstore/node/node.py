@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bson.datetime_ms import DatetimeMS
 
 from docstore.collection.store import Store
+from docstore.collection.transaction.store import TransactionStore
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
 from docstore.js.workers import Workers
@@ -30,6 +31,7 @@ from docstore.storage.engine import Engine
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context
+    from docstore.node.transactions.registry import TransactionRegistry
 
 Replication = ReplicaSet | Standalone
 
@@ -49,7 +51,8 @@ class DataNode:
     `shutdown_seconds`; `network` gives the listener's statistics once there is one, `links` those of the connections to
     others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
     adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces
-    and `$out` stages under way. `pause` is awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
+    and `$out` stages under way. `transaction`: the store, where this is the node as a transaction sees it. `pause` is
+    awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
     """
 
     settings: NodeSettings
@@ -73,9 +76,11 @@ class DataNode:
     links: Callable[[], dict[str, dict[str, int]]] = dict
     outputs: set[str] = field(default_factory=set)
     pool: Pool | None = None
+    transaction: TransactionStore | None = None
     parts: Parts = field(default_factory=Parts)
     status: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
     profiler: Profiler = field(init=False)
+    transactions: TransactionRegistry = field(init=False)
     _last_timestamp: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:

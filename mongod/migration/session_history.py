@@ -163,6 +163,7 @@ def _statement(store: Store, entry: bytes, wanted: Callable[[str], bool]) -> Sta
     if session is None or op not in ("i", "u", "d") or not (ns == STATEMENTS or wanted(str(ns))):
         return None
     write, stmt_id, _ = session
+    assert stmt_id is not None, "an entry of one document is a statement's"
     document = raw_field(entry, "o") if op == "i" else None
     return Statement(write.lsid, write.txn_number, stmt_id, op, document, _image(store, entry))
 

@@ -29,6 +29,7 @@ from docstore.collection.catalog.options import CollectionOptions, parse_options
 from docstore.collection.collection import Collection, Index, unpack_counters
 from docstore.collection.index.spec import id_index, parse_index_spec
 from docstore.collection.oplog.entry import uuid_value
+from docstore.collection.transaction.claims import Claims
 from docstore.key_layout import (
     CATALOG_PREFIX,
     COUNTERS_PREFIX,
@@ -59,10 +60,15 @@ _META = Family.META
 
 
 class Catalog:
-    """The catalog of one node. `collections` is by namespace; `garbage` maps an ident to its timestamp."""
+    """The catalog of one node. `collections` is by namespace; `garbage` maps an ident to its timestamp. `version` grows
+    with each change of a collection's name, options or indexes; such changes are refused for collections that open
+    transactions use, by their `claims`.
+    """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, claims: Claims | None = None) -> None:
         self._engine = engine
+        self.claims = claims or Claims()
+        self.version = 0
         self.collections: dict[str, Collection] = {}
         self.garbage: dict[int, int] = {}
         self._by_uuid: dict[UUID, Collection] = {}
@@ -73,6 +79,7 @@ class Catalog:
     def load(self) -> None:
         """Read everything from disk, as at the start of the process or after rows have changed below."""
         engine = self._engine
+        self.version += 1
         stored = engine.get(_META, NEXT_IDENT_KEY)
         self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1)
         known = {coll.ident: coll for coll in self.collections.values()}
@@ -164,24 +171,29 @@ class Catalog:
         return ident
 
     def add(self, unit: WriteUnitOfWork, coll: Collection) -> None:
-        """Enter the collection under its namespace, in memory and in the unit."""
-        self._enter(coll)
-        unit.on_abort(lambda: self._forget(coll))
+        """Enter the collection under its namespace, in memory and in the unit. Errors: WriteConflict."""
+        self.claims.refuse_change(coll.ns)
+        self.enter(coll)
+        unit.on_abort(lambda: self.forget(coll))
         unit.touch(*self.row(coll), logged=coll.replicates)
 
-    def _enter(self, coll: Collection) -> None:
+    def enter(self, coll: Collection) -> None:
+        """Know the collection, in memory only."""
         self._name(coll)
         self._by_uuid[coll.uuid] = coll
 
-    def _forget(self, coll: Collection) -> None:
+    def forget(self, coll: Collection) -> None:
+        """Know it no more."""
         self._unname(coll)
         del self._by_uuid[coll.uuid]
 
     def _name(self, coll: Collection) -> None:
+        self.version += 1
         self.collections[coll.ns] = coll
         self._by_database.setdefault(coll.database, {})[coll.ns] = coll
 
     def _unname(self, coll: Collection) -> None:
+        self.version += 1
         del self.collections[coll.ns]
         of_database = self._by_database[coll.database]
         del of_database[coll.ns]
@@ -189,16 +201,19 @@ class Catalog:
             del self._by_database[coll.database]
 
     def remove(self, unit: WriteUnitOfWork, coll: Collection) -> None:
-        """Take the collection out and mark its trees as garbage."""
-        self._forget(coll)
-        unit.on_abort(lambda: self._enter(coll))
+        """Take the collection out and mark its trees as garbage. Errors: WriteConflict."""
+        self.claims.refuse_change(coll.ns)
+        self.forget(coll)
+        unit.on_abort(lambda: self.enter(coll))
         unit.touch(CATALOG_PREFIX + coll.prefix, None, logged=coll.replicates)
         for ident in (coll.ident, *(index.ident for index in coll.indexes.values())):
             self.discard(unit, coll, ident)
 
     def rename(self, unit: WriteUnitOfWork, coll: Collection, ns: str) -> None:
-        """Move the collection to another, free, namespace."""
+        """Move the collection to another, free, namespace. Errors: WriteConflict."""
         before = coll.ns
+        self.claims.refuse_change(before)
+        self.claims.refuse_change(ns)
 
         def move(target: str) -> None:
             self._unname(coll)
@@ -210,7 +225,9 @@ class Catalog:
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def set_options(self, unit: WriteUnitOfWork, coll: Collection, options: CollectionOptions) -> None:
-        """Replace the collection's options and rewrite its row."""
+        """Replace the collection's options and rewrite its row. Errors: WriteConflict."""
+        self.claims.refuse_change(coll.ns)
+        self.version += 1
         before = coll.options
 
         def restore() -> None:
@@ -223,7 +240,9 @@ class Catalog:
     def set_indexes(
         self, unit: WriteUnitOfWork, coll: Collection, ready: dict[str, Index], building: dict[str, Index]
     ) -> None:
-        """Replace the collection's indexes and rewrite its row."""
+        """Replace the collection's indexes and rewrite its row. Errors: WriteConflict."""
+        self.claims.refuse_change(coll.ns)
+        self.version += 1
         before = (coll.indexes, coll.building)
         coll.set_indexes(ready, building)
         unit.on_abort(lambda: coll.set_indexes(*before))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
+from docstore.errors import CommandError
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -31,12 +32,18 @@ _INDEXES = Family.INDEXES
 
 
 class Entries:
-    """The index entries of one write unit. Without `enforce`, unique keys may collide."""
+    """The index entries of one write unit. Without `enforce`, unique keys may collide.
 
-    __slots__ = ("_claims", "_enforce", "_engine", "_pending")
+    `look` is called with a key that is taken before it is refused, and raises what is to be raised instead.
+    """
 
-    def __init__(self, engine: Engine, batch: Batch, *, enforce: bool) -> None:
+    __slots__ = ("_claims", "_enforce", "_engine", "_look", "_pending")
+
+    def __init__(
+        self, engine: Engine, batch: Batch, *, enforce: bool, look: Callable[[bytes], None] | None = None
+    ) -> None:
         self._engine = engine
+        self._look = look
         self._pending = batch.changes[_INDEXES]
         self._enforce = enforce
         # Unique keys taken by the unit itself, with the record id that took each.
@@ -105,7 +112,7 @@ class Entries:
             if id_key > newest:
                 newest = coll.newest_id = id_key
             elif look_up(id_key) is not None:
-                raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
+                raise self.duplicate(coll, coll.id_index, raw, id_key)
             pending[id_key] = coll.id_entry(raw, rid)
         return id_keys
 
@@ -186,7 +193,16 @@ class Entries:
         if not index.ready:
             index.collisions.add(entry)
         elif self._enforce:
-            raise duplicate_key(coll, index, raw, entry[len(index.prefix) :])
+            raise self.duplicate(coll, index, raw, entry)
+
+    def duplicate(self, coll: Collection, index: Index, raw: bytes, entry: bytes) -> CommandError:
+        """The refusal of a document whose key, `entry` with the index's prefix, is another's.
+
+        Errors: WriteConflict where that may be no more so when an open transaction has ended.
+        """
+        if self._look is not None:
+            self._look(entry)
+        return duplicate_key(coll, index, raw, entry[len(index.prefix) :])
 
     def _taken(self, entry: bytes, rid: bytes) -> bool:
         claim = self._claims.get(entry)

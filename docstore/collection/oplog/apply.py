@@ -28,8 +28,10 @@ from docstore.collection.index.spec import IndexSpec, parse_index_spec
 from docstore.collection.oplog.diff import apply_update
 from docstore.collection.oplog.inserts import NAME as INSERTS
 from docstore.collection.oplog.inserts import inserted_documents
+from docstore.collection.oplog.operations import PARTIAL, operations_of
 from docstore.collection.oplog.oplog import optime_of
 from docstore.collection.oplog.replay_journal import ReplayJournal
+from docstore.collection.oplog.sessions import entry_previous
 from docstore.collection.storage_mode import mode_of
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.namespace import split_namespace
@@ -76,7 +78,7 @@ class EntryUnit:
         unit = self._unit
         unit.from_migrate = "fromMigrate" in fields
         self._journal.begin(optime_of(fields["ts"], fields.get("t")))
-        _Applier(self._store, unit, fields, self._collections, self._tolerant, build).run()
+        _Applier(self._store, unit, fields, self._collections, self._tolerant, build, entry).run()
         self._journal.end(entry, fields)
 
     def commit(self) -> None:
@@ -118,9 +120,12 @@ class _Applier:
         fields: Mapping[str, Value],
         collections: dict[bytes, Collection | None],
         tolerant: bool,
-        build: IndexBuild | None,
+        build: IndexBuild | None = None,
+        entry: bytes = b"",
     ) -> None:
+        """`fields` are those of the entry, or of an operation in a transaction's."""
         self._store = store
+        self._entry = entry
         self._unit = unit
         self._fields = fields
         self._collections = collections
@@ -213,6 +218,8 @@ class _Applier:
         name = elements(self._o)[0][0]
         if name == "create":
             self._create()
+        elif name == INSERTS and "txnNumber" in self._fields:
+            self._transaction()
         elif name == INSERTS:
             self._insert_all()
         elif name == "dropDatabase":
@@ -236,6 +243,25 @@ class _Applier:
                 self._modify(coll)
         else:
             raise ApplyError(f"an oplog entry has the unknown command {name!r}")
+
+    def _transaction(self) -> None:
+        """What a transaction did, with its last entry: those before it have no effect by themselves."""
+        if get_field(self._o, PARTIAL) is not None:
+            return
+        commands = [self._o]
+        previous = entry_previous(self._entry)
+        oplog = self._store.oplog
+        assert oplog is not None, "entries are applied where there is an oplog"
+        while previous.timestamp:
+            entry = oplog.entry(previous.timestamp)
+            if entry is None:
+                raise ApplyError(f"a transaction's entry at {previous} is not in the oplog")
+            commands.append(_part(entry, "o")[1])
+            previous = entry_previous(entry)
+        for command in reversed(commands):
+            for operation in operations_of(command):
+                fields = {name: (code, data) for name, code, data in elements(operation)}
+                _Applier(self._store, self._unit, fields, self._collections, self._tolerant).run()
 
     def _create(self) -> None:
         uuid = UUID(bytes=self._field("ui")[1][5:])

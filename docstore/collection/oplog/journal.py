@@ -10,20 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
+from docstore.collection.oplog.operations import COMMAND_HEAD, operations_commands
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
-from docstore.collection.oplog.sessions import SessionTable, SessionWrite, pack_row
-from docstore.collection.oplog.undo import undo_absent, undo_head, undo_key
+from docstore.collection.oplog.sessions import COMMITTED, SessionTable, SessionWrite, pack_row
+from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_absent, undo_head, undo_key, undo_sums
+from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 _META = Family.META
 _FROM_MIGRATE = b"\x08fromMigrate\0\1"
 _NO_OPTIME = OpTime(-1, 0)
+_NO_CLAIMS = Claims()
 
 NOOP_HEAD = entry_head("n", "", None)
 
@@ -44,6 +47,8 @@ class Journal:
 
     __slots__ = (
         "_batch",
+        "_claimed",
+        "_claims",
         "_from_migrate",
         "_head",
         "_logged",
@@ -72,8 +77,12 @@ class Journal:
         session: SessionWrite | None,
         from_migrate: bool,
         wall_ms: int,
+        claims: Claims = _NO_CLAIMS,
     ) -> None:
+        """`claims` are those of open transactions, which the unit may not touch."""
         self._batch = batch
+        self._claims = claims
+        self._claimed = claims.keys
         self._oplog = oplog
         self._sessions = sessions
         self._from_migrate = from_migrate
@@ -102,16 +111,29 @@ class Journal:
             self._reserved = self._oplog.next_timestamp()
         return self._reserved
 
+    def check_free(self, key: bytes) -> None:
+        """Errors: WriteConflict for a key of an index that another's open transaction puts in or takes out."""
+        if self._claimed:
+            self._claims.refuse(key)
+
     def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
-        """The operation that is logged next has changed `key`, where `previous` stood."""
+        """The operation that is logged next has changed `key`, where `previous` stood. Errors: WriteConflict."""
+        if self._claimed:
+            self._claims.refuse(key)
         self._undo.append(undo_key(family, key, previous))
 
     def note_absent(self, family: Family, keys: Collection[bytes]) -> None:
-        """The operation that is logged next has made these keys."""
+        """The operation that is logged next has made these keys. Errors: WriteConflict."""
+        if self._claimed:
+            self._claims.refuse_entries(keys)
         self._undo += undo_absent(family, keys)
 
     def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
-        """The operation that is logged next has removed or changed these keys, which had these values."""
+        """The operation that is logged next has removed or changed these keys, which had these values. Errors:
+        WriteConflict.
+        """
+        if self._claimed:
+            self._claims.refuse_entries(entries)
         for key, value in entries.items():
             self._undo.append(undo_key(family, key, value))
 
@@ -139,7 +161,7 @@ class Journal:
         last = optime_field(b"prevOpTime", self._session_last)
         if image is not None:
             self._reserved = 0  # an image stands before the entry that refers to it, and so has the lower timestamp
-            self._append(NOOP_HEAD, image.document, b"", b"", undo_head(0, 0, 0))
+            self._append(NOOP_HEAD, image.document, b"", b"", NOTHING_COUNTED)
             assert self.last is not None, "an image has been logged"
             last += optime_field(image.field.encode() + b"OpTime", self.last)
         timestamp = self.next_timestamp()
@@ -151,6 +173,31 @@ class Journal:
         self._undo.clear()
         assert self.last is not None, "the entry has been logged"
         self._session_last = self._statements[stmt_id] = self.last
+
+    def log_transaction(
+        self, operations: Sequence[bytes], undo: Sequence[bytes], counted: Sequence[tuple[int, int, int]]
+    ) -> None:
+        """The entries of a transaction, which its session has committed: as many as it takes, each with a link to the
+        one before, and the last with the undo record of all.
+
+        `operations` are documents as `docstore.collection.oplog.operations` has them, `undo` what undoes them, and
+        `counted` as that of `log`, for each collection.
+        """
+        session = self._session
+        assert session is not None, "a transaction belongs to a session"
+        *parts, end = operations_commands(operations)
+        previous = _NO_OPTIME
+        head = self._head + COMMAND_HEAD
+        for part in parts:
+            self._append(head, part, b"", optime_field(b"prevOpTime", previous), NOTHING_COUNTED)
+            assert self.last is not None, "the entry has been logged"
+            previous = self.last
+        timestamp = self.next_timestamp()
+        row = undo_key(_META, self._row_key, self._row)
+        self._row = pack_row(session.txn_number, self._oplog.term, timestamp, self._wall_ms) + COMMITTED
+        self._batch.changes[_META][self._row_key] = self._row
+        record = b"".join((undo_sums(counted), *undo, row))
+        self._append(head, end, b"", optime_field(b"prevOpTime", previous), record)
 
     def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
         oplog = self._oplog
@@ -183,6 +230,5 @@ class Journal:
             self._sessions_written()
 
     def _sessions_written(self) -> None:
-        if self._session is not None and self._statements:
-            assert self._row is not None, "statements have a session row"
+        if self._session is not None and self._row is not None and self._row_key in self._batch.changes[_META]:
             self._sessions.committed(self._session.lsid, self._session.txn_number, self._row, self._statements)

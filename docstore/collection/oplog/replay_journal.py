@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.oplog.journal import Image, Journal
 from docstore.collection.oplog.oplog import Oplog
-from docstore.collection.oplog.sessions import SessionTable, entry_session, pack_row
-from docstore.collection.oplog.undo import undo_head, undo_key
+from docstore.collection.oplog.sessions import COMMITTED, SessionTable, entry_session, pack_row
+from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_head, undo_key, undo_sums
 from docstore.key_layout import SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
 
     from docstore.bson import Value
 
-_NOTHING_COUNTED = undo_head(0, 0, 0)
-
 
 class ReplayJournal(Journal):
     """`tolerant`: the data may already be ahead of the entries (initial sync), so undo records would be of no use, and
     an entry may have been logged before.
     """
 
-    __slots__ = ("_optime", "_rows", "_tolerant", "_undo_head", "_writes")
+    __slots__ = ("_counted", "_optime", "_rows", "_tolerant", "_writes")
     replaying = True
 
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
         super().__init__(batch, oplog, sessions, session=None, from_migrate=False, wall_ms=0)
         self._tolerant = tolerant
         self._optime = NULL_OPTIME
-        self._undo_head = _NOTHING_COUNTED
+        self._counted: list[tuple[int, int, int]] = []
         # The sessions' rows as this unit leaves them, and what it tells the table, in order.
         self._rows: dict[bytes, bytes] = {}
-        self._writes: list[tuple[bytes, int, bytes, int, OpTime]] = []
+        self._writes: list[tuple[bytes, int, bytes, dict[int, OpTime]]] = []
 
     def begin(self, optime: OpTime) -> None:
         """What is noted from here on belongs to the entry of that optime."""
@@ -59,7 +57,7 @@ class ReplayJournal(Journal):
         image: Image | None = None,
     ) -> None:
         """The entry is there already; only what it counted is noted."""
-        self._undo_head = undo_head(*counted)
+        self._counted.append(counted)
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:
         """Log the entry that has been carried out; `fields` are its top-level ones."""
@@ -70,7 +68,7 @@ class ReplayJournal(Journal):
             changes = self._batch.changes
             changes[Family.OPLOG][key] = entry
             if not self._tolerant:
-                undo = self._undo_head + b"".join(self._undo)
+                undo = self._undo_head() + b"".join(self._undo)
                 changes[Family.UNDO][key] = undo
                 self._undo_bytes += len(undo)
             before = self.last
@@ -79,7 +77,19 @@ class ReplayJournal(Journal):
             self._logged += 1
             self._logged_bytes += len(entry)
         self._undo.clear()
-        self._undo_head = _NOTHING_COUNTED
+        self._counted.clear()
+
+    def _undo_head(self) -> bytes:
+        """What the entry's operations have counted together; mostly it is one."""
+        if len(self._counted) == 1:
+            return undo_head(*self._counted[0])
+        sums: dict[int, list[int]] = {}
+        for ident, count, size in self._counted:
+            of_ident = sums.setdefault(ident, [0, 0])
+            of_ident[0] += count
+            of_ident[1] += size
+        sums.pop(0, None)
+        return undo_sums([(ident, count, size) for ident, (count, size) in sums.items()]) if sums else NOTHING_COUNTED
 
     def _logged_before(self, optime: OpTime) -> bool:
         newest = max(self._oplog.last.timestamp, 0 if self.last is None else self.last.timestamp)
@@ -93,14 +103,15 @@ class ReplayJournal(Journal):
         if found is None:
             return
         session, stmt_id, wall_ms = found
+        ended = COMMITTED if stmt_id is None else b""
         lsid, optime = session.lsid, self._optime
         key = SESSION_PREFIX + lsid
         before = self._rows.get(lsid) or self._sessions.state(lsid).row
         self._undo.append(undo_key(Family.META, key, before))
-        row = pack_row(session.txn_number, optime.term, optime.timestamp, wall_ms)
+        row = pack_row(session.txn_number, optime.term, optime.timestamp, wall_ms) + ended
         self._batch.changes[Family.META][key] = self._rows[lsid] = row
-        self._writes.append((lsid, session.txn_number, row, stmt_id, optime))
+        self._writes.append((lsid, session.txn_number, row, {} if stmt_id is None else {stmt_id: optime}))
 
     def _sessions_written(self) -> None:
-        for lsid, txn_number, row, stmt_id, optime in self._writes:
-            self._sessions.committed(lsid, txn_number, row, {stmt_id: optime})
+        for lsid, txn_number, row, statements in self._writes:
+            self._sessions.committed(lsid, txn_number, row, statements)

@@ -197,8 +197,7 @@ class Rollback:
             batch.changes[family][key] = previous
             if family is Family.INDEXES and (identities := self._identities.get(key[:IDENT_BYTES])) is not None:
                 identities.take_back(self._engine, key)
-        ident, count, size = undo_counters(record)
-        if ident:
+        for ident, count, size in undo_counters(record):
             key = COUNTERS_PREFIX + ident_bytes(ident)
             stored = self._row(group, key)
             assert stored is not None, f"the entry at {at} counts in an unknown collection"

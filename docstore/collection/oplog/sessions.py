@@ -32,7 +32,10 @@ _MANY_STATEMENTS = 1_000
 
 _ROW = struct.Struct(">qqQq")
 pack_row = _ROW.pack
-"""(transaction number, term, timestamp, milliseconds since 1970 of the last write) as a session's row."""
+"""(transaction number, term, timestamp, milliseconds since 1970 of the last write) as a session's row; behind it stands
+`COMMITTED` where that was a transaction over many documents.
+"""
+COMMITTED = b"c"
 
 _INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
 _INT = struct.Struct("<i")
@@ -54,6 +57,11 @@ class SessionState:
     `statements` maps a statement number to the optime of its entry; None until the oplog has been walked.
     `complete` is false when the walk ran into the oplog's beginning.
     """
+
+    @property
+    def committed(self) -> bool:
+        """Whether what was written last is a transaction over many documents, which has been committed."""
+        return self.row is not None and self.row[_ROW.size :] == COMMITTED
 
     __slots__ = ("complete", "last", "row", "statements", "txn_number")
 
@@ -90,7 +98,7 @@ class SessionTable:
             state = SessionState(-1, NULL_OPTIME, None)
             state.statements = {}
         else:
-            txn_number, term, timestamp, _ = _ROW.unpack(row)
+            txn_number, term, timestamp, _ = _ROW.unpack_from(row)
             state = SessionState(txn_number, OpTime(term, timestamp), row)
         self._states[lsid] = state
         if len(self._states) > _CACHED_SESSIONS:
@@ -108,6 +116,12 @@ class SessionTable:
                 f"because a newer retryable write with txnNumber {known} has already started on this session.",
             )
         return state
+
+    def check_retryable(self, lsid: bytes, txn_number: int) -> None:
+        """Errors: those of `check`; IncompleteTransactionHistory for a number of a transaction over many documents."""
+        state = self.check(lsid, txn_number)
+        if state.txn_number == txn_number and state.committed:
+            raise converted()
 
     def statement(self, lsid: bytes, txn_number: int, stmt_id: int) -> OpTime | None:
         """The optime of the statement's oplog entry when it has been executed, else None.
@@ -150,7 +164,7 @@ class SessionTable:
             _let_go(state)
             state.statements = {}
             state.complete = True
-        _, term, timestamp, _ = _ROW.unpack(row)
+        _, term, timestamp, _ = _ROW.unpack_from(row)
         state.last = OpTime(term, timestamp)
         state.row = row
         if state.statements is not None:
@@ -164,7 +178,7 @@ class SessionTable:
         """Remove up to 1,000 rows last written before `before_ms` (milliseconds since 1970); returns how many."""
         batch = Batch()
         for key, row in self._engine.items(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX)):
-            if _ROW.unpack(row)[3] < before_ms:
+            if _ROW.unpack_from(row)[3] < before_ms:
                 batch.delete(Family.META, key)
                 self._states.pop(key[len(SESSION_PREFIX) :], None)
                 if len(batch.changes[Family.META]) == _REAPED_AT_ONCE:
@@ -185,13 +199,14 @@ def entry_previous(entry: bytes) -> OpTime:
     return OpTime(int.from_bytes(term[1], "little", signed=True), int.from_bytes(timestamp[1], "little"))
 
 
-def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int, int] | None:
-    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, else None.
+def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int | None, int] | None:
+    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, or that ends a
+    transaction over many documents, which has no statement number; None for others.
 
     `fields` are the entry's top-level ones.
     """
     stmt_id = fields.get("stmtId")
-    if stmt_id is None:
+    if stmt_id is None and ("txnNumber" not in fields or get_field(fields["o"][1], "partialTxn") is not None):
         return None
     lsid = fields["lsid"][1]
     ident, user = get_field(lsid, "id"), get_field(lsid, "uid")
@@ -199,4 +214,12 @@ def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int, int] 
     assert user is not None, "lsid without uid"
     txn_number = int.from_bytes(fields["txnNumber"][1], "little", signed=True)
     session = SessionWrite(ident[1][5:] + user[1][5:], txn_number)
-    return session, _INT.unpack(stmt_id[1])[0], int.from_bytes(fields["wall"][1], "little", signed=True)
+    wall_ms = int.from_bytes(fields["wall"][1], "little", signed=True)
+    return session, None if stmt_id is None else _INT.unpack(stmt_id[1])[0], wall_ms
+
+
+def converted() -> CommandError:
+    """The refusal of a retryable write under the number of a transaction over many documents."""
+    return CommandError(
+        _INCOMPLETE_HISTORY, "Cannot retry a retryable write that has been converted into a transaction"
+    )

@@ -1,19 +1,20 @@
 """Undo records: what an oplog entry has overwritten, kept until the entry is majority-committed, and
 for some minutes longer so that reads of the past can be answered.
 
-A record lists every key that the entry's change has touched, with the value that stood there before, and by how much a
-collection's counters moved. Undoing puts those values back and removes the entry and the record, all in one batch:
+A record lists every key that the entry's change has touched, with the value that stood there before, and by how much
+the counters of collections moved. Undoing puts those values back and removes the entry and the record, in one batch:
 done once or not at all, and harmless when a value is the same already. Records are undone newest first, so each
 finds the state that its own change has left.
 
 Layout (little-endian): ident (4), count change (4), size change (8), then for each key: family (1), key length (4),
-length of the previous value or -1 (4), key, previous value. Ident 0 means no counters.
+length of the previous value or -1 (4), key, previous value. Ident 0 means no counters. What moves further counters has
+for each of them the family 255 and, as its key, the same three numbers.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from docstore.storage import Family
 
@@ -23,6 +24,9 @@ _KEY = struct.Struct("<Bii")
 undo_head = _HEAD.pack
 """(ident, count change, size change): the beginning of a record."""
 
+NOTHING_COUNTED = undo_head(0, 0, 0)
+
+_COUNTERS = 255
 _pack_key = _KEY.pack
 
 
@@ -39,10 +43,25 @@ def undo_absent(family: int, keys: Collection[bytes]) -> list[bytes]:
     return [heads[len(key)] + key for key in keys]
 
 
-def undo_counters(record: bytes) -> tuple[int, int, int]:
-    """(ident, count change, size change) of a record."""
+def undo_sums(counted: Sequence[tuple[int, int, int]]) -> bytes:
+    """The beginning of a record that moves the counters of several collections."""
+    if not counted:
+        return NOTHING_COUNTED
+    parts = [undo_head(*counted[0])]
+    parts += [_pack_key(_COUNTERS, _HEAD.size, -1) + undo_head(*each) for each in counted[1:]]
+    return b"".join(parts)
+
+
+def undo_counters(record: bytes) -> Iterator[tuple[int, int, int]]:
+    """(ident, count change, size change) of each collection whose counters a record moves."""
     ident, count, size = _HEAD.unpack_from(record)
-    return ident, count, size
+    at = _HEAD.size
+    while ident:
+        yield ident, count, size
+        if record[at : at + 1] != b"\xff":
+            return
+        ident, count, size = _HEAD.unpack_from(record, at + _KEY.size)
+        at += _KEY.size + _HEAD.size
 
 
 def undo_keys(record: bytes) -> Iterator[tuple[Family, bytes, bytes | None]]:
@@ -53,6 +72,8 @@ def undo_keys(record: bytes) -> Iterator[tuple[Family, bytes, bytes | None]]:
         at += _KEY.size
         key = record[at : at + key_bytes]
         at += key_bytes
+        if family == _COUNTERS:
+            continue
         previous = None
         if previous_bytes >= 0:
             previous = record[at : at + previous_bytes]

@@ -27,7 +27,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "killCursors", kill_cursors, privilege=Privilege("killCursors", Resource.COLLECTION), role=Role.ANY,
         value=Type.COLLECTION, parameters=(Parameter("cursors", Type.INTEGERS, required=True),), stable=True,
-        help="end cursors",
+        in_transactions=True, help="end cursors",
     ),
     Command(
         "lockInfo", lock_info, privilege=Privilege("serverStatus", Resource.CLUSTER), role=Role.ANY, admin_only=True,

@@ -1,4 +1,4 @@
-"""Logical sessions: their beginning, their life, their end. Multi-document transactions in them are refused.
+"""Logical sessions: their beginning, their life, their end.
 
 What is open in a session are cursors and operations; without users there is nobody to choose sessions by.
 """
@@ -34,6 +34,8 @@ def end_sessions(context: Context, arguments: Arguments) -> Result:
     lsids = lsids_of("endSessions", arguments.value, most=MAX_SESSIONS_AT_ONCE)
     context.services.sessions.end(lsids)
     context.services.cursors.kill_sessions(lsids)
+    if lsids and context.services.transactions is not None:
+        context.services.transactions.end_sessions(lsids)
     return {}
 
 
@@ -66,11 +68,6 @@ def kill_all_sessions_by_pattern(context: Context, arguments: Arguments) -> Resu
     return {}
 
 
-def end_transaction(context: Context, _arguments: Arguments) -> Result:
-    """No transaction can have begun, so there is none to end."""
-    raise CommandError(Code.CommandFailed, f"{context.command.name} must be run within a transaction")
-
-
 COMMANDS: tuple[Command, ...] = (
     Command(
         "startSession", start_session, privilege=AUTHENTICATED, role=Role.ANY, tolerant=True,
@@ -95,12 +92,5 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "killAllSessionsByPattern", kill_all_sessions_by_pattern, privilege=_KILL_ANY, role=Role.ANY,
         value=Type.DOCUMENTS, help="end what runs in sessions that match",
-    ),
-    *(
-        Command(
-            name, end_transaction, privilege=AUTHENTICATED, role=Role.ANY, admin_only=True, tolerant=True,
-            write_concern=True, stable=True, refuses="there are no multi-document transactions yet",
-        )
-        for name in ("abortTransaction", "commitTransaction")
     ),
 )  # fmt: skip

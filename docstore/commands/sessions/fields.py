@@ -23,11 +23,17 @@ _PLAIN_LSID = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04"
 
 
 class Session(NamedTuple):
-    """`lsid`: 48 bytes. `txn_number` is set for retryable writes. `stmt_ids` when the command names them itself."""
+    """`lsid`: 48 bytes. `txn_number` is set for retryable writes and in transactions over many documents, where
+    `in_transaction` is true, and `starts` of the first request. `stmt_ids` when the command names them itself.
+    `transaction`: the number of the transaction that a request is carried out in.
+    """
 
     lsid: bytes
     txn_number: int | None = None
     stmt_ids: tuple[int, ...] | None = None
+    in_transaction: bool = False
+    starts: bool = False
+    transaction: int | None = None
 
     @property
     def id(self) -> bytes:

@@ -21,6 +21,8 @@ def kill(context: Context, lsids: set[bytes]) -> None:
     itself.
     """
     services = context.services
+    if services.transactions is not None:
+        services.transactions.end_sessions(lsids)
     services.cursors.kill_where(lambda cursor: cursor.lsid is not None and (not lsids or cursor.lsid in lsids))
     services.operations.kill_where(
         lambda operation: (

@@ -38,7 +38,7 @@ CREATE = Spec(
         Parameter("clusteredIndex", Type.ANY),
         Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
     ),
-    help="make a collection",
+    in_transactions=True, help="make a collection",
 )  # fmt: skip
 
 COLL_MOD = Spec(
@@ -99,7 +99,7 @@ CREATE_INDEXES = Spec(
         Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, default=False),
         Parameter("commitQuorum", (Type.INT, Type.STRING)),
     ),
-    help="build indexes",
+    in_transactions=True, help="build indexes",
 )  # fmt: skip
 
 DROP_INDEXES = Spec(

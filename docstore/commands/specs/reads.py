@@ -36,7 +36,7 @@ FIND = Spec(
         COLLATION,
         LET,
     ),
-    help="the documents that match a filter",
+    in_transactions=True, help="the documents that match a filter",
 )  # fmt: skip
 """`oplogReplay` asks for what is done anyway, and `allowPartialResults` only means something to routers."""
 
@@ -48,7 +48,7 @@ GET_MORE = Spec(
         Parameter("collection", Type.COLLECTION, required=True),
         Parameter("batchSize", Type.INT, minimum=0),
     ),
-    help="the next batch of a cursor",
+    in_transactions=True, help="the next batch of a cursor",
 )  # fmt: skip
 
 AGGREGATE = Spec(
@@ -65,7 +65,7 @@ AGGREGATE = Spec(
         COLLATION,
         LET,
     ),
-    help="run a pipeline over a collection",
+    in_transactions=True, help="run a pipeline over a collection",
 )  # fmt: skip
 
 COUNT = Spec(
@@ -88,7 +88,7 @@ DISTINCT = Spec(
     read_concern=True, snapshot_reads=True,
     pausable=True, repeatable=True,
     parameters=(Parameter("key", Type.STRING, required=True), Parameter("query", Type.OBJECT), HINT, COLLATION),
-    help="the different values at a path",
+    in_transactions=True, help="the different values at a path",
 )  # fmt: skip
 
 EXPLAIN = Spec(

@@ -11,21 +11,21 @@ INSERT = Spec(
     "insert", privilege=Privilege("insert", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
     retryable=True, stable=True, pausable=True, repeatable=True,
     parameters=(Parameter("documents", Type.DOCUMENTS, required=True), _ORDERED, BYPASS),
-    help="add documents to a collection",
+    in_transactions=True, help="add documents to a collection",
 )  # fmt: skip
 
 UPDATE = Spec(
     "update", privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
     retryable=True, stable=True,
     parameters=(Parameter("updates", Type.DOCUMENTS, required=True), _ORDERED, BYPASS, LET),
-    help="change documents of a collection",
+    in_transactions=True, help="change documents of a collection",
 )  # fmt: skip
 
 DELETE = Spec(
     "delete", privilege=Privilege("remove", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
     retryable=True, stable=True,
     parameters=(Parameter("deletes", Type.DOCUMENTS, required=True), _ORDERED, BYPASS, LET),
-    help="remove documents of a collection",
+    in_transactions=True, help="remove documents of a collection",
 )  # fmt: skip
 
 FIND_AND_MODIFY = Spec(
@@ -45,5 +45,5 @@ FIND_AND_MODIFY = Spec(
         COLLATION,
         LET,
     ),
-    help="change or remove one document and return it",
+    in_transactions=True, help="change or remove one document and return it",
 )  # fmt: skip

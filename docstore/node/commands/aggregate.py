@@ -9,6 +9,7 @@ from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
+from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
 from docstore.node.explain.pipeline import explain_aggregate
@@ -25,6 +26,8 @@ from docstore.node.slices import Steps, run_steps
 
 def run(context: Context, arguments: Arguments) -> Response:
     stages = arguments["pipeline"]
+    if node_of(context).transaction is not None:
+        check_stages(stages)
     collection = collection_of(arguments.value)
     if collection is not None:
         reply = aggregate_at_once(context, node_of(context), arguments, f"{context.db}.{collection}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.catalog.views import define_view, is_view
+from docstore.collection.store import Store
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -24,6 +25,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     check_creatable(context.namespace)
     options = created_options(node, arguments, context.namespace)
     view = created_view(node, arguments, context.namespace)
+    if node.transaction is not None:
+        _check_in_transaction(node.store, context.namespace, is_view=view is not None)
 
     def act(unit: WriteUnitOfWork) -> None:
         if store.collection(context.namespace) is not None or is_view(store, context.namespace):
@@ -36,6 +39,17 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
     reply: dict[str, Any] = {"note": _DEPRECATED} if arguments["autoIndexId"] else {}
     return await change(context, reply, act)
+
+
+def _check_in_transaction(store: Store, namespace: str, *, is_view: bool) -> None:
+    """Errors: NamespaceExists, OperationNotSupportedInTransaction for a view."""
+    if store.collection(namespace) is not None:
+        raise CommandError(Code.NamespaceExists, f"Collection {namespace} already exists.")
+    if is_view:
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction,
+            "Cannot create a view in a multi-document transaction.",
+        )
 
 
 COMMAND = CREATE.command(run)

@@ -54,6 +54,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if not wanted:
         reply["note"] = "all indexes already exist"
         return await change(context, reply, lambda unit: None)
+    if node.transaction is not None:
+        node.transaction.check_new_index(collection)
     if len(wanted) < len(specs):
         reply["note"] = "index already exists"
     if collection.count == 0:

@@ -50,6 +50,8 @@ _LEAN = frozenset(("filter", "limit", "singleBatch"))
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     node.counters.query += 1
+    if node.transaction is not None:
+        _check_in_transaction(context, arguments)
     if context.namespace == OPLOG_NS:
         query = find_query_of(arguments, query_context_of(context, arguments))
         return run_steps(context, open_oplog(context, query, cursor_options_of(arguments)))
@@ -70,6 +72,14 @@ def run(context: Context, arguments: Arguments) -> Response:
             missing = context.namespace not in node.store.catalog.collections
             return cursor_reply(found, 0, context.namespace, catalog=missing)
     return run_steps(context, _run(context, arguments))
+
+
+def _check_in_transaction(context: Context, arguments: Arguments) -> None:
+    """Errors: InvalidOptions for a tailable cursor, 51071 for the definitions of views."""
+    if arguments["tailable"]:
+        raise CommandError(Code.InvalidOptions, "It is illegal to open a tailable cursor in a transaction")
+    if context.namespace.endswith(".system.views"):
+        raise CommandError(51071, "Cannot query system.views within a transaction")
 
 
 def _run(context: Context, arguments: Arguments) -> Steps[bytes]:

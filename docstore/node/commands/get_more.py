@@ -25,7 +25,8 @@ _NO_LIMIT = 0x7FFFFFFF
 def run(context: Context, arguments: Arguments) -> Response:
     namespace = f"{context.db}.{arguments['collection']}"
     session = context.session
-    cursor = context.services.cursors.checkout(arguments.value, namespace, None if session is None else session.lsid)
+    lsid, transaction = (None, None) if session is None else (session.lsid, session.transaction)
+    cursor = context.services.cursors.checkout(arguments.value, namespace, lsid, transaction)
     if cursor.apart and script_thread.current() is None and context.services.carry_out is not None:
         cursor.pinned = False
         raise ScriptsWanted

@@ -28,7 +28,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         node,
         context.namespace,
         documents,
-        ordered=arguments["ordered"],
+        ordered=arguments["ordered"] or node.transaction is not None,
         session=context.session,
         session_write=session_write(context, node),
         bypass_validation=arguments["bypassDocumentValidation"],

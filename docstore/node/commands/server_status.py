@@ -26,9 +26,24 @@ _TRANSACTIONS = (
     "currentActive", "currentInactive", "currentOpen", "totalAborted", "totalCommitted", "totalStarted",
     "totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
 )  # fmt: skip
-"""There are none: what is counted of transactions is zero."""
+"""What is counted of transactions; none is ever prepared."""
 _TLS_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "unknown")
 """Connections are never encrypted."""
+
+
+def _of_transactions(node: DataNode) -> dict[str, Int64]:
+    settings, are_open = node.transactions.settings, node.transactions.sessions.open
+    active = sum(each.busy for each in are_open)
+    found = dict.fromkeys(_TRANSACTIONS, Int64(0))
+    found |= {
+        "currentActive": Int64(active),
+        "currentInactive": Int64(len(are_open) - active),
+        "currentOpen": Int64(len(are_open)),
+        "totalAborted": Int64(settings.aborted),
+        "totalCommitted": Int64(settings.committed),
+        "totalStarted": Int64(settings.started),
+    }
+    return found
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
@@ -196,7 +211,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "opcounters": _operations,
     "repl": _replication,
     "storageEngine": _engine,
-    "transactions": lambda _context, _node: dict.fromkeys(_TRANSACTIONS, Int64(0)),
+    "transactions": lambda _context, node: _of_transactions(node),
     "transportSecurity": lambda _context, _node: dict.fromkeys(_TLS_VERSIONS, Int64(0)),
     "mem": _memory,
     "metrics": _metrics,

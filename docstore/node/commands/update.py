@@ -52,7 +52,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         outcome,
         lambda index: UpdateWork(target, index, statements[index]),
         len(statements),
-        ordered=arguments["ordered"],
+        ordered=arguments["ordered"] or node.transaction is not None,
         clock=node.clock,
         counted=arguments["statementCounts"],
     )

@@ -8,11 +8,13 @@ from typing import Any
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
-from docstore.node.entry import enter_write
+from docstore.node import entry
 from docstore.node.node import node_of
 from docstore.node.slices import finish_steps
 from docstore.node.write.driver import effective_concern, wait_for_write
@@ -66,8 +68,8 @@ def existing(context: Context, namespace: str) -> Collection:
 
 
 async def enter_change(context: Context) -> None:
-    """Enter as any write of the request does; holds until the next await."""
-    await finish_steps(context, enter_write(node_of(context), context.namespace, context.shard_version))
+    """Enter as any change of the catalog does; holds until the next await."""
+    await finish_steps(context, entry.enter_change(node_of(context), context.namespace, context.shard_version))
 
 
 async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnitOfWork], None]) -> dict[str, Any]:
@@ -77,23 +79,35 @@ async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUn
     """
     node = node_of(context)
     concern = effective_concern(context, node)
-    await enter_change(context)
-    unit = node.store.unit()
-    try:
-        act(unit)
-    except CommandError as refusal:
-        unit.abort()
-        if context.explicit_write_concern:
-            # What the refusal was read from must be as safe as a write would have been.
-            failed = await wait_for_write(context, None, concern)
-            if failed is not None:
-                refusal.extra["writeConcernError"] = failed
-        raise
-    except BaseException:
-        unit.abort()
-        raise
+    while True:
+        await enter_change(context)
+        unit = node.store.unit()
+        try:
+            act(unit)
+            break
+        except WriteConflict as conflict:
+            unit.abort()
+            if conflict.over is None:
+                raise
+            # Another collection than the request's is used by a transaction.
+            await conflict.over()
+        except CommandError as refusal:
+            unit.abort()
+            await _with_concern(context, refusal, concern)
+            raise
+        except BaseException:
+            unit.abort()
+            raise
     last = unit.commit()
     failed = await wait_for_write(context, last, concern)
     if failed is not None:
         reply["writeConcernError"] = failed
     return reply
+
+
+async def _with_concern(context: Context, refusal: CommandError, concern: WriteConcern) -> None:
+    """What a refusal was read from must be as safe as a write would have been."""
+    if context.explicit_write_concern:
+        failed = await wait_for_write(context, None, concern)
+        if failed is not None:
+            refusal.extra["writeConcernError"] = failed

@@ -24,6 +24,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import document_to_python
 from docstore.bson.walk import ARRAY
 from docstore.collection.catalog.views import check_no_view
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, merging
@@ -166,6 +167,8 @@ async def merge_temporary(
             return True
         try:
             written = output.write([raw for _, raw in records], until)
+        except WriteConflict:
+            raise
         except CommandError as error:
             failure = error
             return True
@@ -173,7 +176,7 @@ async def merge_temporary(
         return False
 
     try:
-        await finish_work(node, write_in_slices(node, namespace, Repeated(merge_some), version))
+        await finish_work(node, write_in_slices(node, namespace, Repeated(merge_some, can_wait=True), version))
     except CommandError as error:
         if error.code not in STALE_CODES:
             raise

@@ -13,6 +13,7 @@ from docstore.bson import Value, document_from, elements, get_field, to_python, 
 from docstore.bson.walk import OBJECT_ID
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.matching import find_matches
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
@@ -78,6 +79,8 @@ class MergeOutput:
             for document in documents:
                 try:
                     self._merge(unit, collection, document)
+                except WriteConflict:
+                    raise
                 except CommandError as error:
                     self._failure = self._failure or error
                 written += 1

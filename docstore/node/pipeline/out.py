@@ -21,7 +21,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import check_collection_name
 from docstore.node.ddl.catalog_changes import check_takes_documents
-from docstore.node.entry import Repeated, begun, enter_write, write_in_slices
+from docstore.node.entry import Repeated, begun, enter_change, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
 from docstore.node.read.cursors import DocumentSource, cursor_reply
@@ -102,7 +102,7 @@ def _write_all(node: DataNode, namespace: str, source: DocumentSource, output: O
             yield node.pause()
             yield from begun(write_documents(node, namespace, output, batch.documents))
             yield node.pause()
-        yield from begun(enter_write(node, namespace))
+        yield from begun(enter_change(node, namespace))
         output.end()
     except BaseException:
         output.give_up()
@@ -119,7 +119,7 @@ def write_documents(node: DataNode, namespace: str, output: Output, documents: l
         return at == len(documents)
 
     if documents:
-        yield from write_in_slices(node, namespace, Repeated(write))
+        yield from write_in_slices(node, namespace, Repeated(write, can_wait=True))
 
 
 class OutOutput:

@@ -35,6 +35,7 @@ from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode, Replication
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.process.settings import ClusterRole, NodeSettings
+from docstore.node.transactions.registry import TransactionRegistry
 from docstore.node.upkeep.periodic import Housekeeping
 from docstore.node.upkeep.snapshot_window import snapshot_window
 from docstore.node.upkeep.ttl import TtlMonitor
@@ -151,6 +152,8 @@ class NodeProcess:
             started=started,
             pool=self.pool,
         )
+        transactions = TransactionRegistry(self.node)
+        parts.callback(transactions.sessions.end_all, shutting_down())
         parts.push_async_callback(replication.stop)
         await replication.start()
         housekeeping = Housekeeping(self.node)
@@ -182,8 +185,15 @@ class NodeProcess:
             dbpath=settings.dbpath,
             oplog_bytes=settings.oplog_bytes,
             config_server=settings.role is ClusterRole.CONFIG,
-            on_step_down=lambda: interrupt_writes(operations),
+            on_step_down=lambda: self._stepped_down(operations),
         )
+
+    def _stepped_down(self, operations: OperationRegistry) -> None:
+        error = CommandError(
+            Code.InterruptedDueToReplStateChange, "operation was interrupted because the node is no longer primary"
+        )
+        self.node.transactions.sessions.end_all(error)
+        interrupt_writes(operations, error)
 
     async def _carry_out(self, context: Context, begin: Callable[[], Any]) -> Any:
         workers = self.node.evaluators if context.services.switches.scripting else None
@@ -192,7 +202,13 @@ class NodeProcess:
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
         services = services_of(
-            table, replication, self.node.parameters, operations, self._carry_out, parts=self.node.parts
+            table,
+            replication,
+            self.node.parameters,
+            operations,
+            self._carry_out,
+            parts=self.node.parts,
+            transactions=self.node.transactions,
         )
         dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(
@@ -230,9 +246,10 @@ def translate_storage_error(error: Exception) -> CommandError | None:
     return None
 
 
-def interrupt_writes(operations: OperationRegistry) -> None:
+def shutting_down() -> CommandError:
+    return CommandError(Code.InterruptedAtShutdown, "interrupted at shutdown")
+
+
+def interrupt_writes(operations: OperationRegistry, error: CommandError) -> None:
     """A node that lost its primary role ends the operations that only a primary may do."""
-    error = CommandError(
-        Code.InterruptedDueToReplStateChange, "operation was interrupted because the node is no longer primary"
-    )
     operations.kill_where(lambda operation: operation.context.command.takes_write_concern, error)

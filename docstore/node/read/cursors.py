@@ -276,6 +276,7 @@ def _opened(
             filling.source,
             namespace,
             lsid=None if session is None else session.lsid,
+            transaction=None if session is None else session.transaction,
             no_timeout=no_timeout,
             origin=context.raw,
         )

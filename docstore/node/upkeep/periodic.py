@@ -83,6 +83,7 @@ class Housekeeping(PeriodicTask):
         """Do what is due, in slices; nothing while writes are locked out."""
         node = self._node
         store = node.store
+        node.transactions.expire()
         ended = int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS
         if store.oplog is not None:
             oplog = store.oplog

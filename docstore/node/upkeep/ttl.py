@@ -57,7 +57,7 @@ class TtlMonitor(PeriodicTask):
             return False
 
         try:
-            await finish_work(node, write_in_slices(node, collection.ns, Repeated(remove)))
+            await finish_work(node, write_in_slices(node, collection.ns, Repeated(remove, can_wait=True)))
         except CommandError:
             if self._may_delete(collection, index):
                 raise

@@ -8,6 +8,7 @@ from functools import partial
 from docstore.bson import Value, elements
 from docstore.bson.walk import INT32, OBJECT
 from docstore.collection.collection import Collection
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.specs.options import COLLATION
@@ -108,7 +109,7 @@ class DeleteWork:
         if matches:
             try:
                 self._remove(collection, matches)
-            except Overtaken:
+            except (Overtaken, WriteConflict):
                 self._search.give_back(matches)
                 raise
             return not self._statement.multi or self._search.exhausted

@@ -6,9 +6,10 @@ command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, a long one,
 `let`, a hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one, a
-validator, a collation, a view, a critical section, a write lock, a transaction number that the session has used before)
-is left to it, and errors of a write are the outcome's, as there. On a shard a request enters as it does there, in the
-step in which it writes: a stale version is refused, and a document that the shard does not own is not found.
+validator, a collation, a view, a critical section, a write lock, an open transaction, a transaction number that the
+session has used before) is left to it, and errors of a write are the outcome's, as there. On a shard a request enters
+as it does there, in the step in which it writes: a stale version is refused, and a document that the shard does not own
+is not found.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.read.prepared import NOTHING, bound_scan
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
@@ -114,6 +116,10 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
         unit.insert(place.collection, raw, stmt_id=place.stmt_id)
         outcome.last = unit.commit()
         outcome.n = 1
+    except WriteConflict:
+        # It is waited for, or refuses the command.
+        unit.abort()
+        return None
     except CommandError as error:
         unit.abort()
         outcome.fail(0, error)
@@ -153,6 +159,10 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
             unit.abort()
         outcome.modified = int(update.counts(before, after))
         outcome.n = 1
+    except WriteConflict:
+        # It is waited for, or refuses the command.
+        unit.abort()
+        return None
     except CommandError as error:
         unit.abort()
         outcome.fail(0, error)
@@ -180,6 +190,10 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
         unit.remove(place.collection, *found, stmt_id=place.stmt_id)
         outcome.last = unit.commit()
         outcome.n = 1
+    except WriteConflict:
+        # It is waited for, or refuses the command.
+        unit.abort()
+        return None
     except CommandError as error:
         unit.abort()
         outcome.fail(0, error)
@@ -229,6 +243,9 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
                     place.collection, record_id, before, after, stmt_id=stmt_id, changed=update.changed, image=image
                 )
             last = unit.commit()
+        except WriteConflict:
+            unit.abort()
+            return None
         except BaseException:
             unit.abort()
             raise

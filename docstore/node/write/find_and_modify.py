@@ -13,6 +13,7 @@ from docstore.bson import Value, document_from, get_field
 from docstore.bson.walk import BOOL, INT32, NULL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.journal import Image
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
@@ -106,7 +107,7 @@ class FindAndModifyWork:
         if matches:
             try:
                 self._with_match(collection, matches[0])
-            except Overtaken:
+            except (Overtaken, WriteConflict):
                 self._search.give_back(matches)
                 raise
             return True

@@ -14,6 +14,7 @@ from bson.objectid import ObjectId
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead
 from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
@@ -49,6 +50,7 @@ class Inserts:
         shard_version: bytes | None = None,
     ) -> None:
         self.outcome = Outcome()
+        self.can_wait = True
         self._node = node
         self._namespace = namespace
         self._documents = documents
@@ -61,6 +63,7 @@ class Inserts:
         self._shard_version = shard_version
         self._rules: PostImages | None = None
         self._at = 0
+        self._retried_before = 0
         self._ahead = KeysAhead()
         # Large documents as they will be stored, by position.
         self._prepared: dict[int, bytes] = {}
@@ -117,7 +120,7 @@ class Inserts:
         self._rules = post_images_of(self._node.shard_filter, self._namespace, self._shard_version)
         unit = self._node.store.unit(session=self._session_write, from_migrate=self._from_migrate)
         first = self._at
-        failed = len(self.outcome.errors)
+        failed, self._retried_before = len(self.outcome.errors), len(self.outcome.retried)
         left = UNIT_BYTES
         try:
             while True:
@@ -128,6 +131,11 @@ class Inserts:
                 full = full or len(self._documents[self._at]) > LARGE_BYTES
                 if full or self._at < stop or self._node.clock() >= until:
                     break
+        except WriteConflict:
+            # The unit is made anew when the transaction that it has met has ended.
+            unit.abort()
+            self._go_back(first)
+            raise
         except BaseException:
             unit.abort()
             raise
@@ -135,8 +143,7 @@ class Inserts:
             self.outcome.last = unit.commit() or self.outcome.last
         except CommandError as error:
             # No room on the disk: nothing of the unit stands.
-            self.outcome.errors = [kept for kept in self.outcome.errors if kept[0] < first]
-            self._at = first
+            self._go_back(first)
             self.fail_rest(error)
             return False
         self._ahead.clear()
@@ -144,6 +151,12 @@ class Inserts:
         failed = len(self.outcome.errors) - failed
         self.outcome.n += self._at - first - failed
         return not (failed and self._ordered)
+
+    def _go_back(self, first: int) -> None:
+        """Nothing of the unit stands that began with the document `first`."""
+        self.outcome.errors = [kept for kept in self.outcome.errors if kept[0] < first]
+        self.outcome.retried = self.outcome.retried[: self._retried_before]
+        self._at = first
 
     def _stop(self, first: int) -> int:
         """Where a part of a unit ends that began with the document `first`: before a large one, which is a unit's
@@ -169,6 +182,8 @@ class Inserts:
                     insert(collection, self._valid(self._made(position), raw))
                 else:
                     self._insert_once(unit, collection, position, self._session_write)
+            except WriteConflict:
+                raise
             except CommandError as error:
                 self.outcome.fail(position, error)
                 if self._ordered:
@@ -204,6 +219,8 @@ class Inserts:
             try:
                 prepare(self._documents[self._at], _new_id, self._node.timestamp)
                 found = make_collection(store, self._namespace)
+            except WriteConflict:
+                raise
             except CommandError as error:
                 self.outcome.fail(self._at, error)
                 self._at += 1

@@ -12,6 +12,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.read.script_filter import has_scripts
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
@@ -162,7 +163,8 @@ class Work(Protocol):
 class StatementLoop:
     """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`.
 
-    `counted`: the outcome says of each statement, in order, how many documents it concerned.
+    A transaction that a statement meets is waited for. `counted`: the outcome says of each statement, in order, how
+    many documents it concerned.
     """
 
     def __init__(
@@ -170,6 +172,7 @@ class StatementLoop:
         counted: bool = False,
     ) -> None:  # fmt: skip
         self.outcome = outcome
+        self.can_wait = True
         self._make = make
         self._count = count
         self._ordered = ordered
@@ -192,6 +195,10 @@ class StatementLoop:
                     self._running = self._make(self._at)
                 if self._running.step(owned, until):
                     self._end()
+            except WriteConflict:
+                # It goes on when the transaction that it has met has ended.
+                self._pause()
+                raise
             except CommandError as error:
                 self._fail(error)
             except Overtaken:

@@ -13,6 +13,7 @@ from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.specs.options import COLLATION
@@ -232,7 +233,7 @@ class UpdateWork:
         if matches:
             try:
                 self._change(collection, modification, matches)
-            except Overtaken:
+            except (Overtaken, WriteConflict):
                 search.give_back(matches)
                 raise
             self._changed = True
@@ -273,6 +274,8 @@ class UpdateWork:
                             collection, record_id, before, after, stmt_id=self._stmt_id, changed=changed, ahead=ahead
                         )
                     modified += modification.counts(before, after)
+                except WriteConflict:
+                    raise
                 except CommandError as error:
                     failure = error
                     break

@@ -39,6 +39,7 @@ from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.process.start import Extension, Service
+from docstore.node.transactions.registry import TransactionRegistry
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk
@@ -202,6 +203,7 @@ class Member:
             wall_clock=time.time,
             started=time.monotonic(),
         )
+        TransactionRegistry(self.node)
         ids = itertools.count(1)
         services = Services(
             table=CommandTable([*COMMANDS, *extension.commands], unsupported=UNSUPPORTED),
@@ -212,6 +214,7 @@ class Member:
             clock=time.monotonic,
             wall_clock=time.time,
             parts=self.node.parts,
+            transactions=self.node.transactions,
             parameters=self.node.parameters,
         )
         self._dispatcher = Dispatcher(services)

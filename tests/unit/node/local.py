@@ -31,6 +31,7 @@ from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
 from docstore.node.process.settings import NodeSettings
 from docstore.node.process.start import translate_storage_error
+from docstore.node.transactions.registry import TransactionRegistry
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.storage import Engine, open_engine
@@ -95,6 +96,7 @@ class LocalNode:
             wall_clock=time.time,
             started=time.monotonic(),
         )
+        TransactionRegistry(self.node)
         ids = itertools.count(1)
         self.services = Services(
             table=CommandTable([*COMMANDS, *extra], unsupported=UNSUPPORTED),
@@ -105,6 +107,7 @@ class LocalNode:
             clock=time.monotonic,
             wall_clock=time.time,
             parts=self.node.parts,
+            transactions=self.node.transactions,
             parameters=self.node.parameters,
             carry_out=(lambda _context, begin: Turns(begin, None)) if pauses else None,
             supervised_pause=let_others_run,

@@ -85,8 +85,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "setIndexCommitQuorum": {"indexNames": ["x_1"], "commitQuorum": 1},
 }
 """What those need besides a name."""
-ELSEWHERE = {"backup", "getDefaultRWConcern", "shutdown"}
-"""They need files, or a set, or end the process: `tests/cluster` has tests of them."""
+ELSEWHERE = {"abortTransaction", "backup", "commitTransaction", "getDefaultRWConcern", "shutdown"}
+"""They need files, a set or a transaction, or end the process: they have tests of their own."""
 
 
 def request(name: str) -> tuple[str, dict[str, Any]]:

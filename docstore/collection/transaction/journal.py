@@ -1,0 +1,86 @@
+"""The logging half of a transaction's write units: operations and undo records are kept until the transaction commits,
+and the keys that a unit touches are claimed as it touches them.
+
+Always true: every key that another writer could touch too is claimed before the unit ends, so what was read of it stays
+what stands below until the transaction does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from docstore.bson.build import enclosed
+from docstore.collection.catalog.catalog import UNLOGGED
+from docstore.collection.oplog.journal import Image, Journal
+from docstore.collection.oplog.undo import undo_absent, undo_key
+from docstore.optime import OpTime
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.collection.transaction.store import TransactionStore
+
+
+class TransactionJournal(Journal):
+    """Of one unit."""
+
+    __slots__ = ("_operations", "_transaction")
+
+    def __init__(self, transaction: TransactionStore) -> None:
+        self._transaction = transaction
+        self._undo: list[bytes] = []
+        self._operations: list[bytes] = []
+        self.last: OpTime | None = None
+
+    def next_timestamp(self) -> int:
+        """Nothing is dropped in a transaction, so nobody asks when it may go."""
+        return UNLOGGED
+
+    def check_free(self, key: bytes) -> None:
+        """Errors: WriteConflict for a key of an index that another transaction puts in or takes out."""
+        self._transaction.check_free(key)
+
+    def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
+        """The operation that is logged next has changed `key`. Errors: WriteConflict."""
+        self._undo.append(undo_key(family, key, previous))
+        if family is not Family.META:
+            self._transaction.claim(family, key)
+
+    def note_absent(self, family: Family, keys: Collection[bytes]) -> None:
+        """The operation that is logged next has made these keys. Errors: WriteConflict."""
+        self._undo += undo_absent(family, keys)
+        if family is Family.RECORDS:
+            self._transaction.made(keys)
+        else:
+            self._claim_entries(keys)
+
+    def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
+        """The operation that is logged next has removed or changed these keys. Errors: WriteConflict."""
+        for key, value in entries.items():
+            self._undo.append(undo_key(family, key, value))
+        self._claim_entries(entries)
+
+    def _claim_entries(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._transaction.claim_entry(key)
+
+    def log(
+        self,
+        head: bytes,
+        o: bytes,
+        middle: bytes = b"",
+        *,
+        counted: tuple[int, int, int] = (0, 0, 0),
+        stmt_id: int | None = None,
+        image: Image | None = None,
+    ) -> None:
+        """An operation, as it will stand in the entry of the transaction."""
+        self._operations.append(enclosed(b"".join((head, b"\x03o\0", o, middle))))
+
+    def finish(self) -> None:
+        """Nothing is written for a unit."""
+
+    def written(self) -> None:
+        """The unit stands: what it did becomes part of the transaction."""
+        self._transaction.operations += self._operations
+        self._transaction.undo += self._undo

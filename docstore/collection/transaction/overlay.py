@@ -1,0 +1,143 @@
+"""The data as a transaction sees it: the snapshot that it began with, under what it has written since.
+
+Invariants: what is written here reaches nobody else; a snapshot of it, and an iterator, show the state at the moment
+they were made, whatever the transaction writes while they are read; the state below is let go with the last of those
+who read it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from docstore.collection.read.overlay import overlaid
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Snapshot
+
+_Changes = dict[bytes, "bytes | None"]
+
+
+class _Layer:
+    """What was written in one family. Keys are put in order only when a range is read."""
+
+    __slots__ = ("_added", "_ordered", "changes")
+
+    def __init__(self, changes: _Changes, ordered: list[bytes], added: list[bytes]) -> None:
+        self.changes = changes
+        self._ordered = ordered
+        self._added = added
+
+    def merge(self, changes: _Changes) -> None:
+        mine = self.changes
+        self._added += [key for key in changes if key not in mine]
+        mine.update(changes)
+
+    def copy(self) -> _Layer:
+        return _Layer(self.changes.copy(), self._ordered.copy(), self._added.copy())
+
+    def within(self, start: bytes, end: bytes) -> _Changes:
+        """The changes of `[start, end)`."""
+        ordered = self._ordered
+        if self._added:
+            ordered += self._added
+            ordered.sort()
+            self._added.clear()
+        changes = self.changes
+        return {key: changes[key] for key in ordered[bisect_left(ordered, start) : bisect_left(ordered, end)]}
+
+
+class _View:
+    """Reads of one state: layers over a snapshot below."""
+
+    __slots__ = ("_below", "_layers")
+
+    def __init__(self, below: Snapshot, layers: tuple[_Layer, ...]) -> None:
+        self._below = below
+        self._layers = layers
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        changes = self._layers[family].changes
+        return changes[key] if key in changes else self._below.get(family, key)
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        layer = self._layers[family]
+        stored = self._below.items(family, start, end, reverse)
+        return overlaid(layer.within(start, end), stored, start, end, reverse) if layer.changes else stored
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        if not self._layers[family].changes:
+            return self._below.keys(family, start, end, reverse)
+        return (key for key, _ in self.items(family, start, end, reverse))
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        if not self._layers[family].changes:
+            return self._below.values(family, start, end, reverse)
+        return (value for _, value in self.items(family, start, end, reverse))
+
+
+class TransactionSnapshot(_View):
+    """One state of a transaction; satisfies `Snapshot`."""
+
+    __slots__ = ("_close",)
+
+    def __init__(self, below: Snapshot, layers: tuple[_Layer, ...], close: Callable[[], None]) -> None:
+        super().__init__(below, layers)
+        self._close: Callable[[], None] | None = close
+
+    def close(self) -> None:
+        close, self._close = self._close, None
+        if close is not None:
+            close()
+
+
+class TransactionState(_View):
+    """The newest state of a transaction: a `Reader` that takes batches. It owns the snapshot `below`."""
+
+    __slots__ = ("_ended", "_readers", "_shared")
+
+    def __init__(self, below: Snapshot) -> None:
+        super().__init__(below, tuple(_Layer({}, [], []) for _ in Family))
+        self._readers = 0
+        self._shared = False
+        self._ended = False
+
+    @property
+    def below(self) -> Snapshot:
+        """The state that the transaction began with."""
+        return self._below
+
+    def changes(self, family: Family) -> _Changes:
+        """What has been written in a family. Not to be changed."""
+        return self._layers[family].changes
+
+    def write(self, batch: Batch) -> None:
+        """Take in a batch, which removes no ranges."""
+        assert not batch.ranges, "a transaction removes no ranges"
+        if self._shared:
+            # Somebody reads what there was.
+            self._layers = tuple([layer.copy() for layer in self._layers])
+            self._shared = False
+        for layer, changes in zip(self._layers, batch.changes, strict=True):
+            if changes:
+                layer.merge(changes)
+
+    def snapshot(self) -> TransactionSnapshot:
+        self._readers += 1
+        self._shared = True
+        return TransactionSnapshot(self._below, self._layers, self._closed)
+
+    def _closed(self) -> None:
+        self._readers -= 1
+        if not self._readers:
+            self._shared = False
+            if self._ended:
+                self._below.close()
+
+    def end(self) -> None:
+        """Nobody writes any more; the snapshot below goes with its last reader."""
+        self._ended = True
+        if not self._readers:
+            self._below.close()

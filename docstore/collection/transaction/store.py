@@ -1,0 +1,341 @@
+"""A transaction over many documents: a store whose changes are written to the store below when it commits.
+
+Whatever reads or writes through a `Store` does so in a transaction without knowing of it. Invariants:
+
+* what is read is the snapshot that the transaction began with, and its own writes;
+* what it writes is claimed (`docstore.collection.transaction.claims`), so that at the commit every key it wrote stands
+  below as it was read: the commit is one batch of what was written, with the oplog entries, the undo record and the
+  session's row, and cannot fail for what others did meanwhile;
+* record ids and idents are taken from the store below, so keys are final when they are written; those of a transaction
+  that is aborted are not used again;
+* a collection that it uses has the options and indexes below that it had in the snapshot, until the transaction ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Any
+from uuid import UUID
+
+from docstore.bson import document_to_python
+from docstore.collection.catalog.catalog import Catalog
+from docstore.collection.collection import AFTER_RECORD_ID, Collection
+from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.store import Store
+from docstore.collection.transaction.claims import WriteConflict
+from docstore.collection.transaction.overlay import TransactionState
+from docstore.collection.transaction.unit import CommitUnit, TransactionUnit
+from docstore.collection.unit_of_work import Change, WriteUnitOfWork
+from docstore.errors import Code, CommandError
+from docstore.key_layout import CATALOG_PREFIX, after_prefix
+from docstore.optime import OpTime
+from docstore.storage import Batch, Family, Snapshot
+
+_RECORDS = Family.RECORDS
+_INDEXES = Family.INDEXES
+_PREFIX = slice(4)
+_IDENTITY, _UNIQUE = 1, 2
+
+
+class TransactionStore(Store):
+    """Made by its owner, who calls `commit` or `abort` once; from then on nothing of it can be read or written.
+
+    `operations`: documents as they will stand in the oplog; `undo`: keys of the undo record; both in order. `deltas`:
+    by how many documents and bytes collections grow; `changes`: what listeners will be told.
+    """
+
+    def __init__(self, below: Store, snapshot: Snapshot, *, newest: bool) -> None:
+        """Takes over the snapshot, which is of the store's `newest` state, taken in this step, or of an earlier one."""
+        self.below = below
+        self.state = TransactionState(snapshot)
+        self.engine = self.state  # type: ignore[assignment]  # what may be done in a transaction asks for no more of it
+        self.mode = below.mode
+        self.clock = below.clock
+        self.oplog = below.oplog
+        self.sessions = below.sessions
+        self.write_lock = below.write_lock
+        self.undo_history = below.undo_history
+        self.claims = below.claims
+        self.sequence = 0
+        self.has_listeners = False
+        self._listeners = ()
+        self.watchers = []
+        self.operations: list[bytes] = []
+        self.undo: list[bytes] = []
+        self.catalog: _Catalog = _Catalog(self, below.catalog, newest=newest)
+        self._begun = below.sequence if newest else -1
+        self.deltas: dict[Collection, list[int]] = {}
+        self.changes: list[Change] = []
+        self._claimed: list[bytes] = []
+        self._made: set[bytes] = set()
+        self._kinds: dict[bytes, int] = {}
+        self._over: list[asyncio.Future[None]] = []
+        self._ended = False
+
+    # What it sees
+
+    @property
+    def last_optime(self) -> OpTime:
+        return self.below.last_optime
+
+    def unit(
+        self,
+        *,
+        replicated: bool = True,
+        session: SessionWrite | None = None,
+        from_migrate: bool = False,
+        trims: bool = True,
+    ) -> WriteUnitOfWork:
+        """A unit whose changes become the transaction's. Its options are for other stores."""
+        assert not self._ended, "the transaction has ended"
+        return TransactionUnit(self)
+
+    @property
+    def made_collections(self) -> list[Collection]:
+        """Those that the transaction has made."""
+        return self.catalog.made
+
+    def is_made(self, coll: Collection) -> bool:
+        """Whether the transaction has made the collection."""
+        return any(made is coll for made in self.catalog.made)
+
+    # Units of it
+
+    def took(self, batch: Batch, deltas: dict[Collection, list[int]], changes: list[Change]) -> None:
+        """A unit commits, that is: takes effect in the transaction."""
+        self.state.write(batch)
+        for coll, (count, size) in deltas.items():
+            sums = self.deltas.setdefault(coll, [0, 0])
+            sums[0] += count
+            sums[1] += size
+        self.changes += changes
+
+    def made(self, keys: Iterable[bytes]) -> None:
+        """Records that are the transaction's own."""
+        self._made.update(keys)
+
+    def claim(self, family: Family, key: bytes) -> None:
+        """Keep others from a key that a unit changes or removes. Errors: WriteConflict."""
+        if key in self._made or self._is_mine(key):
+            return
+        if self.below.sequence != self._begun and self.below.engine.get(family, key) != self.state.below.get(
+            family, key
+        ):
+            raise WriteConflict
+        self._take(key)
+
+    def claim_entry(self, key: bytes) -> None:
+        """The same of an index entry that a unit puts in or out, where others could come upon it too."""
+        kind = self._kinds.get(key[_PREFIX])
+        if kind == _IDENTITY:
+            self.claim(_INDEXES, key)
+        elif kind == _UNIQUE:
+            self._claim_unique(key[:-8])
+
+    def _claim_unique(self, key: bytes) -> None:
+        if self._is_mine(key):
+            return
+        if self.below.sequence != self._begun:
+            end = key + AFTER_RECORD_ID
+            if list(self.below.engine.keys(_INDEXES, key, end)) != list(self.state.below.keys(_INDEXES, key, end)):
+                raise WriteConflict
+        self._take(key)
+
+    def check_free(self, key: bytes) -> None:
+        """Errors: WriteConflict where the key is another transaction's."""
+        self._is_mine(key)
+
+    def _is_mine(self, key: bytes) -> bool:
+        """Errors: WriteConflict where the key is another transaction's."""
+        owner = self.claims.keys.get(key)
+        if owner is not None and owner is not self:
+            raise WriteConflict
+        return owner is self
+
+    def _take(self, key: bytes) -> None:
+        self.claims.keys[key] = self
+        self._claimed.append(key)
+
+    def uses(self, coll: Collection) -> None:
+        """Keep the collection as it is. Errors: LockTimeout."""
+        self.claims.use(coll.ns, self)
+        if coll.newest_id is None:
+            # From below: what was written since the snapshot counts too.
+            coll.find_newest_id(self.below.engine)
+        self._kinds[coll.id_prefix] = _IDENTITY
+        for index in coll.secondary:
+            if index.unique:
+                self._kinds[index.prefix] = _UNIQUE
+
+    def keep_places(self, coll: Collection) -> None:
+        """The indexes of the collection have met arrays in new places."""
+        if not self.is_made(coll):
+            batch = Batch()
+            batch.put(Family.META, *self.below.catalog.row(coll))
+            self.below.engine.write(batch)
+
+    def check_new_index(self, coll: Collection) -> None:
+        """Errors: OperationNotSupportedInTransaction unless the transaction has made the collection, which is empty."""
+        if self.is_made(coll):
+            if next(iter(coll.documents(self.state)), None) is None:
+                return
+            which = "non-empty"
+        else:
+            which = "existing"
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction,
+            f"Cannot create new indexes on {which} collection {coll.ns} in a multi-document transaction.",
+        )
+
+    # Its end
+
+    def commit(self, session: SessionWrite) -> OpTime | None:
+        """Write everything; the optime of its last oplog entry, None where nothing was written.
+
+        Errors: NotWritablePrimary, OutOfDiskSpace, TransactionTooOld: nothing was written, and it is aborted.
+        """
+        assert not self._ended, "the transaction has ended"
+        try:
+            if not self.operations:
+                return None
+            with CommitUnit(self, session) as unit:
+                unit.take(self)
+                return unit.commit()
+        finally:
+            self._end()
+
+    def abort(self) -> None:
+        """Forget everything; a second time, or after `commit`: nothing."""
+        if not self._ended:
+            self._end()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def _end(self) -> None:
+        self._ended = True
+        self.claims.release(self, self._claimed, self.catalog.used)
+        self.state.end()
+        self.operations, self.undo, self.changes = [], [], []
+        over, self._over = self._over, []
+        for waiter in over:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def over(self) -> Awaitable[Any]:
+        """To await until it has ended."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._ended:
+            waiter.set_result(None)
+        else:
+            self._over.append(waiter)
+        return waiter
+
+
+class _Collections(dict[str, Collection]):
+    """By name: those that the transaction has made, and of those below the ones that it has asked for."""
+
+    def __init__(self, catalog: _Catalog) -> None:
+        super().__init__()
+        self._catalog = catalog
+
+    def get(self, ns: str, default: Any = None) -> Any:
+        found = super().get(ns)
+        return (found or self._catalog.found(ns)) or default
+
+    def __contains__(self, ns: object) -> bool:
+        return self.get(str(ns)) is not None
+
+    def __missing__(self, ns: str) -> Collection:
+        found = self._catalog.found(ns)
+        if found is None:
+            raise KeyError(ns)
+        return found
+
+
+class _Catalog(Catalog):
+    """What there is in the transaction. `used`: names that it has claimed, of collections in use and of its own."""
+
+    def __init__(self, transaction: TransactionStore, below: Catalog, *, newest: bool) -> None:
+        self._transaction = transaction
+        self._catalog_below = below
+        self._begun = below.version if newest else -1
+        self.collections = _Collections(self)
+        self.garbage = {}
+        self.version = 0
+        self.claims = transaction.claims
+        self.made: list[Collection] = []
+        self.used: set[str] = set()
+        self._absent: set[str] = set()
+
+    def found(self, ns: str) -> Collection | None:
+        """The collection below, from now on in use. Errors: SnapshotUnavailable, LockTimeout."""
+        coll = self._catalog_below.collections.get(ns)
+        if coll is None and ns in self._absent:
+            return None
+        if self._catalog_below.version != self._begun:
+            self._check_same(ns, coll)
+        if coll is None:
+            self._absent.add(ns)
+            return None
+        self._transaction.uses(coll)
+        self.used.add(ns)
+        dict.__setitem__(self.collections, ns, coll)
+        return coll
+
+    def _check_same(self, ns: str, coll: Collection | None) -> None:
+        """Errors: SnapshotUnavailable where the collection was another in the snapshot."""
+        snapshot = self._transaction.state.below
+        if coll is None:
+            rows = snapshot.items(Family.META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX))
+            same = all(document_to_python(row)["ns"] != ns for _, row in rows)
+        else:
+            key, row = self._catalog_below.row(coll)
+            stood = snapshot.get(Family.META, key)
+            same = stood is not None and (stood == row or _without_places(stood) == _without_places(row))
+        if not same:
+            raise CommandError(
+                Code.SnapshotUnavailable,
+                "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.",
+            )
+
+    def take_ident(self, batch: Batch) -> int:
+        """One that stays taken whatever becomes of the transaction."""
+        own = Batch()
+        ident = self._catalog_below.take_ident(own)
+        self._transaction.below.engine.write(own)
+        return ident
+
+    def add(self, unit: WriteUnitOfWork, coll: Collection) -> None:
+        if coll.ns in self._catalog_below.collections:
+            # Made below since it was looked for.
+            raise WriteConflict
+        self.claims.name(coll.ns, self._transaction)
+        self.used.add(coll.ns)
+        self.made.append(coll)
+        dict.__setitem__(self.collections, coll.ns, coll)
+        unit.touch(*self.row(coll), logged=True)
+
+    def set_indexes(self, unit: WriteUnitOfWork, coll: Collection, ready: Any, building: Any) -> None:
+        coll.set_indexes(ready, building)
+        unit.touch(*self.row(coll), logged=True)
+
+    def databases(self) -> list[str]:
+        return sorted({*self._catalog_below.databases(), *(coll.database for coll in self.made)})
+
+    def in_database(self, database: str) -> list[Collection]:
+        own = [coll for coll in self.made if coll.database == database]
+        return [*self._catalog_below.in_database(database), *own]
+
+    def by_uuid(self, uuid: UUID) -> Collection | None:
+        own = next((coll for coll in self.made if coll.uuid == uuid), None)
+        return own or self._catalog_below.by_uuid(uuid)
+
+
+def _without_places(row: bytes) -> dict[str, Any]:
+    fields = document_to_python(row)
+    for index in fields["indexes"]:
+        del index["places"]
+    return fields

@@ -1,0 +1,93 @@
+"""The write units of a transaction: those in it, whose changes only it sees, and the one that writes all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.collection.index.entries import Grown
+from docstore.collection.oplog.journal import Journal
+from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.transaction.journal import TransactionJournal
+from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.errors import Code, CommandError
+from docstore.optime import OpTime
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.collection.transaction.store import TransactionStore
+
+
+class TransactionUnit(WriteUnitOfWork):
+    """Made by `TransactionStore.unit`."""
+
+    def __init__(self, transaction: TransactionStore) -> None:
+        batch = Batch()
+        super().__init__(transaction, batch, TransactionJournal(transaction), trims=False)
+        self._transaction = transaction
+        self._changes = []
+
+    def insert(self, coll: Collection, raw: bytes, **options: object) -> int:
+        """As a unit's, but for capped collections. Errors: OperationNotSupportedInTransaction."""
+        if coll.options.capped:
+            raise _capped(coll)
+        return super().insert(coll, raw, **options)  # type: ignore[arg-type]
+
+    def commit(self) -> OpTime | None:
+        """Make what was written part of the transaction; there is no optime yet."""
+        assert self._open, "the unit has ended"
+        self._open = False
+        journal, changes = self._journal, self._changes
+        assert journal is not None, "the units of a transaction keep its operations"
+        assert changes is not None, "and its changes"
+        if self.batch:
+            self._transaction.took(self.batch, self._deltas, changes)
+            journal.written()
+            self._transaction.committed(None, changes)
+        return None
+
+    def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
+        """Indexes belong to all: what they are said to hold grows at once, also on disk, and does not shrink when the
+        transaction is aborted: that there may be arrays does no harm."""
+        for index, places in grown:
+            index.grow(places)
+        coll.plans.clear()
+        self._transaction.keep_places(coll)
+
+
+class CommitUnit(WriteUnitOfWork):
+    """Writes a transaction that holds all claims it needs to the store below. Errors: TransactionTooOld."""
+
+    def __init__(self, transaction: TransactionStore, session: SessionWrite) -> None:
+        below = transaction.below
+        assert below.oplog is not None, "transactions are logged"
+        batch, wall_ms = Batch(), int(below.clock() * 1000)
+        journal = Journal(batch, below.oplog, below.sessions, session=session, from_migrate=False, wall_ms=wall_ms)
+        super().__init__(below, batch, journal)
+        self._catalog = below.catalog
+
+    def take(self, transaction: TransactionStore) -> None:
+        """Take over all that the transaction did. Errors: NotWritablePrimary."""
+        journal = self._journal
+        assert journal is not None, "it has just been made"
+        for family in (Family.RECORDS, Family.INDEXES):
+            self.batch.changes[family].update(transaction.state.changes(family))
+        self._deltas = transaction.deltas
+        self._changes = transaction.changes
+        for coll in transaction.made_collections:
+            self._enter(coll)
+        counted = [(coll.ident, count, size) for coll, (count, size) in transaction.deltas.items()]
+        journal.log_transaction(transaction.operations, transaction.undo, counted)
+
+    def _enter(self, coll: Collection) -> None:
+        """A collection that the transaction has made; the undo record knows of its row."""
+        self._catalog.enter(coll)
+        self.on_abort(lambda: self._catalog.forget(coll))
+        self.batch.put(Family.META, *self._catalog.row(coll))
+
+
+def _capped(coll: Collection) -> CommandError:
+    return CommandError(
+        Code.OperationNotSupportedInTransaction,
+        f"Collection '{coll.ns}' is a capped collection. Writes in transactions are not allowed on capped collections.",
+    )

@@ -1,0 +1,131 @@
+"""What the fields of a transaction over many documents mean, whoever carries it out: which commands may be part of one,
+what they may ask for, and with which errors the whole of it may be tried again.
+
+Always true: a request is part of a transaction exactly if it says `autocommit: false`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from docstore.bson import ARRAY, OBJECT, elements, values
+from docstore.commands.concerns import ReadConcern, ReadLevel
+from docstore.commands.declaration import Command, Resource, Response, Role
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+
+if TYPE_CHECKING:
+    from docstore.commands.arguments import Arguments
+    from docstore.commands.context import Context
+
+TRANSIENT_LABEL = "TransientTransactionError"
+ENDING = frozenset(("commitTransaction", "abortTransaction"))
+"""Commands that end a transaction."""
+_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.MAJORITY, ReadLevel.SNAPSHOT))
+_OUTPUT_STAGES = frozenset(("$out", "$merge"))
+_PROCESS_STAGES = frozenset(("$changeStream", "$currentOp", "$listLocalSessions", "$listSessions", "$planCacheStats"))
+_OTHER_STAGES = frozenset(("$collStats", "$indexStats", "$unionWith"))
+_INSTEAD_OF_COUNT = " Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative."
+
+_ALWAYS_TRANSIENT = frozenset(
+    (
+        Code.WriteConflict, Code.LockTimeout, Code.SnapshotUnavailable, Code.SnapshotTooOld, Code.StaleConfig,
+        Code.StaleDbVersion,
+    )
+)  # fmt: skip
+_TRANSIENT_IN_STATEMENTS = STATE_CHANGE_CODES | {
+    Code.NoSuchTransaction,
+    Code.HostUnreachable,
+    Code.HostNotFound,
+    Code.NetworkTimeout,
+    Code.ExceededTimeLimit,
+    9001,
+}
+
+
+class Transactions(Protocol):
+    """The transactions of a process."""
+
+    def run(
+        self, context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
+    ) -> Response:
+        """Carry out a request that is part of a transaction; `execute` runs a command."""
+
+    def end_sessions(self, lsids: set[bytes]) -> None:
+        """Abort the open transactions of those sessions; of all where none is named."""
+
+
+def is_transient(code: int, *, ends: bool) -> bool:
+    """Whether the whole transaction may be tried again after that error. `ends`: of a command that ends it, which must
+    not be taken for undone while that is not certain.
+    """
+    if ends:
+        return code in (Code.NoSuchTransaction, *_ALWAYS_TRANSIENT)
+    return code in _ALWAYS_TRANSIENT or code in _TRANSIENT_IN_STATEMENTS
+
+
+def check_statement(command: Command, db: str, *, first: bool, concerns: tuple[ReadConcern | None, bool]) -> None:
+    """Refuse a request that cannot be part of a transaction, before it takes part.
+
+    `first`: it begins the transaction. `concerns`: its read concern, and whether it has a write concern. Errors:
+    OperationNotSupportedInTransaction, InvalidOptions.
+    """
+    ends = command.name in ENDING
+    if not (command.in_transactions or ends):
+        raise CommandError(Code.OperationNotSupportedInTransaction, _unsupported(command))
+    if first and (ends or command.name == "killCursors"):
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction,
+            f"Cannot run {command.name} as the first operation in a multi-document transaction.",
+        )
+    if db == "local":
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction,
+            "Cannot run command against the 'local' database in a transaction.",
+        )
+    if db == "config":
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction, "Cannot run command against the config database in a transaction."
+        )
+    read_concern, has_write_concern = concerns
+    if has_write_concern and not ends:
+        raise CommandError(Code.InvalidOptions, "writeConcern is not allowed within a multi-statement transaction")
+    if read_concern is None:
+        return
+    if not first:
+        raise CommandError(Code.InvalidOptions, "Only the first command in a transaction may specify a readConcern")
+    if read_concern.level not in _LEVELS:
+        raise CommandError(
+            Code.InvalidOptions,
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a"
+            " transaction",
+        )
+
+
+def _unsupported(command: Command) -> str:
+    if command.role is Role.ANY and command.privilege.resource is Resource.NONE:
+        return "This command is not supported in transactions"
+    instead = _INSTEAD_OF_COUNT if command.name == "count" else ""
+    return f"Cannot run '{command.name}' in a multi-document transaction.{instead}"
+
+
+def check_stages(stages: list[bytes]) -> None:
+    """Refuse a pipeline that cannot be part of a transaction. Errors: OperationNotSupportedInTransaction."""
+    for stage in stages:
+        for name, code, value in elements(stage)[:1]:
+            refused = None
+            if name in _OUTPUT_STAGES:
+                refused = f"{name} cannot be used in a transaction"
+            elif name in _PROCESS_STAGES:
+                refused = (
+                    "Operation not permitted in transaction :: caused by :: "
+                    f"Aggregation stage {name} cannot run within a multi-document transaction."
+                )
+            elif name in _OTHER_STAGES:
+                refused = f"Stage not supported inside of a multi-document transaction: {name}"
+            if refused is not None:
+                raise CommandError(Code.OperationNotSupportedInTransaction, refused)
+            if code == OBJECT and name in ("$lookup", "$facet"):
+                inner = [(kind, data) for _, kind, data in elements(value) if kind == ARRAY]
+                for _, data in inner:
+                    check_stages([member for kind, member in values(data) if kind == OBJECT])

@@ -1,0 +1,152 @@
+"""One transaction of one session, from its first request to the next transaction of that session.
+
+Always true: its requests are carried out one after the other; what a request sees as its node is a copy of the node
+over the transaction's store; when it has ended nothing of it is left but how it ended.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.transaction.store import TransactionStore
+from docstore.commands.concerns import LOCAL, WriteConcern
+from docstore.commands.context import Context, Services
+from docstore.commands.parts import Parts
+from docstore.commands.sessions.fields import Session
+from docstore.errors import Code, CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from docstore.node.node import DataNode
+    from docstore.optime import OpTime
+
+_AT_ONCE = WriteConcern(1)
+
+
+class State(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class Transaction:
+    """See the module. `lsid` names the session, and `number` counts in it; `expires`: in seconds of the node's clock.
+    `busy`: a request of it is being carried out. `optime`: of its last oplog entry, once it is committed and has
+    written. `reason`: what the request that is carried out ends with, where others aborted it.
+    """
+
+    __slots__ = (
+        "_cursors",
+        "_node",
+        "_opened",
+        "_services",
+        "busy",
+        "expires",
+        "lsid",
+        "number",
+        "optime",
+        "reason",
+        "state",
+        "store",
+        "waiting",
+    )
+
+    def __init__(self, lsid: bytes, number: int, *, expires: float) -> None:
+        self.lsid = lsid
+        self.number = number
+        self.expires = expires
+        self.state = State.OPEN
+        self.busy = False
+        self.waiting: list[Any] = []
+        self.optime: OpTime | None = None
+        self.reason: CommandError | None = None
+        self.store: TransactionStore | None = None
+        self._node: DataNode | None = None
+        self._services: Services | None = None
+        self._cursors = False
+        self._opened = 0
+
+    def begin(self, node: DataNode, services: Services, store: TransactionStore) -> None:
+        """From now on requests can be carried out in it."""
+        self.store = store
+        inner = copy.copy(node)
+        inner.store = store
+        inner.engine = store.engine
+        inner.transaction = store
+        inner.parts = Parts(node.parts)
+        inner.parts[type(node)] = inner
+        self._node = inner
+        self._services = replace(services, parts=inner.parts)
+
+    def request(self, context: Context) -> Context:
+        """The request as it is carried out in the transaction."""
+        assert self._services is not None, "it has begun"
+        self._opened = context.services.cursors.opened
+        return context.derived(
+            services=self._services,
+            session=Session(self.lsid, transaction=self.number),
+            read_concern=LOCAL,
+            explicit_read_concern=False,
+            write_concern=_AT_ONCE,
+            explicit_write_concern=True,
+        )
+
+    def carried_out(self, services: Services) -> None:
+        """A request of it has been."""
+        self._cursors = self._cursors or services.cursors.opened != self._opened
+
+    def check(self) -> None:
+        """Errors: TransactionCommitted, NoSuchTransaction, unless it is open."""
+        if self.state is State.COMMITTED:
+            raise committed(self.number)
+        if self.state is State.ABORTED:
+            raise CommandError(
+                Code.NoSuchTransaction, f"Transaction with {{ txnNumber: {self.number} }} has been aborted."
+            )
+
+    def commit(self) -> OpTime | None:
+        """Write what it did. Errors: those of `TransactionStore.commit`, and it is aborted."""
+        store = self.store
+        assert store is not None, "it has begun"
+        try:
+            self.optime = store.commit(SessionWrite(self.lsid, self.number))
+        except BaseException:
+            self._end(State.ABORTED)
+            raise
+        self._end(State.COMMITTED)
+        return self.optime
+
+    def abort(self, reason: CommandError | None = None) -> None:
+        """Forget what it did; nothing where it has ended. `reason`: what a request of it that runs ends with."""
+        if self.state is State.OPEN:
+            self.reason = reason
+            if self.store is not None:
+                self.store.abort()
+            self._end(State.ABORTED)
+
+    def _end(self, state: State) -> None:
+        services = self._services
+        self.state = state
+        if services is not None and self._cursors:
+            services.cursors.kill_where(lambda cursor: cursor.lsid == self.lsid and cursor.transaction == self.number)
+        self.store = self._node = self._services = None
+        waiting, self.waiting = self.waiting, []
+        for wake in waiting:
+            wake()
+
+    def released(self) -> None:
+        """The request that was carried out has been: the next may be."""
+        self.busy = False
+        if self.waiting:
+            wake: Callable[[], None] = self.waiting.pop(0)
+            wake()
+
+
+def committed(number: int) -> CommandError:
+    """The refusal of a request of a transaction that has been committed."""
+    return CommandError(Code.TransactionCommitted, f"Transaction with {{ txnNumber: {number} }} has been committed.")
