@@ -26,8 +26,6 @@ from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import make_update
 from docstore.collection.oplog.entry import entry_head
-from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
-from docstore.collection.oplog.inserts import inserts_command
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.read.overlay import overlaid
 from docstore.errors import Code, CommandError
@@ -169,8 +167,7 @@ class WriteUnitOfWork:
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, record_keys)
             journal.note_absent(_INDEXES, made)
-            o = b"" if journal.replaying else inserts_command(coll.heads["i"], documents)
-            journal.log(INSERTS_HEAD, o, counted=(coll.ident, count, size))
+            journal.log_inserts(coll.heads["i"], documents, (coll.ident, count, size))
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
 

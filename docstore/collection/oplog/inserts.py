@@ -23,17 +23,29 @@ def inserts_command(head: bytes, documents: Iterable[bytes]) -> bytes:
     """The command for at most `MOST_INSERTS` documents, which have an `_id`. `head`: the encoded fields `op`, `ns` and
     `ui` of an insert into the collection."""
     parts: list[bytes] = []
+    for place, operation in zip(_PLACES, inserts(head, documents), strict=False):
+        parts += (place, operation)
+    return enclosed(_NAME_FIELD + enclosed(b"".join(parts)))
+
+
+def inserts(head: bytes, documents: Iterable[bytes]) -> list[bytes]:
+    """The operations for documents, which have an `_id`; `head` as in `inserts_command`."""
+    made: list[bytes] = []
     fixed = len(head) + 17
-    for place, raw in zip(_PLACES, documents, strict=False):
+    for raw in documents:
         identity = get_field(raw, "_id")
         assert identity is not None, "a stored document has an _id"
         code, data = identity
         size = 5 + len(data)
-        parts += (
-            place, _LENGTH(fixed + len(raw) + size), head, b"\x03o\0", raw,
-            b"\x03o2\0", _LENGTH(size + 5), b"%c_id\0" % code, data, b"\0\0",
+        made.append(
+            b"".join(
+                (
+                    _LENGTH(fixed + len(raw) + size), head, b"\x03o\0", raw,
+                    b"\x03o2\0", _LENGTH(size + 5), b"%c_id\0" % code, data, b"\0\0",
+                )
+            )
         )  # fmt: skip
-    return enclosed(_NAME_FIELD + enclosed(b"".join(parts)))
+    return made
 
 
 def groups_inserts(entry: bytes) -> bool:

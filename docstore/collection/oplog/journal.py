@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
+from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
+from docstore.collection.oplog.inserts import inserts_command
 from docstore.collection.oplog.operations import COMMAND_HEAD, operations_commands
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
 from docstore.collection.oplog.sessions import COMMITTED, SessionTable, SessionWrite, pack_row
@@ -173,6 +175,10 @@ class Journal:
         self._undo.clear()
         assert self.last is not None, "the entry has been logged"
         self._session_last = self._statements[stmt_id] = self.last
+
+    def log_inserts(self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int]) -> None:
+        """One entry for documents that have been inserted into one collection, as `inserts_command` makes it."""
+        self.log(INSERTS_HEAD, inserts_command(head, documents), counted=counted)
 
     def log_transaction(
         self, operations: Sequence[bytes], undo: Sequence[bytes], counted: Sequence[tuple[int, int, int]]

@@ -17,7 +17,7 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from docstore.bson import Value
 
@@ -57,6 +57,9 @@ class ReplayJournal(Journal):
         image: Image | None = None,
     ) -> None:
         """The entry is there already; only what it counted is noted."""
+        self._counted.append(counted)
+
+    def log_inserts(self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int]) -> None:
         self._counted.append(counted)
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:

@@ -7,13 +7,13 @@ what stands below until the transaction does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from docstore.bson.build import enclosed
 from docstore.collection.catalog.catalog import UNLOGGED
+from docstore.collection.oplog.inserts import inserts
 from docstore.collection.oplog.journal import Image, Journal
-from docstore.collection.oplog.undo import undo_absent, undo_key
 from docstore.optime import OpTime
 from docstore.storage import Family
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class TransactionJournal(Journal):
     """Of one unit."""
 
-    __slots__ = ("_operations", "_transaction")
+    __slots__ = ("_operations", "_previous", "_transaction")
 
     def __init__(self, transaction: TransactionStore) -> None:
         self._transaction = transaction
-        self._undo: list[bytes] = []
+        self._previous: dict[Family, dict[bytes, bytes | None]] = {}
         self._operations: list[bytes] = []
         self.last: OpTime | None = None
 
@@ -42,23 +42,35 @@ class TransactionJournal(Journal):
 
     def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
         """The operation that is logged next has changed `key`. Errors: WriteConflict."""
-        self._undo.append(undo_key(family, key, previous))
+        self._of(family).setdefault(key, previous)
         if family is not Family.META:
             self._transaction.claim(family, key)
 
     def note_absent(self, family: Family, keys: Collection[bytes]) -> None:
         """The operation that is logged next has made these keys. Errors: WriteConflict."""
-        self._undo += undo_absent(family, keys)
+        stood = self._of(family)
         if family is Family.RECORDS:
+            # Record ids are not given twice.
+            stood.update(dict.fromkeys(keys))
             self._transaction.made(keys)
-        else:
-            self._claim_entries(keys)
+            return
+        for key in keys:
+            stood.setdefault(key, None)
+        self._claim_entries(keys)
 
     def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
         """The operation that is logged next has removed or changed these keys. Errors: WriteConflict."""
+        stood = self._of(family)
         for key, value in entries.items():
-            self._undo.append(undo_key(family, key, value))
+            stood.setdefault(key, value)
         self._claim_entries(entries)
+
+    def _of(self, family: Family) -> dict[bytes, bytes | None]:
+        """What stood at the keys of the family before the unit touched them for the first time."""
+        stood = self._previous.get(family)
+        if stood is None:
+            stood = self._previous[family] = {}
+        return stood
 
     def _claim_entries(self, keys: Iterable[bytes]) -> None:
         for key in keys:
@@ -77,10 +89,24 @@ class TransactionJournal(Journal):
         """An operation, as it will stand in the entry of the transaction."""
         self._operations.append(enclosed(b"".join((head, b"\x03o\0", o, middle))))
 
+    def log_inserts(self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int]) -> None:
+        """An operation for each of the documents."""
+        self._operations += inserts(head, documents)
+
     def finish(self) -> None:
         """Nothing is written for a unit."""
 
     def written(self) -> None:
         """The unit stands: what it did becomes part of the transaction."""
         self._transaction.operations += self._operations
-        self._transaction.undo += self._undo
+        for family, stood in self._previous.items():
+            known = self._transaction.previous.setdefault(family, stood)
+            if known is not stood:
+                # What stood there before the first touch counts.
+                self._transaction.previous[family] = stood | known if len(stood) > len(known) else _first(known, stood)
+
+
+def _first(known: dict[bytes, bytes | None], more: dict[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+    for key, value in more.items():
+        known.setdefault(key, value)
+    return known

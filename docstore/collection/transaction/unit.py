@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from docstore.collection.index.entries import Grown
 from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.oplog.undo import undo_absent, undo_key
 from docstore.collection.transaction.journal import TransactionJournal
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
@@ -77,7 +78,11 @@ class CommitUnit(WriteUnitOfWork):
         for coll in transaction.made_collections:
             self._enter(coll)
         counted = [(coll.ident, count, size) for coll, (count, size) in transaction.deltas.items()]
-        journal.log_transaction(transaction.operations, transaction.undo, counted)
+        undo: list[bytes] = []
+        for family, stood in transaction.previous.items():
+            undo += undo_absent(family, [key for key, value in stood.items() if value is None])
+            undo += [undo_key(family, key, value) for key, value in stood.items() if value is not None]
+        journal.log_transaction(transaction.operations, undo, counted)
 
     def _enter(self, coll: Collection) -> None:
         """A collection that the transaction has made; the undo record knows of its row."""

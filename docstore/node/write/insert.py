@@ -168,6 +168,10 @@ class Inserts:
 
     def _record_range(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
         """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
+        if self._node.transaction is not None and not self._prepared and self._validator is None:
+            size = self._all_at_once(collection, stop)
+            if size:
+                return size
         documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
         if self._prepared:
             insert = partial(insert, ahead=self._ahead)
@@ -191,6 +195,25 @@ class Inserts:
                     return size
         self._at = stop
         return size
+
+    def _all_at_once(self, collection: Collection, stop: int) -> int:
+        """Make the documents before `stop` part of the transaction together, in a unit of their own; their size in
+        bytes, 0 where one by one is to be looked for what is wrong with one of them.
+        """
+        documents, timestamp = self._documents, self._node.timestamp
+        if collection.options.capped:
+            return 0
+        try:
+            made = [prepare(raw, _new_id, timestamp) for raw in documents[self._at : stop]]
+            with self._node.store.unit() as unit:
+                unit.insert_all(collection, made)
+                unit.commit()
+        except WriteConflict:
+            raise
+        except CommandError:
+            return 0
+        self._at = stop
+        return sum(map(len, made))
 
     def _insert_once(self, unit: WriteUnitOfWork, collection: Collection, position: int, row: SessionWrite) -> None:
         """Insert unless the statement has been executed before."""
