@@ -75,7 +75,6 @@ class TransactionRegistry:
     ) -> Steps[Result]:
         session = context.session
         assert session is not None, "a transaction belongs to a session"
-        _check_target(context)
         if session.starts:
             transaction = yield from self._begin(context, session)
         else:
@@ -85,6 +84,7 @@ class TransactionRegistry:
             yield from self._turn(transaction)
         transaction.busy = True
         try:
+            _check_target(context)
             yield from self._patience(context)
             inner = transaction.request(context)
             result = execute(inner, arguments)
