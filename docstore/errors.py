@@ -150,6 +150,7 @@ class Code(IntEnum):
     SnapshotUnavailable = 246
     StaleDbVersion = 249
     NoSuchTransaction = 251
+    PreparedTransactionInProgress = 267
     TransactionCommitted = 256
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262

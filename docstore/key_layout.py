@@ -13,6 +13,7 @@
 | `meta`    | `g`, ident of a dropped or unfinished tree    | timestamp of the drop; 0: remove at the next start |
 | `meta`    | `k`, ident of a collection                    | count and data size                                |
 | `meta`    | `n`                                           | the next ident                                     |
+| `meta`    | `p`, session id                               | the row of a session whose transaction is prepared |
 | `meta`    | `s`, session id                               | the session's newest retryable write               |
 
 Idents (4 bytes) name collections and indexes; they are drawn from one counter and never used twice, not even after a
@@ -29,6 +30,7 @@ NEXT_IDENT_KEY = b"n"
 CATALOG_PREFIX = b"c"
 GARBAGE_PREFIX = b"g"
 COUNTERS_PREFIX = b"k"
+PREPARED_PREFIX = b"p"
 SESSION_PREFIX = b"s"
 FAMILY_PREFIX = b"W"
 

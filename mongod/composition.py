@@ -12,7 +12,7 @@ from docstore.node.process.start import Extension, Service
 from docstore.widecolumn.node.keyspaces import attach as attach_wide_columns
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
-from mongod import ddl, migration
+from mongod import ddl, migration, transactions
 from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
 from mongod.document.javascript import HeapLimit, JavaScript
@@ -38,13 +38,14 @@ def extension(role: ClusterRole) -> Extension:
             shard = migration.attach(node, pool, tunables)
             yield shard
             yield ddl.attach(node, shard)
+            yield transactions.attach(node, shard)
         yield UnfinishedOutputs(node)
         yield TombstoneCollector(node)
 
     if tunables is None:
         return Extension(commands=commands, services=services, parameters=parameters, mode=WideColumnMode())
     return Extension(
-        commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS, *ddl.COMMANDS),
+        commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS, *ddl.COMMANDS, *transactions.COMMANDS),
         services=services,
         parameters=(*parameters, *tunables.parameters()),
         mode=WideColumnMode(),

@@ -89,7 +89,9 @@ async def serve(process: Process, options: Options) -> None:
                 return await carry_out(begin, None)
             return await carry_out(begin, router.evaluators, await stored_functions(context))
 
-        services = services_of(TABLE, router, parameters, carry_out=run_scripts, parts=parts)
+        services = services_of(
+            TABLE, router, parameters, carry_out=run_scripts, parts=parts, transactions=router.transactions
+        )
         dispatcher = Dispatcher(services, translate=as_command_error)
         apply_options(dispatcher, options)
         listener.append(

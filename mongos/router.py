@@ -32,6 +32,7 @@ from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
 from mongos.routing.shards import Shard, Shards
+from mongos.transactions.registry import RouterTransactions
 from mongos.widecolumn.definition_cache import Definitions
 from mongos.widecolumn.hints.handoff import Hints
 
@@ -67,6 +68,7 @@ class Router:
         """Of keyspaces and CQL tables."""
         self._gossip = gossip
         self.leftovers = Leftovers(shards)
+        self.transactions = RouterTransactions(self)
 
     @property
     def config(self) -> Shard:
@@ -79,6 +81,10 @@ class Router:
 
     def check_read(self, read_preference: ReadPreference) -> None:
         """A router takes every read; the shard's member decides."""
+
+    def cluster_time(self) -> int:
+        """The latest that a shard has told of, packed; 0 before any has."""
+        return self._gossip.cluster_time
 
     def gossip(self) -> EncodedGossip:
         """The latest cluster time in a reply of a shard."""
@@ -151,6 +157,7 @@ class Router:
     async def stop(self) -> None:
         """End what runs in the background and let go of connections."""
         self.leftovers.stop()
+        self.transactions.stop()
         await self.workers.close()
         await self.evaluators.close()
         await self.shards.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import CommandTable
 from mongos.commands import (
+    abort_transaction,
     add_shard,
     aggregate,
     balancer_start,
@@ -14,6 +15,7 @@ from mongos.commands import (
     clone_collection_as_capped,
     coll_mod,
     coll_stats,
+    commit_transaction,
     convert_to_capped,
     count,
     create,
@@ -60,6 +62,7 @@ from mongos.commands import (
 from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 _MODULES = (
+    abort_transaction, commit_transaction,
     add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clear_jumbo_flag, clone_collection_as_capped,
     coll_mod, coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete,
     distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
@@ -75,13 +78,11 @@ TABLE = CommandTable(
     (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *WIDE_COLUMN),
     unsupported={
         "abortReshardCollection": "resharding is not supported yet",
-        "abortTransaction": "transactions through routers are not supported yet",
         "addShardToZone": "zones are not supported yet",
         "balancerCollectionStatus": "the balancer has no status of a collection",
         "checkShardingIndex": "indexes that support a shard key are checked when a collection is sharded",
         "cleanupOrphaned": "shards delete the documents that they gave away by themselves",
         "commitReshardCollection": "resharding is not supported yet",
-        "commitTransaction": "transactions through routers are not supported yet",
         "configureCollectionBalancing": "the balancer treats all collections alike",
         "mergeChunks": "chunks are not merged",
         "eval": "functions are run by shards",

@@ -11,7 +11,14 @@ from itertools import islice
 
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
 from configsvr.server import server_of
-from docstore.bson import document_from, document_to_python, documents_array
+from docstore.bson import (
+    append_fields,
+    array_documents,
+    document_from,
+    document_to_python,
+    documents_array,
+    get_field,
+)
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
@@ -26,6 +33,14 @@ _CHUNK = TopFields(("min", "max", "shard", "lastmod", "jumbo"))
 """What routers are told of a chunk."""
 PAGE_CHUNKS = 2000
 """Of one reply, which is made without letting others run."""
+
+
+def _shown(chunk: bytes) -> bytes:
+    """A chunk as routers are told of it; `since`: when it came to its shard."""
+    shown, history = _CHUNK.apply(chunk), get_field(chunk, "history")
+    newest = None if history is None else next(iter(array_documents(history[1])), None)
+    since = None if newest is None else get_field(newest, "validAfter")
+    return shown if since is None else append_fields(shown, b"\x11since\0" + since[1])
 
 
 async def run(context: Context, arguments: Arguments) -> bytes:
@@ -43,7 +58,7 @@ async def run(context: Context, arguments: Arguments) -> bytes:
             record = CollectionRecord.from_raw(raw)
             full = since is None or since.epoch != record.epoch
             found = list(islice(server.chunks.changed_since(record, since, reader), PAGE_CHUNKS + 1))
-            chunks = [_CHUNK.apply(chunk) for chunk in found[:PAGE_CHUNKS]]
+            chunks = [_shown(chunk) for chunk in found[:PAGE_CHUNKS]]
             fields += [
                 ("collection", OBJECT, raw),
                 ("full", BOOL, b"\1" if full else b"\0"),

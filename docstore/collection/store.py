@@ -108,6 +108,7 @@ class Store:
         (`truncate_old`).
         """
         self.oplog = Oplog(self.engine, max_bytes=max_bytes, clock=self.clock)
+        self.sessions.last_delayed = self.oplog.last.timestamp
         first, last = self.oplog.first.timestamp >> 32, self.oplog.last.timestamp >> 32
         LOG.info(
             "Oplog attached", entries=self.oplog.count, bytes=self.oplog.size, firstSeconds=first, lastSeconds=last

@@ -230,9 +230,7 @@ class Dispatcher:
             services.host.check_write()
         if context.session is not None and context.session.in_transaction:
             if services.transactions is None:
-                raise CommandError(
-                    Code.OperationNotSupportedInTransaction, "Transactions through routers are not supported yet"
-                )
+                raise CommandError(Code.OperationNotSupportedInTransaction, "This process carries out no transactions")
             return services.transactions.run(context, arguments, self._execute)
         return self._execute(context, arguments)
 
@@ -326,7 +324,7 @@ class Dispatcher:
         elif context is not None and session is not None and session.in_transaction:
             # Of a transaction nothing is tried again by itself but its end.
             ends = retried = context.command.name in ENDING
-            if is_transient(error.code, ends=ends):
+            if is_transient(error.code, ends=ends) and TRANSIENT_LABEL not in labels:
                 labels.append(TRANSIENT_LABEL)
         if retried and error.code in RETRYABLE_WRITE_CODES and RETRYABLE_WRITE_LABEL not in labels:
             labels.append(RETRYABLE_WRITE_LABEL)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import bson
 
+from docstore.bson import get_field
 from docstore.optime import pack_timestamp
 
 _UNSIGNED = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0" + bytes(21) + b"\x12keyId\0" + bytes(8) + b"\0"
@@ -29,6 +30,18 @@ NO_GOSSIP = EncodedGossip(b"", 0)
 def encode_times(cluster_time: int, operation_time: int) -> EncodedGossip:
     """`{$clusterTime: {clusterTime, signature}, operationTime}` of two packed timestamps; nothing is signed."""
     return EncodedGossip(_FIELDS.pack(_BEFORE, cluster_time, _BETWEEN, operation_time), cluster_time)
+
+
+def encode_cluster_time(cluster_time: int) -> bytes:
+    """The field `$clusterTime` alone, of a packed timestamp."""
+    return encode_times(cluster_time, 0).fields[: len(_BEFORE) + 8 + len(_UNSIGNED) + 1]
+
+
+def heard_cluster_time(reply: bytes) -> int:
+    """The packed timestamp that a reply's `$clusterTime` has; 0 without one."""
+    found = get_field(reply, "$clusterTime")
+    stamp = None if found is None else get_field(found[1], "clusterTime")
+    return 0 if stamp is None else int.from_bytes(stamp[1], "little")
 
 
 def encode_gossip(gossip: Mapping[str, Any]) -> EncodedGossip:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import bson
 
@@ -30,6 +30,16 @@ _REAP_SECONDS = 20.0
 _ERROR_FIELDS = frozenset(("ok", "errmsg", "code", "codeName", "errorLabels", "operationTime", "$clusterTime"))
 
 
+class ClusterTimes(Protocol):
+    """The cluster time as a process knows it, which goes along with what its processes say to each other."""
+
+    def field(self) -> bytes:
+        """`$clusterTime` as it stands in a request; empty before there is any."""
+
+    def hear(self, reply: bytes) -> None:
+        """Take in a reply's."""
+
+
 class Pool:
     """Connections to any number of addresses ("host:port"). Needs a running loop from its first command on."""
 
@@ -42,6 +52,7 @@ class Pool:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """`application` is shown to the other side as the client's name. Times in seconds."""
+        self.times: ClusterTimes | None = None
         self._application = application
         self._connect_timeout = connect_timeout
         self._max_per_address = max_per_address
@@ -70,7 +81,8 @@ class Pool:
         `$db` is added. Errors: NetworkError; CommandError when the reply says `ok: 0`, unless `check` is False.
         """
         body = command if isinstance(command, bytes) else bson.encode(command)
-        body = append_fields(body, _db_field(db))
+        times = self.times
+        body = append_fields(body, _db_field(db) if times is None else _db_field(db) + times.field())
         request_id = next(self._request_ids) & 0x7FFFFFFF
         try:
             frame = encode_message(body, request_id=request_id, sequences=sequences.items() if sequences else ())
@@ -82,6 +94,8 @@ class Pool:
             reply = await link.request(frame, request_id, max(deadline - self._clock(), 0.001))
         finally:
             self._release(link)
+        if times is not None:
+            times.hear(reply.body)
         if check:
             raise_for_error(reply.body)
         return reply.body

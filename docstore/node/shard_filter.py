@@ -27,6 +27,10 @@ class MustWait(Exception):
         self.over = over
 
 
+class Blocked(MustWait):
+    """It waits for somebody who has the collection to himself."""
+
+
 class Owned(Protocol):
     """What a node owns of a collection by a routing that it has read. `owned`: None where that is everything."""
 
@@ -69,6 +73,11 @@ class ShardFilter(Protocol):
         """A statement over many documents begins, which `check_version` has just let in with a version.
 
         `within`: the shard keys that it is about; None for all that this node owns. Errors: MustWait.
+        """
+
+    def for_transaction(self, taken_at: int) -> ShardFilter:
+        """The same for a transaction that reads the state of the packed timestamp `taken_at`. Its `check_version` also
+        raises SnapshotUnavailable and LockTimeout.
         """
 
     async def known(self, namespace: str) -> Owned | None:

@@ -68,6 +68,7 @@ class Membership:
         *,
         on_change: Callable[[], None],
         on_stepped_down: Callable[[], None],
+        on_primary: Callable[[], None],
     ) -> None:
         self.identity = identity
         self.store = store
@@ -76,6 +77,7 @@ class Membership:
         self.local = LocalState(store)
         self._on_change = on_change
         self._on_stepped_down = on_stepped_down
+        self._on_primary = on_primary
         self._dice = random.Random()
         self._report_scheduled = False
         self._report_wanted = False
@@ -188,6 +190,7 @@ class Membership:
             return
         assert self.store.oplog is not None
         self.store.oplog.term, self.store.oplog.writable = term, True
+        self._on_primary()
         with self.store.unit() as unit:
             unit.noop(bson.encode({"msg": "new primary"}))
             unit.commit()

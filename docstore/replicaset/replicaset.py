@@ -21,6 +21,7 @@ from docstore.commands.gossip import NO_GOSSIP, EncodedGossip, encode_times
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp
+from docstore.replicaset.cluster_times import MAX_CLOCK_DRIFT_SECONDS, MemberTimes
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.hello import hello_fields, topology_seen
 from docstore.replicaset.membership import MemberIdentity, Membership
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from docstore.storage.engine import Engine, Reader
 
 LOG = component("REPL")
-MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
-"""How far ahead of our wall clock a gossiped cluster time may be."""
 HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
 _CLUSTER_TIME_TOO_FAR = 205
@@ -64,9 +63,11 @@ class ReplicaSet:
         oplog_bytes: int,
         config_server: bool = False,
         on_step_down: Callable[[], None],
+        on_primary: Callable[[], None],
     ) -> None:
         """`host` is "name:port" as others reach us; `own_addresses` every "name:port" under which we listen;
-        `on_step_down` kills the operations that a lost primary may not finish.
+        `on_step_down` kills the operations that a lost primary may not finish; `on_primary` takes up what an earlier
+        one has left, before clients may write.
         """
         self.set_name = set_name
         self.host = host
@@ -82,7 +83,13 @@ class ReplicaSet:
             config_server=config_server,
         )
         self.membership = Membership(
-            identity, store, pool, self.flusher, on_change=self._changed, on_stepped_down=on_step_down
+            identity,
+            store,
+            pool,
+            self.flusher,
+            on_change=self._changed,
+            on_stepped_down=on_step_down,
+            on_primary=on_primary,
         )
         self._acknowledging = WriteConcernWaiters(
             lambda: self.membership.state, self.flusher, time.monotonic, in_log=self._oplog.holds
@@ -98,6 +105,7 @@ class ReplicaSet:
         self._noted = (NULL_OPTIME, NULL_OPTIME)
         self._reign = (0, False)
         self._gossip = NO_GOSSIP
+        pool.times = MemberTimes(self._oplog, lambda: self.membership.state.config is not None)
         self._gossip_of = (0, 0)
         self.started = time.monotonic()
 

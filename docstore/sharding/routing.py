@@ -4,7 +4,7 @@
       database: {_id, primary, partitioned, version: {uuid, timestamp, lastMod}},       absent: no such database
       collection: {_id: ns, uuid, key, unique, lastmodEpoch, timestamp, [partitioner]}, absent: not sharded
       full: bool,            true: `chunks` is all of them; false: those with lastmod >= the `since` of the request
-      chunks: [{min, max, shard, lastmod}, ...],                                        in rising order of lastmod
+      chunks: [{min, max, shard, lastmod, since}, ...],                                 in rising order of lastmod
       more: bool,            true: there are more chunks; ask again with the last lastmod as `since`
       ok: 1
     }
@@ -14,7 +14,8 @@ Read at majority: what a reply shows is never rolled back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from bson.binary import Binary
@@ -33,7 +34,8 @@ _NEVER = Timestamp(0, 0)
 @dataclass(frozen=True, slots=True)
 class CollectionRouting:
     """A sharded collection: what it is and where its chunks are. `partitioner`: of a column family's keyspace; None for
-    documents. `timestamp`: when it became sharded; that of a later incarnation is higher.
+    documents. `timestamp`: when it became sharded; that of a later incarnation is higher. `gained`: up to which packed
+    cluster time chunks have come to each shard.
     """
 
     namespace: str
@@ -42,6 +44,7 @@ class CollectionRouting:
     chunks: ChunkMap
     partitioner: Partitioner | None = None
     timestamp: Timestamp = _NEVER
+    gained: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> ShardKey:
@@ -105,6 +108,7 @@ class RoutingRead:
         self._full = False
         self._chunks: list[Chunk] = []
         self._bounds: dict[bytes, Bound] = {}
+        self._gained: dict[str, int] = {}
 
     def request(self) -> dict[str, Any]:
         """The command for the next page."""
@@ -134,7 +138,9 @@ class RoutingRead:
         partitioner = None if name is None else Partitioner(name)
         unique = bool(record.get("unique", False))
         chunks = self._made(key, epoch)
-        collection = CollectionRouting(namespace, record["uuid"], unique, chunks, partitioner, record["timestamp"])
+        collection = CollectionRouting(
+            namespace, record["uuid"], unique, chunks, partitioner, record["timestamp"], self._all_gained()
+        )
         return Routing(namespace, primary, collection, version)
 
     def _add(self, reply: bytes, key: ShardKey, epoch: ObjectId) -> None:
@@ -153,7 +159,21 @@ class RoutingRead:
                 made = bounds[raw] = key.bound(raw)
             return made
 
-        self._chunks += [chunk_from_raw(bound, raw) for raw in array_documents(listed[1])]
+        for raw in array_documents(listed[1]):
+            chunk = chunk_from_raw(bound, raw)
+            self._chunks.append(chunk)
+            since = get_field(raw, "since")
+            if since is not None:
+                known = self._gained.get(chunk.shard, 0)
+                self._gained[chunk.shard] = max(known, int.from_bytes(since[1], "little"))
+
+    def _all_gained(self) -> dict[str, int]:
+        """As far as the chunks tell that were read; a chunk that was split tells the same as before."""
+        known = None if self._known is None else self._known.collection
+        gained = {} if self._full or known is None else dict(known.gained)
+        for shard, since in self._gained.items():
+            gained[shard] = max(gained.get(shard, 0), since)
+        return gained
 
     def _made(self, key: ShardKey, epoch: ObjectId) -> ChunkMap:
         if self._full:

@@ -35,7 +35,7 @@ class Coordinators:
         self._peers = Peers(shard.pool)
         self._running: dict[bytes, tuple[Driver, asyncio.Task[None]]] = {}
         self._claims: dict[str, asyncio.Future[None]] = {}
-        shard.on_term = self._take_up
+        shard.on_term.append(self._take_up)
 
     async def start(self) -> None:
         """Operations are taken up when this member becomes primary."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from bson.binary import Binary
 
+from docstore.collection.transaction.claims import WriteConflict
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.ddl.operation import HOLDS, Blocks, Hold, Kind, Operation, Phase, asked
@@ -84,12 +85,30 @@ class Participant:
             act = _ACTS.get((operation.kind, operation.phase))
             if act is None:
                 raise CommandError(Code.BadValue, f"{operation.kind.value} asks nothing of shards while {key[1].value}")
-            task = asyncio.ensure_future(act(shard, context, operation))
+            task = asyncio.ensure_future(self._carry_out(act, context, operation))
             self._acting[key] = task
             task.add_done_callback(lambda _: self._acting.pop(key, None))
         reply = await asyncio.shield(task)
         await shard.records.committed(shard.node.store.last_optime)
         return reply
+
+    async def _carry_out(self, act: Act, context: Context, operation: Operation) -> dict[str, Any]:
+        """Once no open transaction uses what is to be changed."""
+        claims, namespace = self._shard.node.store.claims, operation.namespace
+        find = claims.holder if "." in namespace else claims.holder_in
+        while True:
+            claims.begin_waiting(namespace)
+            try:
+                while (holder := find(namespace)) is not None:
+                    await holder.over()
+            finally:
+                claims.end_waiting(namespace)
+            try:
+                return await act(self._shard, context, operation)
+            except WriteConflict as conflict:
+                if conflict.over is None:
+                    raise
+                await conflict.over()
 
     async def _end_acts(self, operation: Binary, *, but: Phase | None = None) -> None:
         """End what an earlier coordinator has asked for: the operation has gone on."""

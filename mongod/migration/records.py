@@ -7,6 +7,7 @@ failover may keep the first of a unit's oplog entries only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import bson
@@ -26,6 +27,13 @@ ROUTING_SIGNALS = "config.cache.collections"
 routing anew."""
 MAJORITY_MS = 30_000
 _MAJORITY = WriteConcern("majority", timeout_ms=MAJORITY_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The document with that `_id` goes."""
+
+    identity: Any
 
 
 class MigrationRecords:
@@ -48,7 +56,8 @@ class MigrationRecords:
         return None if found is None else RangeDeletion.from_raw(found[1])
 
     def write(self, *changes: tuple[str, Mapping[str, Any] | Any]) -> OpTime | None:
-        """Apply changes in one unit, in order: (namespace, document) stores it, (namespace, _id) removes the document.
+        """Apply changes in one unit, in order: (namespace, document) stores it, (namespace, _id) removes the document;
+        an `_id` that is a document itself comes as `Removed`.
 
         NotWritablePrimary when this member may not write.
         """
@@ -64,7 +73,7 @@ class MigrationRecords:
                 if isinstance(change, Mapping):
                     _put(unit, collection, change)
                 else:
-                    _remove(unit, collection, change)
+                    _remove(unit, collection, change.identity if isinstance(change, Removed) else change)
             unit.commit()
         return node.store.last_optime
 

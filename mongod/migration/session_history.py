@@ -23,8 +23,9 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_to_python, elements, get_field, to_python
 from docstore.collection.collection import Collection
+from docstore.collection.oplog.entry import previous_optime
 from docstore.collection.oplog.journal import Image
-from docstore.collection.oplog.sessions import SessionWrite, entry_previous, entry_session
+from docstore.collection.oplog.sessions import SessionWrite, entry_session
 from docstore.collection.store import Store
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
@@ -135,10 +136,10 @@ def _of_session(
         entry = oplog.entry(before)
         if entry is None:
             return
-        step = entry_previous(entry)
+        step = previous_optime(entry)
     while step.timestamp > oldest and (entry := oplog.entry(step.timestamp)) is not None:
         yield step.timestamp, _statement(store, entry, wanted)
-        step = entry_previous(entry)
+        step = previous_optime(entry)
 
 
 def executed_since(store: Store, namespace: str, after: int) -> Iterator[Statement]:

@@ -49,7 +49,7 @@ class Shard:
         self.records = MigrationRecords(node)
         self.shard_filter = RangeShardFilter(node, pool, self)
         self.shard_filter.on_term = self._new_term
-        self.on_term: Callable[[], None] = lambda: None
+        self.on_term: list[Callable[[], None]] = []
         """Called when this member is primary anew, after the migrations have been taken up."""
         self.deleter = RangeDeleter(node, self.records, self.shard_filter, tunables)
         self.recipient = RecipientDriver(self)
@@ -153,7 +153,8 @@ class Shard:
             LOG.info("Migration resumed", ns=coordinator.migration.namespace, decision=str(coordinator.decision))
             self._run(donation, donation.begin_resumed(coordinator.decision))
         self.deleter.changed()
-        self.on_term()
+        for take_up in self.on_term:
+            take_up()
 
     # Donor
 

@@ -35,7 +35,7 @@ from docstore.log import component
 from docstore.namespace import split_namespace
 from docstore.net import NetworkError, Pool
 from docstore.node.node import DataNode
-from docstore.node.shard_filter import MustWait, Owned
+from docstore.node.shard_filter import Blocked, MustWait, Owned
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.chunks import ChunkMap
@@ -53,6 +53,7 @@ from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
 from mongod.migration.records import ROUTING_SIGNALS, MigrationRecords
 from mongod.migration.statements import Hold, RunningStatements
+from mongod.migration.transaction_filter import TransactionShardFilter
 
 LOG = component("SHARDING")
 _ACCEPTED_VERSIONS = 16
@@ -122,7 +123,7 @@ class RangeShardFilter:
         self.holds.on_end = self._released
         self.handovers = Handovers(MigrationRecords(node), self.forget)
         self._term = -1
-        self.statements = RunningStatements()
+        self.statements = RunningStatements(node.store.claims)
         self.on_term: Callable[[], None] = lambda: None
         self._unsubscribe = node.store.subscribe(self._committed)
 
@@ -148,7 +149,7 @@ class RangeShardFilter:
                 or self.holds.section(namespace, shard_version)
             )
             if section is not None and (write or (section.reads and shard_version is not None)):
-                raise MustWait(section.wait)
+                raise Blocked(section.wait)
         if shard_version is None:
             return None
         known = self._known.get(namespace)
@@ -163,14 +164,20 @@ class RangeShardFilter:
 
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
         """See the protocol."""
+        self.statements.check_begin(namespace)
+        now = partial(self._known.get, namespace)
+        return self.statements.begin(namespace, self.current(namespace), self.shard_name, within, now)
+
+    def current(self, namespace: str) -> FilteringMetadata:
+        """What an operation was let in by. Errors: MustWait where that has been forgotten while it waited."""
         known = self._known.get(namespace)
         if known is None:
-            # Forgotten while a statement before this one waited for its scripts.
-            raise MustWait(partial(self._await_refresh, namespace))
-        return self.statements.begin(namespace, known, self.shard_name, within, lambda: self._known.get(namespace))
+            raise MustWait(partial(_refreshed, self, namespace))
+        return known
 
-    async def _await_refresh(self, namespace: str) -> None:
-        await self.refresh(namespace)
+    def for_transaction(self, taken_at: int) -> TransactionShardFilter:
+        """See the protocol."""
+        return TransactionShardFilter(self, taken_at)
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(document_to_python(shard_version))
@@ -275,7 +282,7 @@ class RangeShardFilter:
             generation = self._forgotten.get(namespace, 0)
             routing = await self._membership.config_servers().routing(namespace, self._base.get(namespace))
             await self._catch_up()
-            if self._too_old(routing):
+            if _is_too_old(self._node, routing):
                 await asyncio.sleep(_LAG_SECONDS)
                 continue
             if _shows_dropped(self._node, routing):
@@ -286,17 +293,6 @@ class RangeShardFilter:
                 self._known[namespace] = known
                 return known
         raise CommandError(Code.ExceededTimeLimit, f"the config servers' routing of {namespace} stays behind")
-
-    def _too_old(self, routing: Routing) -> bool:
-        """Whether this shard has given away chunks that the routing still shows as its own."""
-        found = stored_document(self._node, ROUTING_SIGNALS, routing.namespace)
-        if found is None or routing.collection is None:
-            return False
-        signal = document_to_python(found)
-        if "epoch" not in signal:
-            return False
-        least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
-        return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
 
     async def _catch_up(self) -> None:
         """On a secondary: wait until it has applied what its primary has written by now, and reads of what the majority
@@ -335,6 +331,22 @@ class RangeShardFilter:
                 self.forget_database(document_to_python(change.after)["_id"])
             elif change.ns == COORDINATORS:
                 self.handovers.load()
+
+
+def _is_too_old(node: DataNode, routing: Routing) -> bool:
+    """Whether this shard has given away chunks that the routing still shows as its own."""
+    found = stored_document(node, ROUTING_SIGNALS, routing.namespace)
+    if found is None or routing.collection is None:
+        return False
+    signal = document_to_python(found)
+    if "epoch" not in signal:
+        return False
+    least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
+    return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
+
+
+async def _refreshed(shard_filter: RangeShardFilter, namespace: str) -> None:
+    await shard_filter.refresh(namespace)
 
 
 def _filter_of(routing: Routing, shard: str) -> Predicate | None:

@@ -7,7 +7,9 @@ true:
   ends: a chunk of the collection does not leave before, and a version that rises because a chunk came does not end it;
 * a move that is ready waits until the statements that run have ended, and those that come meanwhile wait for the move:
   neither keeps the other from going on for good. They wait too for a move that does not catch up with what is written,
-  for a while. Writes of single documents wait for neither.
+  for a while. Writes of single documents wait for neither;
+* an open transaction counts as such a statement on every collection that it uses, but what it has begun to use it goes
+  on using.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Protocol
 
+from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Ranges
 from docstore.kernel.match.predicate import Always, Predicate
@@ -88,20 +91,24 @@ def _covers(owned: KeyRanges, wanted: KeyRanges) -> bool:
 
 
 class RunningStatements:
-    """Those of one shard."""
+    """Those of one shard. `claims`: of its open transactions."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
         self._holds: dict[str, set[Hold]] = {}
         self._gates: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
 
-    def begin(
-        self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held | None]
-    ) -> Hold:
-        """A statement begins in the step in which it was let in. Errors: MustWait while a move waits for others."""
+    def check_begin(self, namespace: str) -> None:
+        """Errors: MustWait while a move waits for others."""
         gate = self._gates.get(namespace)
         if gate is not None:
             raise MustWait(lambda: _opened(gate))
+
+    def begin(
+        self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held | None]
+    ) -> Hold:
+        """A statement begins in the step in which it was let in."""
         holds = self._holds.setdefault(namespace, set())
 
         def ended(hold: Hold) -> None:
@@ -123,15 +130,21 @@ class RunningStatements:
         """Wait so long for those that run; whether none runs any more."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while namespace in self._holds:
+        while True:
+            if namespace in self._holds:
+                over = asyncio.ensure_future(self._changed.wait())
+            elif (transaction := self._claims.holder(namespace)) is not None:
+                over = asyncio.ensure_future(transaction.over())
+            else:
+                return True
             left = end - loop.time()
             if left <= 0:
+                over.cancel()
                 return False
             try:
-                await asyncio.wait_for(self._changed.wait(), left)
+                await asyncio.wait_for(over, left)
             except TimeoutError:
                 return False
-        return True
 
     def let_begin(self, namespace: str) -> None:
         """The move has gone on, or was given up."""

@@ -8,6 +8,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Result
+from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
@@ -23,6 +24,8 @@ async def run(context: Context, args: Arguments) -> Result:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
+    if context.session is not None and context.session.transaction is not None:
+        check_stages(args["pipeline"])
     request = request_of(context, context.raw, args)
     context = context.about(request.namespace)
     if args["explain"]:

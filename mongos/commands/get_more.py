@@ -12,8 +12,9 @@ from mongos.merge.batches import next_reply
 
 async def run(context: Context, args: Arguments) -> bytes:
     namespace = f"{context.db}.{args['collection']}"
-    lsid = context.session.lsid if context.session else None
-    cursor = context.services.cursors.checkout(args.value, namespace, lsid)
+    session = context.session
+    lsid, transaction = (None, None) if session is None else (session.lsid, session.transaction)
+    cursor = context.services.cursors.checkout(args.value, namespace, lsid, transaction)
     if cursor.apart and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted

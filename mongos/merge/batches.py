@@ -55,8 +55,10 @@ async def first_reply(
     if done or single_batch:
         merged.close()
         return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog)
-    lsid = context.session.lsid if context.session else None
-    cursor = context.services.cursors.register(merged, namespace, lsid=lsid, origin=context.raw)
+    lsid, transaction = (None, None) if context.session is None else (context.session.lsid, context.session.transaction)
+    cursor = context.services.cursors.register(
+        merged, namespace, lsid=lsid, transaction=transaction, origin=context.raw
+    )
     cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
     return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog)

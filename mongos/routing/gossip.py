@@ -5,11 +5,7 @@ Always true: what is shown never goes back.
 
 from __future__ import annotations
 
-from bson.timestamp import Timestamp
-
-from docstore.bson import document_to_python, get_field
-from docstore.commands.gossip import NO_GOSSIP, encode_gossip
-from docstore.optime import unpack_timestamp
+from docstore.commands.gossip import NO_GOSSIP, encode_times, heard_cluster_time
 
 
 class Gossip:
@@ -21,12 +17,12 @@ class Gossip:
 
     def hear(self, reply: bytes) -> None:
         """Take in a shard's raw reply."""
-        found = get_field(reply, "$clusterTime")
-        if found is None:
-            return
-        stamp = get_field(found[1], "clusterTime")
-        if stamp is None or int.from_bytes(stamp[1], "little") <= self._time:
-            return
-        self._time = int.from_bytes(stamp[1], "little")
-        time: Timestamp = unpack_timestamp(self._time)
-        self.shown = encode_gossip({"operationTime": time, "$clusterTime": document_to_python(found[1])})
+        heard = heard_cluster_time(reply)
+        if heard > self._time:
+            self._time = heard
+            self.shown = encode_times(heard, heard)
+
+    @property
+    def cluster_time(self) -> int:
+        """The highest, packed; 0 before any was seen."""
+        return self._time

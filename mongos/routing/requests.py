@@ -24,6 +24,7 @@ from docstore.bson import (
 )
 from docstore.bson.walk import ARRAY
 from docstore.commands.context import Context
+from docstore.commands.sessions.transactions import READ_ONLY
 from docstore.sharding.version import ShardVersion
 
 _BETWEEN_CLIENT_AND_ROUTER = frozenset(
@@ -31,7 +32,7 @@ _BETWEEN_CLIENT_AND_ROUTER = frozenset(
      "apiStrict", "apiDeprecationErrors", "$audit", "$client", "$queryOptions", "maxTimeMS")
 )  # fmt: skip
 _VERSIONS = 1024
-_OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime"))
+_OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime", READ_ONLY))
 
 
 @dataclass(frozen=True, slots=True)

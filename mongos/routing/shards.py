@@ -56,6 +56,10 @@ class Shard:
         self._gossip = gossip
         self._clock = clock
 
+    def now(self) -> float:
+        """Seconds of the clock that deadlines are told in."""
+        return self._clock()
+
     async def command(
         self,
         db: str,

@@ -12,13 +12,14 @@ may collide until the end is reached. Applying a suffix of the oplog a second ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from docstore.bson import Value, document_from, document_to_python, elements, get_field, to_python
+from docstore.bson import OBJECT, Value, document_from, document_to_python, elements, get_field, to_python
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.collection.catalog.ddl import modify_index, truncate_family
 from docstore.collection.catalog.modification import MODIFIABLE, modify_options
 from docstore.collection.catalog.options import options_from
@@ -28,10 +29,9 @@ from docstore.collection.index.spec import IndexSpec, parse_index_spec
 from docstore.collection.oplog.diff import apply_update
 from docstore.collection.oplog.inserts import NAME as INSERTS
 from docstore.collection.oplog.inserts import inserted_documents
-from docstore.collection.oplog.operations import PARTIAL, operations_of
+from docstore.collection.oplog.operations import ABORT, COMMIT, PARTIAL, PREPARE, chained_operations
 from docstore.collection.oplog.oplog import optime_of
 from docstore.collection.oplog.replay_journal import ReplayJournal
-from docstore.collection.oplog.sessions import entry_previous
 from docstore.collection.storage_mode import mode_of
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.namespace import split_namespace
@@ -108,6 +108,11 @@ def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexB
     if coll is None or spec.name in coll.indexes or coll.count == 0:
         return None
     return store.build_index(coll, [spec], tolerant=tolerant)
+
+
+def apply_operations(store: Store, unit: WriteUnitOfWork, operations: Sequence[bytes]) -> None:
+    """Carry out in a unit what a transaction did. ApplyError where the data is not what it expects."""
+    _Applier(store, unit, {"o": (OBJECT, EMPTY_DOCUMENT)}, {}, tolerant=False).run_operations(operations)
 
 
 class _Applier:
@@ -218,8 +223,11 @@ class _Applier:
         name = elements(self._o)[0][0]
         if name == "create":
             self._create()
-        elif name == INSERTS and "txnNumber" in self._fields:
+        elif (name == INSERTS and "txnNumber" in self._fields) or name == COMMIT:
             self._transaction()
+        elif name == ABORT:
+            # What was prepared has had no effect.
+            return
         elif name == INSERTS:
             self._insert_all()
         elif name == "dropDatabase":
@@ -245,23 +253,20 @@ class _Applier:
             raise ApplyError(f"an oplog entry has the unknown command {name!r}")
 
     def _transaction(self) -> None:
-        """What a transaction did, with its last entry: those before it have no effect by themselves."""
-        if get_field(self._o, PARTIAL) is not None:
+        """What a transaction did, with the entry that makes it take effect: those before it have none by themselves."""
+        if get_field(self._o, PARTIAL) is not None or get_field(self._o, PREPARE) is not None:
             return
-        commands = [self._o]
-        previous = entry_previous(self._entry)
         oplog = self._store.oplog
         assert oplog is not None, "entries are applied where there is an oplog"
-        while previous.timestamp:
-            entry = oplog.entry(previous.timestamp)
-            if entry is None:
-                raise ApplyError(f"a transaction's entry at {previous} is not in the oplog")
-            commands.append(_part(entry, "o")[1])
-            previous = entry_previous(entry)
-        for command in reversed(commands):
-            for operation in operations_of(command):
-                fields = {name: (code, data) for name, code, data in elements(operation)}
-                _Applier(self._store, self._unit, fields, self._collections, self._tolerant).run()
+        operations = chained_operations(self._entry, oplog.entry)
+        if operations is None:
+            raise ApplyError("not all entries of a transaction are in the oplog")
+        self.run_operations(operations)
+
+    def run_operations(self, operations: Sequence[bytes]) -> None:
+        for operation in operations:
+            fields = {name: (code, data) for name, code, data in elements(operation)}
+            _Applier(self._store, self._unit, fields, self._collections, self._tolerant).run()
 
     def _create(self) -> None:
         uuid = UUID(bytes=self._field("ui")[1][5:])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.oplog.oplog import END_KEY, entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
-from docstore.collection.oplog.undo import undo_keys
+from docstore.collection.oplog.undo import counts_as_of, undo_keys
 from docstore.collection.read.overlay import overlaid
 from docstore.key_layout import timestamp_key
 from docstore.optime import OpTime
@@ -31,8 +31,9 @@ class EarlierState:
     `undo_bytes`: of the undo records that were laid over it.
     """
 
-    def __init__(self, snapshot: Snapshot, optime: OpTime) -> None:
-        """`optime`: the entry of the snapshot's oplog behind which everything is taken back.
+    def __init__(self, snapshot: Snapshot, optime: OpTime, at: int = 0) -> None:
+        """`optime`: the entry of the snapshot's oplog behind which everything is taken back, but for what counts as
+        written at the timestamp `at` or before: nobody has touched that since.
 
         UnrecoverableRollback when it is not there.
         """
@@ -40,6 +41,7 @@ class EarlierState:
         present = snapshot.get(Family.OPLOG, timestamp_key(optime.timestamp))
         if present is None or entry_optime(present) != optime:
             raise UnrecoverableRollback(f"the oplog has no entry at {optime}")
+        self._at = at
         self._changes: tuple[dict[bytes, bytes | None], ...] = tuple({} for _ in Family)
         self._keys: tuple[list[bytes], ...] = ()
         self.undo_bytes = 0
@@ -55,6 +57,10 @@ class EarlierState:
             if record is None:
                 raise UnrecoverableRollback("an entry has no undo record")
             self.undo_bytes += len(record)
+            as_of = counts_as_of(record) if self._at else None
+            if as_of is not None and as_of <= self._at:
+                self._changes[Family.OPLOG][key] = self._changes[Family.UNDO][key] = None
+                continue
             for family, changed, previous in reversed(list(undo_keys(record))):
                 # Of several touches of a key the first one counts: it found what stood there before.
                 self._changes[family][changed] = previous

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from uuid import UUID
 
-from docstore.bson import BINARY, Value
+from docstore.bson import BINARY, Value, get_field
 from docstore.optime import OpTime
 
 _LENGTH = struct.Struct("<i")
@@ -64,3 +64,14 @@ def build_entry(head: bytes, o: bytes, middle: bytes, timestamp: int, term: int,
     tail = _TAIL.pack(b"\x11ts\0", timestamp, b"\x12t\0", term, _TAIL_VERSION, wall_ms)
     length = 4 + len(head) + 3 + len(o) + len(middle) + len(tail) + len(last) + 1
     return b"".join((_LENGTH.pack(length), head, b"\x03o\0", o, middle, tail, last, b"\0"))
+
+
+def previous_optime(entry: bytes) -> OpTime:
+    """The `prevOpTime` of an oplog entry, the null timestamp when it has none."""
+    found = get_field(entry, "prevOpTime")
+    if found is None:
+        return OpTime(-1, 0)
+    timestamp, term = get_field(found[1], "ts"), get_field(found[1], "t")
+    assert timestamp is not None, "prevOpTime without ts"
+    assert term is not None, "prevOpTime without t"
+    return OpTime(int.from_bytes(term[1], "little", signed=True), int.from_bytes(timestamp[1], "little"))

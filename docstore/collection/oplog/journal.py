@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
 from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
 from docstore.collection.oplog.inserts import inserts_command
-from docstore.collection.oplog.operations import COMMAND_HEAD, operations_commands
+from docstore.collection.oplog.operations import COMMAND_HEAD, abort_command, commit_command, operations_commands
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
-from docstore.collection.oplog.sessions import COMMITTED, SessionTable, SessionWrite, pack_row
-from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_absent, undo_head, undo_key, undo_sums
+from docstore.collection.oplog.sessions import (
+    ABORTED,
+    COMMITTED,
+    SessionTable,
+    SessionWrite,
+    pack_row,
+    prepared_ending,
+)
+from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_absent, undo_as_of, undo_head, undo_key, undo_sums
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
-from docstore.key_layout import SESSION_PREFIX, timestamp_key
+from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
@@ -189,21 +196,58 @@ class Journal:
         `operations` are documents as `docstore.collection.oplog.operations` has them, `undo` what undoes them, and
         `counted` as that of `log`, for each collection.
         """
-        session = self._session
-        assert session is not None, "a transaction belongs to a session"
         *parts, end = operations_commands(operations)
-        previous = _NO_OPTIME
-        head = self._head + COMMAND_HEAD
+        previous, _ = self._log_parts(parts)
+        row = self._move_row(COMMITTED)
+        self._log_end(end, previous, b"".join((undo_sums(counted), *undo, row)))
+
+    def log_prepared(self, operations: Sequence[bytes]) -> None:
+        """The entries of a transaction that has no effect yet, and may be neither changed nor forgotten."""
+        *parts, end = operations_commands(operations, prepare=True)
+        previous, first = self._log_parts(parts)
+        row = self._move_row(prepared_ending(first or self.next_timestamp()))
+        key = PREPARED_PREFIX + self._row_key[1:]
+        self._batch.changes[_META][key] = self._row
+        self._log_end(end, previous, b"".join((NOTHING_COUNTED, row, undo_key(_META, key, None))))
+
+    def log_decided(
+        self, undo: Sequence[bytes], counted: Sequence[tuple[int, int, int]], commit_timestamp: int | None
+    ) -> None:
+        """The entry by which the session's prepared transaction takes effect as of a timestamp, or, without one, is
+        given up. `undo` and `counted` are as those of `log_transaction`.
+        """
+        previous, prepared = self._session_last, self._row
+        end, ending = (
+            (abort_command(), ABORTED) if commit_timestamp is None else (commit_command(commit_timestamp), COMMITTED)
+        )
+        row = self._move_row(ending)
+        key = PREPARED_PREFIX + self._row_key[1:]
+        self._batch.changes[_META][key] = None
+        as_of = b"" if commit_timestamp is None else undo_as_of(commit_timestamp)
+        record = b"".join((undo_sums(counted), as_of, *undo, row, undo_key(_META, key, prepared)))
+        self._log_end(end, previous, record)
+
+    def _log_parts(self, parts: Sequence[bytes]) -> tuple[OpTime, int]:
+        """(the optime of the last of the entries that only lead to the next, the timestamp of the first)."""
+        previous, first = _NO_OPTIME, 0
         for part in parts:
-            self._append(head, part, b"", optime_field(b"prevOpTime", previous), NOTHING_COUNTED)
+            first = first or self.next_timestamp()
+            self._append(self._head + COMMAND_HEAD, part, b"", optime_field(b"prevOpTime", previous), NOTHING_COUNTED)
             assert self.last is not None, "the entry has been logged"
             previous = self.last
-        timestamp = self.next_timestamp()
-        row = undo_key(_META, self._row_key, self._row)
-        self._row = pack_row(session.txn_number, self._oplog.term, timestamp, self._wall_ms) + COMMITTED
+        return previous, first
+
+    def _move_row(self, ending: bytes) -> bytes:
+        """Put the session's row, as of the next entry, into the batch; what undoes that."""
+        session = self._session
+        assert session is not None, "a transaction belongs to a session"
+        undo = undo_key(_META, self._row_key, self._row)
+        self._row = pack_row(session.txn_number, self._oplog.term, self.next_timestamp(), self._wall_ms) + ending
         self._batch.changes[_META][self._row_key] = self._row
-        record = b"".join((undo_sums(counted), *undo, row))
-        self._append(head, end, b"", optime_field(b"prevOpTime", previous), record)
+        return undo
+
+    def _log_end(self, o: bytes, previous: OpTime, undo: bytes) -> None:
+        self._append(self._head + COMMAND_HEAD, o, b"", optime_field(b"prevOpTime", previous), undo)
 
     def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
         oplog = self._oplog

@@ -149,21 +149,22 @@ class Oplog:
         """The counters row after `entries` more entries of `added` bytes."""
         return pack_counters(self.count + entries, self.size + added)
 
-    def truncate_old(self, deadline: float | None = None) -> int:
+    def truncate_old(self, deadline: float | None = None, *, needed: int | None = None) -> int:
         """Remove the oldest entries while the size is above `max_bytes`; returns how many went.
 
-        Stops at `commit_limit`, at the newest entry, at 20,000 entries and at the monotonic time `deadline` (checked
-        every 128 entries); call again while it returns more than zero.
+        Stops before the timestamp `needed`, at `commit_limit`, at the newest entry, at 20,000 entries and at the
+        monotonic time `deadline` (checked every 128 entries); call again while it returns more than zero.
         """
         excess = self.size - self.max_bytes
         removed = freed = 0
         cut = 0
+        limit = self.commit_limit if needed is None else min(self.commit_limit, needed - 1)
         if excess <= 0:
             return 0
         for key, entry in self._engine.items(Family.OPLOG, timestamp_key(self.first.timestamp), END_KEY):
             cut = long_of(key)
             stop = freed >= excess or removed == _TRUNCATED_AT_ONCE or removed == self.count - 1
-            if stop or cut > self.commit_limit:
+            if stop or cut > limit:
                 break
             removed += 1
             freed += len(entry)

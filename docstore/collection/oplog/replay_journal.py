@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from docstore.bson import get_field
+from docstore.collection.oplog.entry import previous_optime
 from docstore.collection.oplog.journal import Image, Journal
+from docstore.collection.oplog.operations import ABORT, PREPARE, commit_timestamp
 from docstore.collection.oplog.oplog import Oplog
-from docstore.collection.oplog.sessions import COMMITTED, SessionTable, entry_session, pack_row
-from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_head, undo_key, undo_sums
-from docstore.key_layout import SESSION_PREFIX, timestamp_key
+from docstore.collection.oplog.sessions import (
+    ABORTED,
+    COMMITTED,
+    SessionTable,
+    entry_session,
+    pack_row,
+    prepared_ending,
+)
+from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_key, undo_sums
+from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
 
@@ -66,12 +76,12 @@ class ReplayJournal(Journal):
         """Log the entry that has been carried out; `fields` are its top-level ones."""
         optime = self._optime
         if not self._logged_before(optime):
-            self._move_session(fields)
+            self._move_session(entry, fields)
             key = timestamp_key(optime.timestamp)
             changes = self._batch.changes
             changes[Family.OPLOG][key] = entry
             if not self._tolerant:
-                undo = self._undo_head() + b"".join(self._undo)
+                undo = b"".join((self._undo_head(), self._as_of(fields), *self._undo))
                 changes[Family.UNDO][key] = undo
                 self._undo_bytes += len(undo)
             before = self.last
@@ -101,19 +111,51 @@ class ReplayJournal(Journal):
         assert self._tolerant, f"entry {optime} is applied behind {newest}"
         return self._oplog.entry(optime.timestamp) is not None
 
-    def _move_session(self, fields: Mapping[str, Value]) -> None:
+    def _as_of(self, fields: Mapping[str, Value]) -> bytes:
+        """What the record says of when the entry counts as written, where that is before."""
+        if "txnNumber" not in fields or "stmtId" in fields:
+            return b""
+        timestamp = commit_timestamp(fields["o"][1])
+        return b"" if timestamp is None else undo_as_of(timestamp)
+
+    def _move_session(self, entry: bytes, fields: Mapping[str, Value]) -> None:
         found = entry_session(fields)
         if found is None:
             return
         session, stmt_id, wall_ms = found
-        ended = COMMITTED if stmt_id is None else b""
         lsid, optime = session.lsid, self._optime
+        ended = b"" if stmt_id is not None else self._ending(entry, fields["o"][1])
         key = SESSION_PREFIX + lsid
         before = self._rows.get(lsid) or self._sessions.state(lsid).row
         self._undo.append(undo_key(Family.META, key, before))
         row = pack_row(session.txn_number, optime.term, optime.timestamp, wall_ms) + ended
         self._batch.changes[Family.META][key] = self._rows[lsid] = row
+        if stmt_id is None:
+            self._move_prepared(lsid, row if ended not in (COMMITTED, ABORTED) else None, before)
         self._writes.append((lsid, session.txn_number, row, {} if stmt_id is None else {stmt_id: optime}))
+
+    def _ending(self, entry: bytes, o: bytes) -> bytes:
+        """What stands behind the session's row after an entry of a transaction."""
+        if get_field(o, ABORT) is not None:
+            return ABORTED
+        if get_field(o, PREPARE) is None:
+            return COMMITTED
+        first = self._optime.timestamp
+        previous = previous_optime(entry)
+        while previous.timestamp:
+            first = previous.timestamp
+            before = self._oplog.entry(first)
+            previous = NULL_OPTIME if before is None else previous_optime(before)
+        return prepared_ending(first)
+
+    def _move_prepared(self, lsid: bytes, row: bytes | None, before: bytes | None) -> None:
+        """The session's transaction is among the prepared ones from now on, with its row, or is no longer; it was
+        exactly if the session's row before says so."""
+        stood = before if lsid in self._sessions.prepared else None
+        if row is not None or stood is not None:
+            key = PREPARED_PREFIX + lsid
+            self._undo.append(undo_key(Family.META, key, stood))
+            self._batch.changes[Family.META][key] = row
 
     def _sessions_written(self) -> None:
         for lsid, txn_number, row, statements in self._writes:

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.bson import Value, get_field
+from docstore.collection.oplog.entry import previous_optime
+from docstore.collection.oplog.operations import PARTIAL
 from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
-from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, after_prefix
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
 
@@ -32,10 +34,14 @@ _MANY_STATEMENTS = 1_000
 
 _ROW = struct.Struct(">qqQq")
 pack_row = _ROW.pack
-"""(transaction number, term, timestamp, milliseconds since 1970 of the last write) as a session's row; behind it stands
-`COMMITTED` where that was a transaction over many documents.
+"""(transaction number, term, timestamp, milliseconds since 1970 of the last write) as a session's row. Where that was a
+transaction over many documents, behind it stands how that stands: `COMMITTED`, `ABORTED` after it was prepared, or
+`prepared_ending` while it is.
 """
 COMMITTED = b"c"
+ABORTED = b"a"
+_PREPARED = b"p"
+_LONG = struct.Struct(">Q")
 
 _INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
 _INT = struct.Struct("<i")
@@ -51,6 +57,20 @@ class SessionWrite:
     txn_number: int
 
 
+def prepared_ending(first: int) -> bytes:
+    """What stands behind the row of a session whose transaction is prepared. `first`: when its first entry was."""
+    return _PREPARED + _LONG.pack(first)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """A transaction that is prepared: its number, the optime of its last entry, and the timestamp of its first."""
+
+    number: int
+    optime: OpTime
+    first: int
+
+
 class SessionState:
     """The newest retryable write of one session.
 
@@ -62,6 +82,16 @@ class SessionState:
     def committed(self) -> bool:
         """Whether what was written last is a transaction over many documents, which has been committed."""
         return self.row is not None and self.row[_ROW.size :] == COMMITTED
+
+    @property
+    def aborted(self) -> bool:
+        """Whether that has been aborted after it was prepared."""
+        return self.row is not None and self.row[_ROW.size :] == ABORTED
+
+    @property
+    def of_transaction(self) -> bool:
+        """Whether what was written last is a transaction over many documents, however that ended."""
+        return self.row is not None and len(self.row) > _ROW.size
 
     __slots__ = ("complete", "last", "row", "statements", "txn_number")
 
@@ -80,12 +110,32 @@ def _let_go(state: SessionState) -> None:
 
 
 class SessionTable:
-    """The rows of one node. `read_entry` gives the oplog entry of a timestamp."""
+    """The rows of one node. `read_entry` gives the oplog entry of a timestamp.
+
+    `prepared`: by session, the transactions that are. `last_delayed`: up to which timestamp entries may count as
+    written before their time, because they commit what was prepared.
+    """
 
     def __init__(self, engine: Engine, read_entry: Callable[[int], bytes | None]) -> None:
         self._engine = engine
         self._read_entry = read_entry
         self._states: OrderedDict[bytes, SessionState] = OrderedDict()
+        self.prepared: dict[bytes, PreparedTransaction] = {}
+        self.last_delayed = 0
+        self._load_prepared()
+
+    def _load_prepared(self) -> None:
+        rows = self._engine.items(Family.META, PREPARED_PREFIX, after_prefix(PREPARED_PREFIX))
+        self.prepared = {key[len(PREPARED_PREFIX) :]: _prepared(row) for key, row in rows}
+
+    def is_prepared_at(self, timestamp: int) -> bool:
+        """Whether a transaction that is prepared may turn out to be committed at `timestamp` or before."""
+        return any(prepared.optime.timestamp <= timestamp for prepared in self.prepared.values())
+
+    @property
+    def oldest_needed(self) -> int | None:
+        """The timestamp of the oldest entry of a transaction that is prepared; None without any."""
+        return min((prepared.first for prepared in self.prepared.values()), default=None)
 
     def state(self, lsid: bytes) -> SessionState:
         """The session's newest write; a session that never wrote has the transaction number -1."""
@@ -106,9 +156,16 @@ class SessionTable:
         return state
 
     def check(self, lsid: bytes, txn_number: int) -> SessionState:
-        """The session's newest write. TransactionTooOld when it has already written under a higher number."""
+        """The session's newest write. TransactionTooOld when it has already written under a higher number,
+        PreparedTransactionInProgress while what it did under a lower one is not decided.
+        """
         state = self.state(lsid)
         known = state.txn_number
+        if txn_number > known and lsid in self.prepared:
+            raise CommandError(
+                Code.PreparedTransactionInProgress,
+                f"Cannot change transaction number to {txn_number} while the session has a prepared transaction",
+            )
         if txn_number < known:
             raise CommandError(
                 Code.TransactionTooOld,
@@ -120,7 +177,7 @@ class SessionTable:
     def check_retryable(self, lsid: bytes, txn_number: int) -> None:
         """Errors: those of `check`; IncompleteTransactionHistory for a number of a transaction over many documents."""
         state = self.check(lsid, txn_number)
-        if state.txn_number == txn_number and state.committed:
+        if state.txn_number == txn_number and state.of_transaction:
             raise converted()
 
     def statement(self, lsid: bytes, txn_number: int, stmt_id: int) -> OpTime | None:
@@ -153,7 +210,7 @@ class SessionTable:
             stmt_id = get_field(entry, "stmtId")
             if stmt_id is not None:
                 statements.setdefault(_INT.unpack(stmt_id[1])[0], step)
-            step = entry_previous(entry)
+            step = previous_optime(entry)
         state.statements = statements
 
     def committed(self, lsid: bytes, txn_number: int, row: bytes, statements: dict[int, OpTime]) -> None:
@@ -167,18 +224,23 @@ class SessionTable:
         _, term, timestamp, _ = _ROW.unpack_from(row)
         state.last = OpTime(term, timestamp)
         state.row = row
+        if row[_ROW.size : _ROW.size + 1] == _PREPARED:
+            self.prepared[lsid] = _prepared(row)
+        elif self.prepared.pop(lsid, None) is not None:
+            self.last_delayed = max(self.last_delayed, timestamp)
         if state.statements is not None:
             state.statements.update(statements)
 
     def forget(self) -> None:
         """Drop what is in memory: the rows on disk have changed under it."""
         self._states.clear()
+        self._load_prepared()
 
     def reap(self, before_ms: int) -> int:
         """Remove up to 1,000 rows last written before `before_ms` (milliseconds since 1970); returns how many."""
         batch = Batch()
         for key, row in self._engine.items(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX)):
-            if _ROW.unpack_from(row)[3] < before_ms:
+            if _ROW.unpack_from(row)[3] < before_ms and key[len(SESSION_PREFIX) :] not in self.prepared:
                 batch.delete(Family.META, key)
                 self._states.pop(key[len(SESSION_PREFIX) :], None)
                 if len(batch.changes[Family.META]) == _REAPED_AT_ONCE:
@@ -188,25 +250,19 @@ class SessionTable:
         return len(batch.changes[Family.META])
 
 
-def entry_previous(entry: bytes) -> OpTime:
-    """The `prevOpTime` of an oplog entry, the null timestamp when it has none."""
-    found = get_field(entry, "prevOpTime")
-    if found is None:
-        return OpTime(-1, 0)
-    timestamp, term = get_field(found[1], "ts"), get_field(found[1], "t")
-    assert timestamp is not None, "prevOpTime without ts"
-    assert term is not None, "prevOpTime without t"
-    return OpTime(int.from_bytes(term[1], "little", signed=True), int.from_bytes(timestamp[1], "little"))
+def _prepared(row: bytes) -> PreparedTransaction:
+    number, term, timestamp, _ = _ROW.unpack_from(row)
+    return PreparedTransaction(number, OpTime(term, timestamp), _LONG.unpack_from(row, _ROW.size + 1)[0])
 
 
 def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int | None, int] | None:
-    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, or that ends a
-    transaction over many documents, which has no statement number; None for others.
+    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, or that
+    prepares or ends a transaction over many documents, which has no statement number; None for others.
 
     `fields` are the entry's top-level ones.
     """
     stmt_id = fields.get("stmtId")
-    if stmt_id is None and ("txnNumber" not in fields or get_field(fields["o"][1], "partialTxn") is not None):
+    if stmt_id is None and ("txnNumber" not in fields or get_field(fields["o"][1], PARTIAL) is not None):
         return None
     lsid = fields["lsid"][1]
     ident, user = get_field(lsid, "id"), get_field(lsid, "uid")

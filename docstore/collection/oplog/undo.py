@@ -8,7 +8,8 @@ finds the state that its own change has left.
 
 Layout (little-endian): ident (4), count change (4), size change (8), then for each key: family (1), key length (4),
 length of the previous value or -1 (4), key, previous value. Ident 0 means no counters. What moves further counters has
-for each of them the family 255 and, as its key, the same three numbers.
+for each of them the family 255 and, as its key, the same three numbers. What counts as written before its entry
+has as its first key, of the family 254, the timestamp (8).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ undo_head = _HEAD.pack
 NOTHING_COUNTED = undo_head(0, 0, 0)
 
 _COUNTERS = 255
+_AS_OF = 254
+_LONG = struct.Struct("<Q")
 _pack_key = _KEY.pack
 
 
@@ -41,6 +44,22 @@ def undo_absent(family: int, keys: Collection[bytes]) -> list[bytes]:
     """The same of keys at which nothing stood."""
     heads = {length: _pack_key(family, length, -1) for length in set(map(len, keys))}
     return [heads[len(key)] + key for key in keys]
+
+
+def undo_as_of(timestamp: int) -> bytes:
+    """Says, before all keys, as of when the change counts."""
+    return _pack_key(_AS_OF, _LONG.size, -1) + _LONG.pack(timestamp)
+
+
+def counts_as_of(record: bytes) -> int | None:
+    """As of when the change counts, where that is not the time of its entry."""
+    at = _HEAD.size
+    while record[at : at + 1] == b"\xff":
+        at += _KEY.size + _HEAD.size
+    if record[at : at + 1] != b"\xfe":
+        return None
+    timestamp: int = _LONG.unpack_from(record, at + _KEY.size)[0]
+    return timestamp
 
 
 def undo_sums(counted: Sequence[tuple[int, int, int]]) -> bytes:
@@ -72,7 +91,7 @@ def undo_keys(record: bytes) -> Iterator[tuple[Family, bytes, bytes | None]]:
         at += _KEY.size
         key = record[at : at + key_bytes]
         at += key_bytes
-        if family == _COUNTERS:
+        if family >= _AS_OF:
             continue
         previous = None
         if previous_bytes >= 0:

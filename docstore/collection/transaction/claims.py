@@ -88,6 +88,16 @@ class Claims:
         users = self._users.get(ns)
         return next(iter(users)) if users else self._names.get(ns)
 
+    def holder_in(self, database: str) -> Claimant | None:
+        """A transaction that uses a collection of that database, or is making one."""
+        within = f"{database}."
+        used = next((users for ns, users in self._users.items() if ns.startswith(within)), None)
+        return (
+            next(iter(used))
+            if used
+            else next((owner for ns, owner in self._names.items() if ns.startswith(within)), None)
+        )
+
     def refuse_change(self, ns: str) -> None:
         """Before the catalog changes a collection. Errors: WriteConflict where a transaction uses it."""
         owner = self.holder(ns)

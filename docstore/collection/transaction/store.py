@@ -8,6 +8,8 @@ Whatever reads or writes through a `Store` does so in a transaction without know
   session's row, and cannot fail for what others did meanwhile;
 * record ids and idents are taken from the store below, so keys are final when they are written; those of a transaction
   that is aborted are not used again;
+* what it has prepared stands in the log, and may be neither changed nor forgotten: only what is decided elsewhere ends
+  it. A member that becomes primary makes it anew from there (`prepared_store`), with the same claims;
 * a collection that it uses has the options and indexes below that it had in the snapshot, until the transaction ends.
 """
 
@@ -21,7 +23,9 @@ from uuid import UUID
 from docstore.bson import document_to_python
 from docstore.collection.catalog.catalog import Catalog
 from docstore.collection.collection import AFTER_RECORD_ID, Collection
-from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.oplog.apply import apply_operations
+from docstore.collection.oplog.operations import chained_operations
+from docstore.collection.oplog.sessions import PreparedTransaction, SessionWrite
 from docstore.collection.store import Store
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.transaction.overlay import TransactionState
@@ -200,10 +204,41 @@ class TransactionStore(Store):
             if not self.operations:
                 return None
             with CommitUnit(self, session) as unit:
-                unit.take(self)
+                unit.take(self, None)
                 return unit.commit()
         finally:
             self._end()
+
+    def prepare(self, session: SessionWrite) -> OpTime:
+        """Log everything, so that it can take effect whatever becomes of this member. Errors: those of `commit`, and
+        it is aborted.
+        """
+        assert not self._ended, "the transaction has ended"
+        try:
+            with CommitUnit(self, session) as unit:
+                unit.prepare(self)
+                prepared = unit.commit()
+        except BaseException:
+            self._end()
+            raise
+        assert prepared is not None, "an entry has been logged"
+        return prepared
+
+    def decide(self, session: SessionWrite, commit_timestamp: int | None) -> OpTime:
+        """Write everything that has been prepared, as of that timestamp; without one, give it up.
+
+        Errors: NotWritablePrimary, OutOfDiskSpace: nothing was written, and it is as it was.
+        """
+        assert not self._ended, "the transaction has ended"
+        with CommitUnit(self, session) as unit:
+            if commit_timestamp is None:
+                unit.give_up()
+            else:
+                unit.take(self, commit_timestamp)
+            decided = unit.commit()
+        self._end()
+        assert decided is not None, "an entry has been logged"
+        return decided
 
     def abort(self) -> None:
         """Forget everything; a second time, or after `commit`: nothing."""
@@ -232,6 +267,20 @@ class TransactionStore(Store):
         else:
             self._over.append(waiter)
         return waiter
+
+
+def prepared_store(below: Store, prepared: PreparedTransaction) -> TransactionStore:
+    """A transaction as it was when it was prepared, made from the log, before anything else is written."""
+    oplog = below.oplog
+    assert oplog is not None, "what is prepared is logged"
+    entry = oplog.entry(prepared.optime.timestamp)
+    operations = None if entry is None else chained_operations(entry, oplog.entry)
+    assert operations is not None, f"the log holds on to the entries of what is prepared: {prepared}"
+    made = TransactionStore(below, below.engine.snapshot(), newest=True)
+    with made.unit() as unit:
+        apply_operations(made, unit, operations)
+        unit.commit()
+    return made
 
 
 class _Collections(dict[str, Collection]):

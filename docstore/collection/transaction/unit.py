@@ -57,7 +57,9 @@ class TransactionUnit(WriteUnitOfWork):
 
 
 class CommitUnit(WriteUnitOfWork):
-    """Writes a transaction that holds all claims it needs to the store below. Errors: TransactionTooOld."""
+    """Writes a transaction, or that it is prepared, to the store below; it holds all claims it needs. Errors:
+    TransactionTooOld.
+    """
 
     def __init__(self, transaction: TransactionStore, session: SessionWrite) -> None:
         below = transaction.below
@@ -67,10 +69,23 @@ class CommitUnit(WriteUnitOfWork):
         super().__init__(below, batch, journal)
         self._catalog = below.catalog
 
-    def take(self, transaction: TransactionStore) -> None:
-        """Take over all that the transaction did. Errors: NotWritablePrimary."""
-        journal = self._journal
-        assert journal is not None, "it has just been made"
+    def prepare(self, transaction: TransactionStore) -> None:
+        """Log all that the transaction did, without any effect. Errors: NotWritablePrimary."""
+        self._logging.log_prepared(transaction.operations)
+
+    def give_up(self) -> None:
+        """Log that a prepared transaction has no effect. Errors: NotWritablePrimary."""
+        self._logging.log_decided([], [], None)
+
+    @property
+    def _logging(self) -> Journal:
+        assert self._journal is not None, "it has been made with one"
+        return self._journal
+
+    def take(self, transaction: TransactionStore, as_of: int | None) -> None:
+        """Take over all that the transaction did, which it has prepared if `as_of` says as of when that counts.
+        Errors: NotWritablePrimary.
+        """
         for family in (Family.RECORDS, Family.INDEXES):
             self.batch.changes[family].update(transaction.state.changes(family))
         self._deltas = transaction.deltas
@@ -82,7 +97,10 @@ class CommitUnit(WriteUnitOfWork):
         for family, stood in transaction.previous.items():
             undo += undo_absent(family, [key for key, value in stood.items() if value is None])
             undo += [undo_key(family, key, value) for key, value in stood.items() if value is not None]
-        journal.log_transaction(transaction.operations, undo, counted)
+        if as_of is None:
+            self._logging.log_transaction(transaction.operations, undo, counted)
+        else:
+            self._logging.log_decided(undo, counted, as_of)
 
     def _enter(self, coll: Collection) -> None:
         """A collection that the transaction has made; the undo record knows of its row."""

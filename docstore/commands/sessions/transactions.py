@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from docstore.commands.context import Context
 
 TRANSIENT_LABEL = "TransientTransactionError"
-ENDING = frozenset(("commitTransaction", "abortTransaction"))
-"""Commands that end a transaction."""
+ENDING = frozenset(("prepareTransaction", "commitTransaction", "abortTransaction", "coordinateCommitTransaction"))
+"""Commands that end a transaction, or begin to."""
+READ_ONLY = "readOnly"
+"""The field of a shard's reply that says whether the transaction has written nothing there."""
 _LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.MAJORITY, ReadLevel.SNAPSHOT))
 _OUTPUT_STAGES = frozenset(("$out", "$merge"))
 _PROCESS_STAGES = frozenset(("$changeStream", "$currentOp", "$listLocalSessions", "$listSessions", "$planCacheStats"))

@@ -1,18 +1,24 @@
-"""abortTransaction: forget what a transaction did."""
+"""abortTransaction: forget what a transaction did.
+
+    {abortTransaction: 1, prepared: bool}
+
+`prepared`, from whoever coordinates: also where it is prepared.
+"""
 
 from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import AUTHENTICATED, Command, Parameter, Response, Role, Type
+from docstore.commands.declaration import Exceptional, Parameter, Response, Type
+from docstore.commands.specs.transactions import ABORT_TRANSACTION
 from docstore.node.node import node_of
 
 
-def run(context: Context, _arguments: Arguments) -> Response:
-    return node_of(context).transactions.abort(context)
+def run(context: Context, arguments: Arguments) -> Response:
+    return node_of(context).transactions.endings.abort(context, prepared=arguments["prepared"])
 
 
-COMMAND = Command(
-    "abortTransaction", run, privilege=AUTHENTICATED, role=Role.PRIMARY, admin_only=True, stable=True,
-    parameters=(Parameter("recoveryToken", Type.OBJECT),), help="forget what a transaction did",
-)  # fmt: skip
+COMMAND = ABORT_TRANSACTION.command(
+    run,
+    Exceptional("a shard is told by the coordinator", Parameter("prepared", Type.BOOL, default=False, internal=True)),
+)

@@ -1,18 +1,25 @@
-"""commitTransaction: make what a transaction did visible and durable."""
+"""commitTransaction: make what a transaction did visible and durable.
+
+    {commitTransaction: 1, commitTimestamp: Timestamp}
+
+`commitTimestamp`, from whoever coordinates: as of when what was prepared counts.
+"""
 
 from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import AUTHENTICATED, Command, Parameter, Response, Role, Type
+from docstore.commands.declaration import Exceptional, Parameter, Response, Type
+from docstore.commands.specs.transactions import COMMIT_TRANSACTION
 from docstore.node.node import node_of
+from docstore.optime import pack_timestamp
 
 
-def run(context: Context, _arguments: Arguments) -> Response:
-    return node_of(context).transactions.commit(context)
+def run(context: Context, arguments: Arguments) -> Response:
+    stamp = arguments["commitTimestamp"]
+    return node_of(context).transactions.endings.commit(context, None if stamp is None else pack_timestamp(stamp))
 
 
-COMMAND = Command(
-    "commitTransaction", run, privilege=AUTHENTICATED, role=Role.PRIMARY, admin_only=True, stable=True,
-    parameters=(Parameter("recoveryToken", Type.OBJECT),), help="make what a transaction did visible and durable",
-)  # fmt: skip
+COMMAND = COMMIT_TRANSACTION.command(
+    run, Exceptional("a shard is told by the coordinator", Parameter("commitTimestamp", Type.TIMESTAMP, internal=True))
+)

@@ -186,6 +186,7 @@ class NodeProcess:
             oplog_bytes=settings.oplog_bytes,
             config_server=settings.role is ClusterRole.CONFIG,
             on_step_down=lambda: self._stepped_down(operations),
+            on_primary=lambda: self.node.transactions.take_over(),
         )
 
     def _stepped_down(self, operations: OperationRegistry) -> None:

@@ -9,9 +9,11 @@ The errors, and their order, follow MongoDB 6.0.
 from __future__ import annotations
 
 import base64
+import math
 from uuid import UUID
 
 from docstore.collection.oplog.sessions import SessionTable, converted
+from docstore.collection.transaction.store import TransactionStore
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
 from docstore.node.transactions.settings import TransactionSettings
@@ -54,25 +56,50 @@ class SessionTransactions:
         forgotten = found is None or found.number != session.txn_number
         return state.last if forgotten and state.txn_number == session.txn_number and state.committed else None
 
-    def begin(self, session: Session, now: float) -> Transaction:
-        """A new transaction. Errors: TransactionTooOld, ConflictingOperationInProgress for a number that was used."""
+    def aborted_before(self, session: Session) -> OpTime | None:
+        """Where the log says that the transaction that is meant has been given up after it was prepared."""
+        state = self._rows.state(session.lsid)
+        return state.last if state.txn_number == session.txn_number and state.aborted else None
+
+    def is_open(self, session: Session) -> bool:
+        """Whether the transaction that is meant is open."""
+        found = self._by_session.get(session.lsid)
+        return found is not None and found.number == session.txn_number and found.state is State.OPEN
+
+    def prepared_of(self, session: Session) -> Transaction | None:
+        """The prepared transaction that keeps a session from its next one."""
+        found = self._by_session.get(session.lsid)
+        return found if found is not None and found.state is State.PREPARED else None
+
+    def begin(self, session: Session, now: float, *, routed: bool = False) -> Transaction:
+        """A new transaction. `routed`: one that was aborted may begin anew under its number, since a router knows when
+        nothing was done in it. Errors: TransactionTooOld, ConflictingOperationInProgress for a number that was used.
+        """
         number, newest = _number(session), self._newest(session.lsid)
         if number < newest:
             raise self._too_old(session, newest)
-        if number == newest:
+        before = self._by_session.get(session.lsid)
+        if number == newest and not (
+            routed
+            and before is not None
+            and before.number == number
+            and before.state is State.ABORTED
+            and self._rows.state(session.lsid).txn_number != number
+        ):
             raise CommandError(
                 Code.ConflictingOperationInProgress,
                 "Only servers in a sharded cluster can start a new transaction at the active transaction number",
             )
-        before = self._by_session.pop(session.lsid, None)
         if before is not None:
+            if before.state is State.PREPARED:
+                before.check()
             self.abort(before)
         transaction = Transaction(session.lsid, number, expires=now + self._settings.lifetime_seconds)
         self._by_session[session.lsid] = transaction
         self.open.add(transaction)
         self._settings.started += 1
         if len(self._by_session) > _KEPT + len(self.open):
-            ended = [lsid for lsid, old in self._by_session.items() if old.state is not State.OPEN]
+            ended = [lsid for lsid, old in self._by_session.items() if old.state in (State.COMMITTED, State.ABORTED)]
             for lsid in ended[: _KEPT // 10]:
                 del self._by_session[lsid]
         return transaction
@@ -83,7 +110,7 @@ class SessionTransactions:
 
     def _too_old(self, session: Session, newest: int) -> CommandError:
         found = self._by_session.get(session.lsid)
-        of_transaction = (found is not None and found.number == newest) or self._rows.state(session.lsid).committed
+        of_transaction = (found is not None and found.number == newest) or self._rows.state(session.lsid).of_transaction
         what, retries = ("transaction", 0) if of_transaction else ("retryable write", -1)
         digest = base64.b64encode(session.lsid[16:]).decode()
         return CommandError(
@@ -119,6 +146,30 @@ class SessionTransactions:
         finally:
             self.open.discard(transaction)
 
+    def prepare(self, transaction: Transaction) -> None:
+        """Log what an open transaction did. Errors: those of `Transaction.prepare`."""
+        try:
+            transaction.prepare()
+        except BaseException:
+            self._settings.aborted += 1
+            raise
+        finally:
+            self.open.discard(transaction)
+
+    def decide(self, transaction: Transaction, commit_timestamp: int | None) -> None:
+        """Write what was prepared, or give it up. Errors: those of `Transaction.decide`."""
+        transaction.decide(commit_timestamp)
+        if commit_timestamp is None:
+            self._settings.aborted += 1
+        else:
+            self._settings.committed += 1
+
+    def take_over(self, lsid: bytes, number: int, store: TransactionStore, optime: OpTime) -> None:
+        """A transaction that another primary has prepared."""
+        transaction = Transaction(lsid, number, expires=math.inf)
+        transaction.prepared_again(store, optime)
+        self._by_session[lsid] = transaction
+
     def abort(self, transaction: Transaction, reason: CommandError | None = None) -> None:
         """Forget what an open transaction did. `reason`: what a request of it that runs ends with."""
         if transaction.state is State.OPEN:
@@ -130,6 +181,8 @@ class SessionTransactions:
         """This node is no primary any more: abort what is open, and go by the rows from now on."""
         for transaction in list(self.open):
             self.abort(transaction, reason)
+        for transaction in self._by_session.values():
+            transaction.let_go(reason)
         self._by_session.clear()
 
 

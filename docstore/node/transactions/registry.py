@@ -13,28 +13,26 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from docstore.bson import document_from, from_python, get_field
-from docstore.collection.transaction.store import TransactionStore
+from docstore.bson import append_fields, get_field
+from docstore.collection.transaction.store import TransactionStore, prepared_store
 from docstore.commands.arguments import Arguments
-from docstore.commands.concerns import ReadConcern, ReadLevel, WriteConcern
+from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
-from docstore.commands.sessions.transactions import ENDING
+from docstore.commands.sessions.transactions import ENDING, READ_ONLY
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
-from docstore.node.entry import enter_write
 from docstore.node.slices import Steps, run_steps
+from docstore.node.transactions.endings import TransactionEndings
 from docstore.node.transactions.numbers import SessionTransactions
 from docstore.node.transactions.settings import TransactionSettings
 from docstore.node.transactions.transaction import State, Transaction
-from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.query.context import ScriptsWanted
 from docstore.replicaset.replicaset import ReplicaSet
 
 if TYPE_CHECKING:
     from docstore.commands.sessions.fields import Session
     from docstore.node.node import DataNode
-    from docstore.optime import OpTime
     from docstore.storage import Snapshot
 
 _WRITES = frozenset(("insert", "update", "delete"))
@@ -47,6 +45,7 @@ class TransactionRegistry:
         self._node = node
         self.settings = TransactionSettings()
         self.sessions = SessionTransactions(node.store.sessions, self.settings)
+        self.endings = TransactionEndings(node, self.sessions)
         node.transactions = self
         node.parameters.add(self.settings.parameters())
 
@@ -66,8 +65,6 @@ class TransactionRegistry:
             raise CommandError(
                 Code.IllegalOperation, "Transaction numbers are only allowed on a replica set member or mongos"
             )
-        if node.shard_filter is not None:
-            raise CommandError(Code.OperationNotSupportedInTransaction, "Transactions on shards are not supported yet")
         node.replication.check_write()
 
     def _statement(
@@ -81,7 +78,7 @@ class TransactionRegistry:
             transaction = self.sessions.known(session)
             transaction.check()
         if transaction.busy:
-            yield from self._turn(transaction)
+            yield from transaction.turn()
         transaction.busy = True
         try:
             _check_target(context)
@@ -94,9 +91,11 @@ class TransactionRegistry:
                 except ScriptsWanted:
                     assert context.services.carry_out is not None, "what wants scripts was told that there are some"
                     result = yield context.services.carry_out(inner, lambda: context.command.run(inner, arguments))
-        except CommandError:
+        except CommandError as error:
             reason = transaction.reason
-            self.sessions.abort(transaction)
+            if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
+                # That one is for the router, which goes on with what is below the view.
+                self.sessions.abort(transaction)
             if reason is not None:
                 raise reason from None
             raise
@@ -110,19 +109,20 @@ class TransactionRegistry:
             if transaction.reason is not None:
                 raise transaction.reason
             transaction.check()
+        assert isinstance(result, (bytes, dict)), "it was awaited"
         if context.command.name in _WRITES and isinstance(result, bytes) and get_field(result, "writeErrors"):
             self.sessions.abort(transaction)
-        assert isinstance(result, (bytes, dict)), "it was awaited"
+        elif self._node.shard_filter is not None:
+            return self._told(result, transaction)
         return result
 
-    def _turn(self, transaction: Transaction) -> Steps[None]:
-        """Wait until no other request of the transaction is carried out. Errors: those of an ended one."""
-        loop = asyncio.get_running_loop()
-        while transaction.busy:
-            turn = loop.create_future()
-            transaction.waiting.append(lambda turn=turn: turn.done() or turn.set_result(None))
-            yield turn
-        transaction.check()
+    def _told(self, result: Result, transaction: Transaction) -> Result:
+        """A reply that tells the router whether there is anything to commit here."""
+        store = transaction.store
+        read_only = store is None or not store.operations
+        if isinstance(result, dict):
+            return {**result, READ_ONLY: read_only}
+        return append_fields(result, b"\x08" + READ_ONLY.encode() + (b"\0\1" if read_only else b"\0\0"))
 
     def _patience(self, context: Context) -> Steps[None]:
         """Give who wants to change the collection a moment to do so, before the transaction is refused."""
@@ -134,13 +134,19 @@ class TransactionRegistry:
 
     def _begin(self, context: Context, session: Session) -> Steps[Transaction]:
         node = self._node
-        transaction = self.sessions.begin(session, node.clock())
+        while (before := self.sessions.prepared_of(session)) is not None and before.number != session.txn_number:
+            assert before.store is not None, "it is prepared"
+            yield before.store.over()
+        transaction = self.sessions.begin(session, node.clock(), routed=node.shard_filter is not None)
         transaction.busy = True
         try:
-            snapshot, newest_state = yield from self._snapshot(context)
+            snapshot, taken_at = yield from self._snapshot(context)
             if transaction.state is State.OPEN:
-                store = TransactionStore(node.store, snapshot, newest=newest_state)
-                transaction.begin(node, context.services, store)
+                store = TransactionStore(node.store, snapshot, newest=taken_at is None)
+                assert node.store.oplog is not None, "a member of a set has one"
+                transaction.begin(
+                    node, context.services, store, node.store.oplog.cluster_time if taken_at is None else taken_at
+                )
             else:
                 snapshot.close()
         except BaseException:
@@ -151,76 +157,29 @@ class TransactionRegistry:
         transaction.check()
         return transaction
 
-    def _snapshot(self, context: Context) -> Steps[tuple[Snapshot, bool]]:
-        """(what the transaction reads, whether that is the newest state in this step)."""
+    def _snapshot(self, context: Context) -> Steps[tuple[Snapshot, int | None]]:
+        """(what the transaction reads, its timestamp; None for the newest state, of this step)."""
         node, concern = self._node, context.read_concern
         oplog = node.store.oplog
         assert oplog is not None, "a member of a set has one"
         if concern.level is ReadLevel.SNAPSHOT and concern.at_cluster_time is not None:
             assert isinstance(node.replication, ReplicaSet), "a member of a set"
-            _, reader, release = yield node.replication.snapshot_reader(concern, context.deadline)
-            return _Leased(reader, release), False
+            at, reader, release = yield node.replication.snapshot_reader(concern, context.deadline)
+            return _Leased(reader, release), at
         after = concern.after_cluster_time
-        if after is not None and after > oplog.last.timestamp:
+        if after is not None and (after > oplog.last.timestamp or node.store.sessions.is_prepared_at(after)):
             _, release = yield node.replication.reader(
                 ReadConcern(ReadLevel.LOCAL, after_cluster_time=after), context.deadline
             )
             release()
         self._check_here()
-        return node.engine.snapshot(), True
+        return node.engine.snapshot(), None
 
-    # Ends
-
-    def commit(self, context: Context) -> Response:
-        """The reply to commitTransaction. Errors: those of the session, of a write, of the write concern."""
-        return run_steps(context, self._commit(context, self._ending(context)))
-
-    def _commit(self, context: Context, session: Session) -> Steps[bytes]:
-        node = self._node
-        concern = effective_concern(context, node)
-        optime = self.sessions.committed_before(session)
-        if optime is None:
-            transaction = self.sessions.known(session)
-            if transaction.busy:
-                yield from self._turn(transaction)
-            if transaction.state is State.OPEN:
-                transaction.busy = True
-                try:
-                    yield from enter_write(node, context.namespace)
-                finally:
-                    transaction.released()
-            if transaction.state is State.ABORTED:
-                transaction.check()
-            if transaction.state is State.OPEN:
-                self.sessions.commit(transaction)
-            optime = transaction.optime
-        reply: bytes = yield self._acknowledged(context, optime, concern)
-        return reply
-
-    async def _acknowledged(self, context: Context, optime: OpTime | None, concern: WriteConcern) -> bytes:
-        failed = await wait_for_write(context, optime, concern)
-        return document_from([] if failed is None else [("writeConcernError", *from_python(failed))])
-
-    def abort(self, context: Context) -> Response:
-        """The reply to abortTransaction. Errors: those of the session."""
-        return run_steps(context, self._aborted(context, self._ending(context)))
-
-    def _aborted(self, context: Context, session: Session) -> Steps[bytes]:
-        node = self._node
-        concern = effective_concern(context, node)
-        transaction = self.sessions.known(session)
-        transaction.check()
-        self.sessions.abort(transaction)
-        if not context.explicit_write_concern:
-            return document_from([])
-        reply: bytes = yield self._acknowledged(context, None, concern)
-        return reply
-
-    def _ending(self, context: Context) -> Session:
-        session = context.session
-        if session is None or not session.in_transaction:
-            raise CommandError(Code.CommandFailed, f"{context.command.name} must be run within a transaction")
-        return session
+    def take_over(self) -> None:
+        """This node becomes primary: have its prepared transactions in memory, before anything is written."""
+        store = self._node.store
+        for lsid, prepared in store.sessions.prepared.items():
+            self.sessions.take_over(lsid, prepared.number, prepared_store(store, prepared), prepared.optime)
 
     def end_sessions(self, lsids: set[bytes]) -> None:
         for transaction in list(self.sessions.open):

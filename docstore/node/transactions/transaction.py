@@ -6,6 +6,7 @@ over the transaction's store; when it has ended nothing of it is left but how it
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from dataclasses import replace
 from enum import Enum
@@ -18,6 +19,7 @@ from docstore.commands.context import Context, Services
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
+from docstore.node.slices import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +32,15 @@ _AT_ONCE = WriteConcern(1)
 
 class State(Enum):
     OPEN = "open"
+    PREPARED = "prepared"
     COMMITTED = "committed"
     ABORTED = "aborted"
 
 
 class Transaction:
     """See the module. `lsid` names the session, and `number` counts in it; `expires`: in seconds of the node's clock.
-    `busy`: a request of it is being carried out. `optime`: of its last oplog entry, once it is committed and has
-    written. `reason`: what the request that is carried out ends with, where others aborted it.
+    `busy`: a request of it is being carried out. `optime`: of its last oplog entry, once it is prepared, or is
+    committed and has written. `reason`: what the request that is carried out ends with, where others aborted it.
     """
 
     __slots__ = (
@@ -71,13 +74,15 @@ class Transaction:
         self._cursors = False
         self._opened = 0
 
-    def begin(self, node: DataNode, services: Services, store: TransactionStore) -> None:
-        """From now on requests can be carried out in it."""
+    def begin(self, node: DataNode, services: Services, store: TransactionStore, taken_at: int) -> None:
+        """From now on requests can be carried out in it. `taken_at`: the timestamp of the state that it reads."""
         self.store = store
         inner = copy.copy(node)
         inner.store = store
         inner.engine = store.engine
         inner.transaction = store
+        if node.shard_filter is not None:
+            inner.shard_filter = node.shard_filter.for_transaction(taken_at)
         inner.parts = Parts(node.parts)
         inner.parts[type(node)] = inner
         self._node = inner
@@ -101,7 +106,12 @@ class Transaction:
         self._cursors = self._cursors or services.cursors.opened != self._opened
 
     def check(self) -> None:
-        """Errors: TransactionCommitted, NoSuchTransaction, unless it is open."""
+        """Errors: TransactionCommitted, NoSuchTransaction, PreparedTransactionInProgress, unless it is open."""
+        if self.state is State.PREPARED:
+            raise CommandError(
+                Code.PreparedTransactionInProgress,
+                f"Transaction with {{ txnNumber: {self.number} }} has been prepared, and takes no further requests.",
+            )
         if self.state is State.COMMITTED:
             raise committed(self.number)
         if self.state is State.ABORTED:
@@ -121,6 +131,42 @@ class Transaction:
         self._end(State.COMMITTED)
         return self.optime
 
+    def prepare(self) -> OpTime:
+        """Log what it did. Errors: those of `TransactionStore.prepare`, and it is aborted."""
+        store = self.store
+        assert store is not None, "it has begun"
+        try:
+            self.optime = store.prepare(SessionWrite(self.lsid, self.number))
+        except BaseException:
+            self._end(State.ABORTED)
+            raise
+        self.state = State.PREPARED
+        self._end_cursors()
+        return self.optime
+
+    def prepared_again(self, store: TransactionStore, optime: OpTime) -> None:
+        """It is one that another primary has prepared."""
+        self.store, self.optime, self.state = store, optime, State.PREPARED
+
+    def decide(self, commit_timestamp: int | None) -> OpTime:
+        """Write what was prepared, as of that timestamp; without one, give it up. Errors: those of
+        `TransactionStore.decide`, and it is as it was.
+        """
+        store = self.store
+        assert store is not None, "it is prepared"
+        self.optime = store.decide(SessionWrite(self.lsid, self.number), commit_timestamp)
+        self._end(State.ABORTED if commit_timestamp is None else State.COMMITTED)
+        return self.optime
+
+    def let_go(self, reason: CommandError) -> None:
+        """This node is no primary any more, and keeps nothing of it in memory."""
+        if self.state is State.PREPARED and self.store is not None:
+            self.reason = reason
+            self.store.abort()
+            self._end(State.ABORTED)
+        else:
+            self.abort(reason)
+
     def abort(self, reason: CommandError | None = None) -> None:
         """Forget what it did; nothing where it has ended. `reason`: what a request of it that runs ends with."""
         if self.state is State.OPEN:
@@ -130,14 +176,29 @@ class Transaction:
             self._end(State.ABORTED)
 
     def _end(self, state: State) -> None:
-        services = self._services
         self.state = state
-        if services is not None and self._cursors:
-            services.cursors.kill_where(lambda cursor: cursor.lsid == self.lsid and cursor.transaction == self.number)
+        self._end_cursors()
         self.store = self._node = self._services = None
         waiting, self.waiting = self.waiting, []
         for wake in waiting:
             wake()
+
+    def turn(self, *, ended: bool = False) -> Steps[None]:
+        """Wait until no other request of the transaction is carried out. Errors: those of one that has `ended`, unless
+        that is well.
+        """
+        loop = asyncio.get_running_loop()
+        while self.busy:
+            turn = loop.create_future()
+            self.waiting.append(lambda turn=turn: turn.done() or turn.set_result(None))
+            yield turn
+        if not ended:
+            self.check()
+
+    def _end_cursors(self) -> None:
+        services = self._services
+        if services is not None and self._cursors:
+            services.cursors.kill_where(lambda cursor: cursor.lsid == self.lsid and cursor.transaction == self.number)
 
     def released(self) -> None:
         """The request that was carried out has been: the next may be."""

@@ -87,7 +87,7 @@ class Housekeeping(PeriodicTask):
         ended = int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS
         if store.oplog is not None:
             oplog = store.oplog
-            await self._carry_out(lambda until: not oplog.truncate_old(until))
+            await self._carry_out(lambda until: not oplog.truncate_old(until, needed=node.store.sessions.oldest_needed))
         await self._carry_out(store.reclaim)
         await self._carry_out(lambda _until: not store.sessions.reap(ended))
 

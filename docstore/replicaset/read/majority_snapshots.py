@@ -70,11 +70,13 @@ class _Held:
         self.close = close
 
 
-def state_before(snapshot: Snapshot, release: Callable[[], None], optime: OpTime) -> EarlierState | None:
-    """The state at `optime`, still to be made, from a later one, which it owns; None when there is no way back."""
+def state_before(snapshot: Snapshot, release: Callable[[], None], optime: OpTime, at: int = 0) -> EarlierState | None:
+    """The state at `optime`, still to be made, from a later one, which it owns; None when there is no way back. `at`:
+    see `EarlierState`.
+    """
     held = _Held(snapshot, release)
     try:
-        return EarlierState(held, optime)
+        return EarlierState(held, optime, at)
     except UnrecoverableRollback:
         held.close()
         return None

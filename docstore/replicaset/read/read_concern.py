@@ -147,17 +147,23 @@ class ReadConcernWaiters:
             if after:
                 await self._wait_cluster_time(after, deadline)
             position, snapshot, release = await self._open_majority(after, deadline)
-            self._leases.keep(position.timestamp, snapshot, release)
-            return self._leased(position.timestamp)
+            if not self._is_delayed(position.timestamp):
+                self._leases.keep(position.timestamp, snapshot, release)
+                return self._leased(position.timestamp)
+            release()
+            at = position.timestamp
         if self._leases.has(at):
             return self._leased(at)
         oplog = self._store.oplog
         assert oplog is not None
+        if self._state().writable:
+            await self._wait_decided(at, deadline)
         if self._state().writable and oplog.last.timestamp <= at <= oplog.cluster_time:
             await self._lease_present(at, deadline)
             return self._leased(at)
         await self._wait_cluster_time(at, deadline, name="atClusterTime")
         await self._wait(lambda: self._committed().timestamp >= at, deadline)
+        await self._wait_decided(at, deadline)
         async with self._making:
             # One at a time: each may take the memory of many undo records.
             if not self._leases.has(at):
@@ -170,7 +176,9 @@ class ReadConcernWaiters:
         """
         oplog = self._store.oplog
         assert oplog is not None
-        position, snapshot, release = await self._open_majority(at, deadline)
+        # What counts as of an earlier time than it was written at must be there too.
+        newest = self._store.last_optime.timestamp if self._is_delayed(at) else at
+        position, snapshot, release = await self._open_majority(newest, deadline)
         entry = next(oplog.scan_back(snapshot, at + 1), None)
         if entry is not None and entry_optime(entry) == position:
             self._leases.keep(at, snapshot, release)
@@ -179,13 +187,18 @@ class ReadConcernWaiters:
         if entry is None:
             release()
         else:
-            state = await _made(state_before(snapshot, release, entry_optime(entry)), deadline)
+            state = await _made(state_before(snapshot, release, entry_optime(entry), at), deadline)
         if state is None:
             raise CommandError(
                 Code.SnapshotTooOld,
                 f"Read timestamp {unpack_timestamp(at)} is older than the oldest available timestamp.",
             )
         self._leases.keep(at, state, state.close, state.undo_bytes)
+
+    def _is_delayed(self, at: int) -> bool:
+        """Whether something behind `at` may count as written at `at` or before: what was prepared by then."""
+        sessions = self._store.sessions
+        return sessions.is_prepared_at(at) or sessions.last_delayed > at
 
     async def _lease_present(self, at: int, deadline: float | None) -> None:
         """Keep the present state as that of `at`.
@@ -239,6 +252,15 @@ class ReadConcernWaiters:
             # Nothing will come by itself: an idle primary moves its own log to the time that was asked for.
             self._write_noop("periodic noop")
         await self._wait(lambda: oplog.last.timestamp >= after, deadline)
+        await self._wait_decided(after, deadline)
+
+    async def _wait_decided(self, at: int, deadline: float | None) -> None:
+        """Wait until it is known of every transaction that was prepared at `at` or before how it ends: one that is
+        committed as of `at` or before belongs to what is read.
+        """
+        sessions = self._store.sessions
+        if sessions.is_prepared_at(at):
+            await self._wait(lambda: not sessions.is_prepared_at(at), deadline)
 
     def _write_noop(self, message: str) -> None:
         with self._store.unit() as unit:

@@ -2,8 +2,8 @@
 
 1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over.
 2. Everything but `local` is dropped, the oplog too; the rollback id grows if there was one.
-3. The source's rollback id and its last entry are noted. From that entry on its oplog is fetched, beside all that
-   follows (`docstore.replicaset.sync.oplog_fetch`).
+3. The source's rollback id and its last entry are noted, or the first of a transaction that is prepared there. From
+   that entry on its oplog is fetched, beside all that follows (`docstore.replicaset.sync.oplog_fetch`).
 4. Every collection is cloned with its uuid, options and indexes; one whose source was out of reach for a moment anew.
    Then the rows of retryable writes.
 5. What was fetched is applied from the noted entry to where the source stood after the clone. Cloned documents are
@@ -35,7 +35,7 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
 from docstore.collection.storage_mode import mode_of
 from docstore.errors import Code, CommandError
-from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, after_prefix
 from docstore.log import component
 from docstore.namespace import replicates
 from docstore.net.errors import NetworkError
@@ -44,7 +44,7 @@ from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import SLICE_SECONDS, Applier
 from docstore.replicaset.sync.oplog_fetch import OUTAGE_SECONDS, RETRY_SECONDS, AttemptFailed, OplogFetch
 from docstore.replicaset.sync.remote import RemoteMember
-from docstore.replicaset.sync.session_rows import copy_rows
+from docstore.replicaset.sync.session_rows import copy_rows, log_begin
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class InitialSync:
         await self._flush()
         self._clear()
         rollback_id = await self._remote.rollback_id()
-        begin = await self._remote.last_optime()
+        begin = await log_begin(self._remote)
         if begin is None:
             raise AttemptFailed("the source has no oplog")
         fetch = OplogFetch(self._remote, begin, self._directory, self._clock)
@@ -199,7 +199,8 @@ class InitialSync:
         batch = Batch()
         batch.delete_range(Family.OPLOG, MIN_KEY, END_KEY)
         batch.delete_range(Family.UNDO, MIN_KEY, END_KEY)
-        batch.delete_range(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX))
+        for prefix in (SESSION_PREFIX, PREPARED_PREFIX):
+            batch.delete_range(Family.META, prefix, after_prefix(prefix))
         batch.delete(Family.META, COUNTERS_KEY)
         store.engine.write(batch)
         store.oplog.load()

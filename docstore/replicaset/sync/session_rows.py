@@ -2,7 +2,7 @@
 
 They are no collection of the source, so they are asked for by a command of our own, a range of keys at a time. A
 copied row without the entries that it leads to is enough: a repeated statement is then refused instead of done
-twice.
+twice. Of a transaction that is prepared the entries are needed, so the log is copied from the first of them on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from bson.binary import Binary
 
 from docstore.bson import document_to_python
+from docstore.collection.oplog.oplog import entry_optime
 from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -24,13 +26,38 @@ ROWS_AT_ONCE = 5_000
 
 
 def rows_after(store: Store, key: bytes) -> dict[str, Any]:
-    """The reply: `rows`, an array of alternating keys and values above `key`, and whether there are `more`."""
+    """The reply: `rows`, an array of alternating keys and values above `key`, whether there are `more`, and from which
+    entry on (`from`, its optime) the log tells all that is not in the data at this moment; null where it is empty.
+    """
     rows: list[Binary] = []
     for found, row in store.engine.items(Family.META, max(SESSION_PREFIX, key + b"\0"), after_prefix(SESSION_PREFIX)):
         rows += (Binary(found), Binary(row))
         if len(rows) == 2 * ROWS_AT_ONCE:
             break
-    return {"rows": rows, "more": len(rows) == 2 * ROWS_AT_ONCE}
+    begin = _log_begin(store)
+    return {
+        "rows": rows,
+        "more": len(rows) == 2 * ROWS_AT_ONCE,
+        "from": None if begin is None else begin.to_document(),
+    }
+
+
+def _log_begin(store: Store) -> OpTime | None:
+    oplog, needed = store.oplog, store.sessions.oldest_needed
+    assert oplog is not None, "a member of a set has one"
+    entry = None if needed is None else oplog.entry(needed)
+    if entry is not None:
+        return entry_optime(entry)
+    return None if oplog.last == NULL_OPTIME else oplog.last
+
+
+async def log_begin(remote: RemoteMember) -> OpTime | None:
+    """From which entry on a copy that is begun now needs the source's log; None where that is empty. Errors:
+    NetworkError, CommandError.
+    """
+    reply = await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(after_prefix(SESSION_PREFIX))})
+    begin = document_to_python(reply)["from"]
+    return None if begin is None else OpTime.from_document(begin)
 
 
 async def copy_rows(store: Store, remote: RemoteMember) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code
 from docstore.node.shard_filter import MustWait
 from docstore.sharding.chunks import Chunk
@@ -271,11 +272,12 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
     async def test() -> None:
         monkeypatch.setattr(statements, "_CATCH_UP_SECONDS", 0.05)
         monkeypatch.setattr(statements, "STATEMENT_SECONDS", 0.2)
-        running = statements.RunningStatements()
+        running = statements.RunningStatements(Claims())
         turn = statements.MovesTurn(running, NAMESPACE)
         known: Any = SimpleNamespace(routing=SimpleNamespace(collection=None), owned=None)
 
         def begin() -> statements.Hold:
+            running.check_begin(NAMESPACE)
             return running.begin(NAMESPACE, known, "a", None, lambda: None)
 
         assert not await turn.comes(few=False)

@@ -1,0 +1,161 @@
+"""The ends of a node's transactions: committed, aborted, or prepared for whoever decides elsewhere which of the two.
+
+Always true: asked again, an end is the same; an answer that one is committed is given when it is as safe as was asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.bson import document_from, from_python
+from docstore.commands.concerns import WriteConcern
+from docstore.commands.context import Context
+from docstore.commands.declaration import Response
+from docstore.errors import Code, CommandError
+from docstore.node.entry import enter_write
+from docstore.node.slices import Steps, run_steps
+from docstore.node.transactions.transaction import State, Transaction
+from docstore.node.write.driver import effective_concern, wait_for_write
+from docstore.optime import unpack_timestamp
+
+if TYPE_CHECKING:
+    from docstore.commands.sessions.fields import Session
+    from docstore.node.node import DataNode
+    from docstore.node.transactions.numbers import SessionTransactions
+    from docstore.optime import OpTime
+
+
+class TransactionEndings:
+    """A part of the node's `TransactionRegistry`."""
+
+    def __init__(self, node: DataNode, sessions: SessionTransactions) -> None:
+        self._node = node
+        self._sessions = sessions
+
+    def prepare(self, context: Context) -> Response:
+        """The reply to prepareTransaction: `prepareTimestamp`. Errors: those of the session, of a write."""
+        return run_steps(context, self._prepare(context, self._ending(context)))
+
+    def _prepare(self, context: Context, session: Session) -> Steps[bytes]:
+        node = self._node
+        transaction = self._sessions.known(session)
+        if transaction.busy:
+            yield from transaction.turn(ended=True)
+        if transaction.state is not State.PREPARED:
+            transaction.check()
+            transaction.busy = True
+            try:
+                yield from enter_write(node, context.namespace)
+            finally:
+                transaction.released()
+            transaction.check()
+            self._sessions.prepare(transaction)
+        optime = transaction.optime
+        assert optime is not None, "it is prepared"
+        failed = yield wait_for_write(context, optime, effective_concern(context, node))
+        if failed is not None:
+            raise CommandError(Code.WriteConcernFailed, str(failed["errmsg"]))
+        return document_from([("prepareTimestamp", *from_python(unpack_timestamp(optime.timestamp)))])
+
+    def commit(self, context: Context, commit_timestamp: int | None = None) -> Response:
+        """The reply to commitTransaction. `commit_timestamp`: as of when what was prepared counts. Errors: those of the
+        session, of a write, of the write concern.
+        """
+        return run_steps(context, self._commit(context, self._ending(context), commit_timestamp))
+
+    def _commit_prepared(self, transaction: Transaction, commit_timestamp: int | None) -> None:
+        """Errors: InvalidOptions."""
+        oplog, prepared = self._node.store.oplog, transaction.optime
+        assert oplog is not None, "a member of a set has one"
+        assert prepared is not None, "it is prepared"
+        if commit_timestamp is None:
+            raise CommandError(
+                Code.InvalidOptions, "commitTransaction must provide commitTimestamp to prepared transaction."
+            )
+        if commit_timestamp < prepared.timestamp:
+            raise CommandError(
+                Code.InvalidOptions, "'commitTimestamp' must be greater than or equal to the 'prepareTimestamp'"
+            )
+        oplog.observe(commit_timestamp)
+        self._sessions.decide(transaction, commit_timestamp)
+
+    def _commit(self, context: Context, session: Session, commit_timestamp: int | None) -> Steps[bytes]:
+        node = self._node
+        concern = effective_concern(context, node)
+        optime = self._sessions.committed_before(session)
+        if optime is None:
+            transaction = self._sessions.known(session)
+            if transaction.busy:
+                yield from transaction.turn(ended=True)
+            if transaction.state in (State.OPEN, State.PREPARED):
+                transaction.busy = True
+                try:
+                    yield from enter_write(node, context.namespace)
+                finally:
+                    transaction.released()
+            if transaction.state is State.ABORTED:
+                transaction.check()
+            if transaction.state is State.PREPARED:
+                self._commit_prepared(transaction, commit_timestamp)
+            if transaction.state is State.OPEN:
+                self._sessions.commit(transaction)
+            optime = transaction.optime
+        reply: bytes = yield self._acknowledged(context, optime, concern)
+        return reply
+
+    async def _acknowledged(self, context: Context, optime: OpTime | None, concern: WriteConcern) -> bytes:
+        failed = await wait_for_write(context, optime, concern)
+        return document_from([] if failed is None else [("writeConcernError", *from_python(failed))])
+
+    def abort(self, context: Context, *, prepared: bool = False) -> Response:
+        """The reply to abortTransaction. `prepared`: whoever decides has decided so, also of what is prepared. Errors:
+        those of the session.
+        """
+        return run_steps(context, self._aborted(context, self._ending(context), prepared))
+
+    def _aborted(self, context: Context, session: Session, prepared: bool) -> Steps[bytes]:
+        node = self._node
+        concern = effective_concern(context, node)
+        optime = self._sessions.aborted_before(session) if prepared else None
+        if optime is None:
+            transaction = self._sessions.known(session)
+            if prepared and transaction.state is State.PREPARED:
+                if transaction.busy:
+                    yield from transaction.turn(ended=True)
+                yield from enter_write(node, context.namespace)
+                if transaction.state is State.PREPARED:
+                    self._sessions.decide(transaction, None)
+                optime = transaction.optime
+            else:
+                transaction.check()
+                self._sessions.abort(transaction)
+        if not context.explicit_write_concern:
+            return document_from([])
+        reply: bytes = yield self._acknowledged(context, optime, concern)
+        return reply
+
+    async def outcome(self, context: Context) -> bytes:
+        """The reply to who asks how a transaction has ended, which it does at the latest because it was asked.
+
+        Errors: NoSuchTransaction and TransactionTooOld where it is not committed, those of the write concern.
+        """
+        session = self._ending(context)
+        while (prepared := self._sessions.prepared_of(session)) is not None and prepared.number == session.txn_number:
+            assert prepared.store is not None, "it is prepared"
+            await prepared.store.over()
+            self._node.replication.check_write()
+        optime = self._sessions.committed_before(session)
+        if optime is None:
+            transaction = self._sessions.known(session)
+            if transaction.state is State.OPEN:
+                self._sessions.abort(transaction)
+            if transaction.state is not State.COMMITTED:
+                transaction.check()
+            optime = transaction.optime
+        return await self._acknowledged(context, optime, effective_concern(context, self._node))
+
+    def _ending(self, context: Context) -> Session:
+        session = context.session
+        if session is None or not session.in_transaction:
+            raise CommandError(Code.CommandFailed, f"{context.command.name} must be run within a transaction")
+        return session

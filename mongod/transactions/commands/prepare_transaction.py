@@ -1,0 +1,18 @@
+"""prepareTransaction: log what a transaction did here, so that whoever coordinates it may decide how it ends."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Response, Role
+from docstore.node.node import node_of
+
+
+def run(context: Context, _arguments: Arguments) -> Response:
+    return node_of(context).transactions.endings.prepare(context)
+
+
+COMMAND = Command(
+    "prepareTransaction", run, privilege=INTERNAL, role=Role.PRIMARY, admin_only=True,
+    help="prepare a transaction for a commit on several shards",
+)  # fmt: skip

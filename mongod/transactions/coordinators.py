@@ -1,0 +1,114 @@
+"""The commits that this shard coordinates.
+
+Always true on the primary: every commit whose document is on disk runs here, what an earlier primary has left too,
+before anything is answered. How a transaction ended whose document is gone, the session's row of this shard says, since
+the coordinator is a participant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from docstore.commands.context import Context
+from docstore.commands.sessions.fields import Session
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.sharding.commitment import COORDINATORS, Commitment, Decision
+from mongod.migration.shard import Shard
+from mongod.transactions.driver import CommitDriver
+from mongod.transactions.participants import Participants
+
+LOG = component("TXN")
+_LOOK_SECONDS = 0.5
+"""How often it is looked whether who asked was killed."""
+
+
+class CommitCoordinators:
+    """A service of a shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._participants = Participants(shard)
+        self._running: dict[tuple[bytes, int], tuple[CommitDriver, asyncio.Task[None]]] = {}
+        shard.on_term.append(self._take_up)
+
+    async def start(self) -> None:
+        """Commits are taken up when this member becomes primary."""
+
+    async def stop(self) -> None:
+        """End what runs; the documents say where to go on."""
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self._participants.close()
+
+    async def coordinate(self, context: Context, participants: Sequence[str]) -> bytes:
+        """The reply to coordinateCommitTransaction. Errors: NoSuchTransaction where it is aborted; MaxTimeMSExpired and
+        those of a step-down, after which it may still be either.
+        """
+        session = context.session
+        if session is None or not session.in_transaction or session.txn_number is None:
+            raise CommandError(Code.CommandFailed, "coordinateCommitTransaction must be run within a transaction")
+        if participants and self._shard.name not in participants:
+            raise CommandError(Code.BadValue, "the coordinator of a commit must be one of its participants")
+        self._shard.shard_filter.settle_term()
+        self._shard.node.replication.check_write()
+        running = self._running.get((session.lsid, session.txn_number))
+        if running is None and participants and self._shard.node.transactions.sessions.is_open(session):
+            commitment = Commitment(session.lsid, session.txn_number, tuple(participants))
+            running = self._begin(CommitDriver(self._shard, self._participants, commitment), resumed=False)
+        if running is not None:
+            decision = await self._outcome(context, running[0])
+            if not decision.committed:
+                raise _aborted(session)
+        return await self._shard.node.transactions.endings.outcome(context)
+
+    async def _outcome(self, context: Context, driver: CommitDriver) -> Decision:
+        clock = self._shard.node.clock
+        while not driver.finished.done():
+            if context.deadline is not None and clock() >= context.deadline:
+                raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+            context.operation.check()
+            left = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
+            await asyncio.wait([driver.finished], timeout=left)
+        return driver.finished.result()
+
+    def _begin(self, driver: CommitDriver, *, resumed: bool) -> tuple[CommitDriver, asyncio.Task[None]]:
+        key = driver.commitment.lsid, driver.commitment.number
+        task = asyncio.get_running_loop().create_task(driver.run(resumed=resumed), name="commit")
+        self._running[key] = running = driver, task
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if self._running.get(key, (None, None))[1] is done:
+                del self._running[key]
+
+        task.add_done_callback(ended)
+        return running
+
+    def _take_up(self) -> None:
+        """This member is primary anew: end what an earlier term began here, go on with what is on disk."""
+        for _, task in self._running.values():
+            task.cancel()
+        self._running.clear()
+        node = self._shard.node
+        collection = node.store.collection(COORDINATORS)
+        for raw in [] if collection is None else list(collection.documents(node.engine)):
+            commitment = Commitment.from_raw(raw)
+            LOG.info("Commit resumed", txnNumber=commitment.number, decided=commitment.decision is not None)
+            self._begin(CommitDriver(self._shard, self._participants, commitment), resumed=True)
+
+
+def _aborted(session: Session) -> CommandError:
+    return CommandError(
+        Code.NoSuchTransaction, f"Transaction with {{ txnNumber: {session.txn_number} }} has been aborted."
+    )
+
+
+def coordinators_of(context: Context) -> CommitCoordinators:
+    """Those of the shard that answers this request."""
+    return context.services.parts[CommitCoordinators]

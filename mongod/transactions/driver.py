@@ -1,0 +1,132 @@
+"""Driving one commit over several shards: `docstore.sharding.commitment` says what must hold.
+
+Before a decision is on its way to disk the coordinator may still decide to abort, and does where a participant refuses
+to prepare or does not answer for `PREPARE_SECONDS`. From then on participants are told until they have heard it, by
+this primary or the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.log import component
+from docstore.optime import pack_timestamp
+from docstore.sharding.commitment import COORDINATORS, Commitment, Decision
+from mongod.migration.records import Removed
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
+    from mongod.transactions.participants import Participants
+
+LOG = component("TXN")
+PREPARE_SECONDS = 60.0
+_ANSWER_SECONDS = 10.0
+_RETRY_SECONDS = 0.05
+_NO_ANSWER = STATE_CHANGE_CODES | {
+    Code.FailedToSatisfyReadPreference,
+    Code.HostNotFound,
+    Code.HostUnreachable,
+    Code.NetworkTimeout,
+    Code.WriteConcernFailed,
+}
+_FORGOTTEN = frozenset((Code.NoSuchTransaction, Code.TransactionTooOld))
+"""A participant that answers so to a decision has carried it out, and its session has gone on."""
+
+
+class NoLongerPrimary(Exception):
+    """The commit goes on elsewhere."""
+
+
+class CommitDriver:
+    """One commit. `finished` is done with the decision once every participant has carried it out."""
+
+    def __init__(self, shard: Shard, participants: Participants, commitment: Commitment) -> None:
+        self.commitment = commitment
+        self._shard = shard
+        self._participants = participants
+        self.finished: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self.finished.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+    async def run(self, *, resumed: bool) -> None:
+        """From where it stands to its end, or until this member is no longer primary."""
+        try:
+            if not resumed:
+                await self._write((COORDINATORS, self.commitment.document()))
+            decision = self.commitment.decision
+            if decision is None:
+                decision = await self._vote()
+                self.commitment = self.commitment.decided(decision)
+                await self._write((COORDINATORS, self.commitment.document()))
+            await asyncio.gather(*(self._tell(shard, decision) for shard in self.commitment.participants))
+            self.finished.set_result(decision)
+            await self._write((COORDINATORS, Removed(self.commitment.id)))
+        except NoLongerPrimary:
+            LOG.info("Commit left to the next primary", txnNumber=self.commitment.number)
+            self._fail("the coordinator's primary changed")
+        except asyncio.CancelledError:
+            self._fail("the coordinator's primary changed or stops")
+            raise
+
+    def _fail(self, reason: str) -> None:
+        if not self.finished.done():
+            self.finished.set_exception(CommandError(Code.InterruptedDueToReplStateChange, reason))
+
+    async def _vote(self) -> Decision:
+        votes = await asyncio.gather(*(self._prepare(shard) for shard in self.commitment.participants))
+        timestamps = [vote for vote in votes if vote is not None]
+        if len(timestamps) < len(votes):
+            return Decision(None)
+        oplog = self._shard.node.store.oplog
+        assert oplog is not None, "a shard is a replica set"
+        oplog.observe(max(timestamps))
+        return Decision(max(timestamps))
+
+    async def _prepare(self, shard: str) -> int | None:
+        """As of when the participant is prepared; None where it is not, and will not be."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + PREPARE_SECONDS
+        while loop.time() < give_up:
+            self._check_primary()
+            try:
+                reply = await self._participants.ask(shard, self.commitment.prepare(), _ANSWER_SECONDS)
+                return pack_timestamp(reply["prepareTimestamp"])
+            except CommandError as error:
+                LOG.info("A participant does not prepare", shard=shard, reason=error.message)
+                if error.code not in _NO_ANSWER:
+                    return None
+            await asyncio.sleep(_RETRY_SECONDS)
+        return None
+
+    async def _tell(self, shard: str, decision: Decision) -> None:
+        """Return when the participant has carried out the decision, and a majority of it has that."""
+        while True:
+            self._check_primary()
+            try:
+                await self._participants.ask(shard, self.commitment.tell(decision), _ANSWER_SECONDS)
+                return
+            except CommandError as error:
+                if error.code in _FORGOTTEN:
+                    return
+                LOG.info("A participant has not heard the decision", shard=shard, reason=error.message)
+                if error.code not in _NO_ANSWER:
+                    self._check_primary()
+                    LOG.error("A participant refuses the decision", shard=shard, reason=error.message)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def _check_primary(self) -> None:
+        if not self._shard.records.may_write():
+            raise NoLongerPrimary
+
+    async def _write(self, change: tuple[str, Any]) -> None:
+        """Return when a majority has it, however long that takes."""
+        records = self._shard.records
+        while True:
+            self._check_primary()
+            try:
+                return await records.committed(records.write(change))
+            except CommandError as error:
+                self._check_primary()
+                LOG.info("A commit waits for its coordinator's majority", reason=error.message)
+            await asyncio.sleep(_RETRY_SECONDS)

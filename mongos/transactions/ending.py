@@ -1,0 +1,94 @@
+"""How a transaction ends on the shards that take part.
+
+One that has written on at most one shard needs no coordinator: the others, which have only read, end first. Where
+several have written, the first of them coordinates (`docstore.sharding.commitment`). Everything here may be done again
+when it is not known whether it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.int64 import Int64
+
+from docstore.bson import append_fields, document_from
+from docstore.commands.context import Context
+from docstore.commands.sessions.fields import Session, lsid_document
+from docstore.errors import CommandError
+from docstore.sharding.commitment import coordinate_commit
+from mongos.routing.shards import Shard, each
+from mongos.transactions.shards import Participant
+from mongos.transactions.transaction import RouterTransaction
+
+if TYPE_CHECKING:
+    from mongos.router import Router
+
+_ABORT_SECONDS = 5.0
+
+
+async def commit(context: Context, transaction: RouterTransaction) -> bytes:
+    """The reply. Errors: NoSuchTransaction where it is aborted; others, after which it may be either."""
+    begun = [participant for participant in transaction.participants.values() if participant.begun]
+    writers = [participant for participant in begun if not participant.read_only]
+    readers = [participant for participant in begun if participant.read_only]
+
+    async def end(participant: Participant) -> bytes:
+        return await _ask(context, participant.shard, transaction.command(_commit_command(context)))
+
+    replies = await each(readers, end)
+    if len(writers) == 1:
+        replies = [await end(writers[0])]
+    elif writers:
+        assert transaction.recovery is not None, "it has written"
+        names = [participant.shard.name for participant in writers]
+        command = _with_concern(context, coordinate_commit(names))
+        replies = [await _ask(context, transaction.recovery.shard, transaction.command(command))]
+    return next((reply for reply in replies if reply != _NOTHING), _NOTHING)
+
+
+_NOTHING = document_from([])
+
+
+async def recover(context: Context, session: Session, shard: Shard, router: Router) -> bytes:
+    """The reply of a commit of which this router knows nothing but the shard that does. Errors: as of `commit`."""
+    transaction = {**lsid_fields(session), "txnNumber": Int64(session.txn_number or 0), "autocommit": False}
+    return await _ask(context, shard, bson.encode({**_with_concern(context, coordinate_commit([])), **transaction}))
+
+
+def lsid_fields(session: Session) -> dict[str, Any]:
+    return {"lsid": {**lsid_document(session.lsid), "uid": bson.Binary(session.lsid[16:], 0)}}
+
+
+async def abort_everywhere(transaction: RouterTransaction) -> None:
+    """End it on all shards; one that does not answer ends it by itself after a while."""
+
+    async def end(participant: Participant) -> None:
+        shard = participant.shard
+        try:
+            await shard.command(
+                "admin", transaction.command({"abortTransaction": 1}), deadline=shard.now() + _ABORT_SECONDS
+            )
+        except CommandError:
+            return
+
+    await each(list(transaction.participants.values()), end)
+
+
+async def _ask(context: Context, shard: Shard, command: bytes) -> bytes:
+    if context.max_time_ms and context.deadline is not None:
+        left = max(int((context.deadline - shard.now()) * 1000), 1)
+        command = append_fields(command, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+    answer = await shard.command("admin", command, repeatable=True, deadline=context.deadline)
+    return answer.relayed()
+
+
+def _commit_command(context: Context) -> dict[str, Any]:
+    return _with_concern(context, {"commitTransaction": 1})
+
+
+def _with_concern(context: Context, command: Mapping[str, Any]) -> dict[str, Any]:
+    """With the client's write concern, where it gave one."""
+    concern = context.body.get("writeConcern")
+    return dict(command) if concern is None else {**command, "writeConcern": concern}

@@ -1,0 +1,192 @@
+"""The transactions of a router's clients.
+
+Always true:
+
+* a session's numbers only grow; a newer one ends an open transaction;
+* a request that is refused ends its transaction on all shards, also where a write reports errors of single documents;
+* what a router does not know, any more or at all, is not guessed: a commit then needs the client's recovery token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import bson
+
+from docstore.bson import append_fields, document_to_python, get_field
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Response, Result
+from docstore.commands.sessions.fields import Session
+from docstore.commands.sessions.transactions import ENDING
+from docstore.errors import Code, CommandError
+from docstore.query.context import ScriptsWanted
+from mongos.transactions.ending import abort_everywhere, commit, recover
+from mongos.transactions.transaction import RouterTransaction, State, concern_at
+
+if TYPE_CHECKING:
+    from mongos.router import Router
+
+_KEPT = 20_000
+"""Transactions that are remembered."""
+_WRITES = frozenset(("insert", "update", "delete"))
+
+
+class RouterTransactions:
+    """Satisfies `docstore.commands.sessions.transactions.Transactions`."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._by_session: OrderedDict[bytes, RouterTransaction] = OrderedDict()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    # Requests
+
+    def run(
+        self, context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
+    ) -> Response:
+        if context.command.name in ENDING:
+            return execute(context, arguments)
+        return self._statement(context, arguments, execute)
+
+    async def _statement(
+        self, context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
+    ) -> Result:
+        session = context.session
+        assert session is not None, "a transaction belongs to a session"
+        if context.read_preference.secondary_ok:
+            raise CommandError(Code.InvalidOptions, "read preference in a transaction must be primary")
+        transaction = await self._begin(context, session) if session.starts else self._known(session)
+        async with transaction.turn:
+            transaction.check()
+            try:
+                inner = transaction.request(context)
+                result = await _carried_out(inner, arguments, execute)
+            except BaseException:
+                self._abort(transaction)
+                raise
+            body = result if isinstance(result, bytes) else b""
+            failed = get_field(body, "writeErrors") if body else result.get("writeErrors")  # type: ignore[union-attr]
+            if failed and context.command.name in _WRITES:
+                self._abort(transaction)
+        token = transaction.recovery_token
+        if isinstance(result, bytes):
+            return append_fields(result, b"\x03recoveryToken\0" + bson.encode(token))
+        return {**result, "recoveryToken": token}
+
+    async def _begin(self, context: Context, session: Session) -> RouterTransaction:
+        if not self._router.cluster_time():
+            # Nothing has been heard yet of what time it is in the cluster.
+            await self._router.config.command("admin", {"ping": 1}, repeatable=True)
+        number, found = session.txn_number, self._by_session.get(session.lsid)
+        assert number is not None, "a transaction has a number"
+        if found is not None and number < found.number:
+            raise CommandError(
+                Code.TransactionTooOld,
+                f"txnNumber {number} is less than last txnNumber {found.number} seen in session",
+            )
+        if found is not None and number == found.number:
+            raise CommandError(Code.ConflictingOperationInProgress, f"txnNumber {number} for session already started")
+        if found is not None:
+            self._abort(found)
+        concern = concern_at(context.read_concern, self._router.cluster_time())
+        transaction = self._by_session[session.lsid] = RouterTransaction(self._router, session, concern)
+        self._by_session.move_to_end(session.lsid)
+        if len(self._by_session) > _KEPT:
+            _, oldest = self._by_session.popitem(last=False)
+            self._abort(oldest)
+        return transaction
+
+    def _known(self, session: Session) -> RouterTransaction:
+        """Errors: TransactionTooOld, NoSuchTransaction."""
+        found = self._by_session.get(session.lsid)
+        if found is not None and found.number == session.txn_number:
+            return found
+        newest = -1 if found is None else found.number
+        if found is not None and session.txn_number is not None and session.txn_number < newest:
+            raise CommandError(
+                Code.TransactionTooOld,
+                f"txnNumber {session.txn_number} is less than last txnNumber {newest} seen in session",
+            )
+        raise CommandError(
+            Code.NoSuchTransaction, f"cannot continue txnId {newest} for session with txnId {session.txn_number}"
+        )
+
+    def _abort(self, transaction: RouterTransaction) -> None:
+        """Have an open transaction ended on its shards, in the background."""
+        if transaction.state is State.OPEN:
+            transaction.state = State.ABORTED
+            self._background(abort_everywhere(transaction))
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    # Ends
+
+    async def commit(self, context: Context, token: bytes | None) -> bytes:
+        """The reply to commitTransaction. Errors: those of `commit` and `recover`."""
+        session = _ending(context)
+        found = self._by_session.get(session.lsid)
+        if found is None or found.number != session.txn_number:
+            if token is None:
+                self._known(session)
+            shard = None if token is None else document_to_python(token).get("recoveryShardId")
+            if shard is None:
+                raise CommandError(50940, "cannot commit with no participants")
+            return await recover(context, session, await self._router.shards.get(str(shard)), self._router)
+        async with found.turn:
+            if found.state is State.ABORTED:
+                found.check()
+            found.state = State.COMMITTING if found.state is State.OPEN else found.state
+            try:
+                reply = await commit(context, found)
+            except CommandError as error:
+                if error.code in (Code.NoSuchTransaction, Code.WriteConflict):
+                    found.state = State.ABORTED
+                    self._background(abort_everywhere(found))
+                raise
+            found.state = State.COMMITTED
+            return reply
+
+    async def abort(self, context: Context) -> dict[str, Any]:
+        """The reply to abortTransaction. Errors: TransactionCommitted, NoSuchTransaction."""
+        session = _ending(context)
+        found = self._known(session)
+        async with found.turn:
+            found.check()
+            found.state = State.ABORTED
+            await abort_everywhere(found)
+        return {}
+
+    def end_sessions(self, lsids: set[bytes]) -> None:
+        for lsid, transaction in list(self._by_session.items()):
+            if not lsids or lsid in lsids:
+                self._abort(transaction)
+
+    def stop(self) -> None:
+        for task in list(self._ending):
+            task.cancel()
+
+
+async def _carried_out(
+    context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
+) -> Result:
+    try:
+        result = execute(context, arguments)
+        return await result if isinstance(result, Awaitable) else result
+    except ScriptsWanted:
+        assert context.services.carry_out is not None, "what wants scripts was told that there are some"
+        made: Result = await context.services.carry_out(context, lambda: context.command.run(context, arguments))
+        return made
+
+
+def _ending(context: Context) -> Session:
+    session = context.session
+    if session is None or not session.in_transaction:
+        raise CommandError(Code.CommandFailed, f"{context.command.name} must be run within a transaction")
+    return session

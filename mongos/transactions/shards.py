@@ -1,0 +1,159 @@
+"""The shards as a request in a transaction reaches them: whatever it asks becomes a part of the transaction there.
+
+Always true:
+
+* the first request to a shard begins the shard's part, and no other is sent there before that one is answered; all
+  parts of a transaction that reads a snapshot read that of one cluster time;
+* nothing is sent twice: what may have been done may be done once only;
+* a shard that calls the very first request stale has done nothing, and its part begins anew with the request as it is
+  routed then; later it has lost what was done there, and the transaction fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import bson
+
+from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.commands.concerns import PRIMARY, ReadPreference
+from docstore.commands.sessions.transactions import READ_ONLY
+from docstore.commands.values import integer_of
+from docstore.errors import Code, CommandError
+from mongos.routing.cache import is_stale
+from mongos.routing.requests import ShardReply
+from mongos.routing.shards import CONFIG, Shard, Shards
+
+if TYPE_CHECKING:
+    from mongos.transactions.transaction import RouterTransaction
+
+_OF_SESSIONS = frozenset(
+    ("lsid", "txnNumber", "autocommit", "startTransaction", "stmtId", "stmtIds", "readConcern", "$clusterTime")
+)
+
+
+class Participant:
+    """One shard's part. `read_only`: it has not said yet that it has written. `begun`: it has answered."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.read_only = True
+        self.begun = False
+        self.turn = asyncio.Lock()
+
+
+class TransactionShard:
+    """Stands for a `Shard`; see the module."""
+
+    def __init__(self, transaction: RouterTransaction, shard: Shard) -> None:
+        self.name = shard.name
+        self.host = shard.host
+        self.client = shard.client
+        self._transaction = transaction
+        self._shard = shard
+
+    async def command(
+        self,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        read_preference: ReadPreference = PRIMARY,
+        repeatable: bool = False,
+        deadline: float | None = None,
+        late: float = 0.0,
+    ) -> ShardReply:
+        """As a shard's. Errors besides: SnapshotUnavailable, NoSuchTransaction."""
+        participant = self._transaction.participant(self._shard)
+        if participant.begun:
+            return await self._send(participant, db, body, sequences, deadline, late)
+        async with participant.turn:
+            return await self._send(participant, db, body, sequences, deadline, late)
+
+    async def _send(
+        self,
+        participant: Participant,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        sequences: Mapping[str, list[bytes]] | None,
+        deadline: float | None,
+        late: float,
+    ) -> ShardReply:
+        self._transaction.check()
+        first = not participant.begun
+        request = self._request(body, first=first)
+        try:
+            reply = await self._shard.command(db, request, sequences=sequences, deadline=deadline, late=late)
+            _check_statements(reply.body)
+        except CommandError as error:
+            if error.code == Code.CommandOnShardedViewNotSupportedOnMongod:
+                # It only says where to go on.
+                participant.begun = True
+            if is_stale(error.code) and not first:
+                raise CommandError(
+                    Code.SnapshotUnavailable,
+                    f"Transaction {self._transaction.number} was aborted on {self.name}: {error.message}",
+                ) from None
+            raise
+        participant.begun = True
+        read_only = get_field(reply.body, READ_ONLY)
+        if read_only is not None and read_only[1] == b"\0":
+            self._transaction.wrote(participant)
+        return reply
+
+    def _request(self, body: bytes | Mapping[str, Any], *, first: bool) -> bytes:
+        raw = body if isinstance(body, bytes) else bson.encode(body)
+        kept = [field for field in elements(raw) if field[0] not in _OF_SESSIONS]
+        return document_from([*kept, *elements(self._transaction.fields(first=first))])
+
+    async def at(
+        self,
+        address: str,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        deadline: float | None = None,
+        late: float = 0.0,
+    ) -> bytes:
+        """As a shard's: to a member that has answered in the transaction before."""
+        self._transaction.check()
+        request = self._request(body, first=False)
+        return await self._shard.at(address, db, request, sequences=sequences, deadline=deadline, late=late)
+
+    async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
+        """As a shard's; the end of the transaction ends its cursors too."""
+        command = {"killCursors": collection, "cursors": [bson.Int64(cursor_id)]}
+        await self.at(address, db, command)
+
+
+def _check_statements(reply: bytes) -> None:
+    """A batch of which a statement is stale has had no effect at all. Errors: that of the statement."""
+    failed = get_field(reply, "writeErrors")
+    for row in [] if failed is None else array_documents(failed[1]):
+        code, text = get_field(row, "code"), get_field(row, "errmsg")
+        if code is not None and is_stale(integer_of(*code)):
+            raise CommandError(integer_of(*code), "" if text is None else text[1][4:-1].decode())
+
+
+class TransactionShards:
+    """Stands for `Shards`. The config servers take part in no transaction."""
+
+    def __init__(self, transaction: RouterTransaction, shards: Shards) -> None:
+        self._transaction = transaction
+        self._shards = shards
+
+    @property
+    def config(self) -> Shard:
+        return self._shards.config
+
+    async def get(self, name: str) -> Shard | TransactionShard:
+        """A shard by name. Errors: ShardNotFound."""
+        shard = await self._shards.get(name)
+        return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+
+    async def all(self) -> list[TransactionShard]:
+        """Every shard, by name."""
+        return [TransactionShard(self._transaction, shard) for shard in await self._shards.all()]

@@ -1,0 +1,127 @@
+"""One transaction of a router's client.
+
+Always true: its requests are carried out one after the other, its end too; what a request sees as its router is a copy
+of the router over the transaction's shards; once it is being committed nothing is asked in it any more, and how it is
+committed is the same each time that is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.binary import Binary
+from bson.int64 import Int64
+
+from docstore.bson import append_fields
+from docstore.commands.concerns import LOCAL, ReadConcern, ReadLevel
+from docstore.commands.context import Context
+from docstore.commands.gossip import encode_cluster_time
+from docstore.commands.parts import Parts
+from docstore.commands.sessions.fields import NO_USER_DIGEST, Session
+from docstore.errors import Code, CommandError
+from mongos.merge.leftovers import Leftovers
+from mongos.transactions.shards import Participant, TransactionShards
+
+if TYPE_CHECKING:
+    from mongos.router import Router
+    from mongos.routing.shards import Shard
+
+
+class State(Enum):
+    OPEN = "open"
+    COMMITTING = "committing"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class RouterTransaction:
+    """`lsid` names the session, and `number` counts in it. `participants` by shard, in the order in which they were
+    asked first; `recovery` is the shard that knows how it ended: the first that has written.
+    """
+
+    def __init__(self, router: Router, session: Session, concern: ReadConcern) -> None:
+        """`concern`: with the cluster time that is read, where it is a snapshot."""
+        assert session.txn_number is not None, "a transaction has a number"
+        self.lsid = session.lsid
+        self.number = session.txn_number
+        self.state = State.OPEN
+        self.turn = asyncio.Lock()
+        self.participants: dict[str, Participant] = {}
+        self.recovery: Participant | None = None
+        self._concern = concern
+        lsid: dict[str, Any] = {"id": Binary(self.lsid[:16], 4)}
+        if self.lsid[16:] != NO_USER_DIGEST:
+            lsid["uid"] = Binary(self.lsid[16:], 0)
+        self._fields = bson.encode({"lsid": lsid, "txnNumber": Int64(self.number), "autocommit": False})
+        first: dict[str, Any] = {"startTransaction": True}
+        if concern != LOCAL:
+            first["readConcern"] = concern.document()
+        self._first_fields = append_fields(self._fields, bson.encode(first)[4:-1])
+        self._cluster_time = router.cluster_time
+        self._router = copy.copy(router)
+        shards = TransactionShards(self, router.shards)
+        self._router.shards = shards  # type: ignore[assignment]  # it is asked for no more than it has
+        self._router.leftovers = Leftovers(shards)  # type: ignore[arg-type]
+        self._parts = Parts()
+        self._parts[type(router)] = self._router
+
+    def request(self, context: Context) -> Context:
+        """The request as it is carried out in the transaction."""
+        services = context.services
+        return context.derived(
+            services=replace(services, parts=Parts({**services.parts, **self._parts})),
+            session=Session(self.lsid, transaction=self.number),
+            read_concern=LOCAL,
+            explicit_read_concern=False,
+        )
+
+    def fields(self, *, first: bool) -> bytes:
+        """A document of the fields by which a request is part of the transaction, and `first` on its shard."""
+        document = self._first_fields if first else self._fields
+        time = self._cluster_time()
+        return append_fields(document, encode_cluster_time(time)) if time else document
+
+    def command(self, command: Mapping[str, Any]) -> bytes:
+        """A command that ends it on a shard."""
+        return append_fields(bson.encode(command), self.fields(first=False)[4:-1])
+
+    def participant(self, shard: Shard) -> Participant:
+        """The shard's part, from now on."""
+        found = self.participants.get(shard.name)
+        if found is None:
+            found = self.participants[shard.name] = Participant(shard)
+        return found
+
+    def wrote(self, participant: Participant) -> None:
+        """The shard has something to commit."""
+        participant.read_only = False
+        self.recovery = self.recovery or participant
+
+    @property
+    def recovery_token(self) -> dict[str, Any]:
+        """What any router finds out from how it ended."""
+        return {} if self.recovery is None else {"recoveryShardId": self.recovery.shard.name}
+
+    def check(self) -> None:
+        """Errors: TransactionCommitted, NoSuchTransaction, unless it is open."""
+        if self.state in (State.COMMITTED, State.COMMITTING):
+            raise CommandError(
+                Code.TransactionCommitted, f"Transaction with {{ txnNumber: {self.number} }} has been committed."
+            )
+        if self.state is State.ABORTED:
+            raise CommandError(
+                Code.NoSuchTransaction, f"Transaction with {{ txnNumber: {self.number} }} has been aborted."
+            )
+
+
+def concern_at(concern: ReadConcern, cluster_time: int) -> ReadConcern:
+    """A transaction's read concern, with the cluster time of the one snapshot that all its shards read."""
+    if concern.level is not ReadLevel.SNAPSHOT or concern.at_cluster_time is not None:
+        return concern
+    return ReadConcern(ReadLevel.SNAPSHOT, at_cluster_time=max(cluster_time, concern.after_cluster_time or 0) or None)

@@ -1,0 +1,179 @@
+"""Transactions through routers, over two shards: what one client sees of another's, how they end, and what kills and
+moves make of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import bson
+import pymongo
+import pytest
+from bson.int64 import Int64
+from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from docstore.net import Pool
+from tests.cluster.routed import Cluster, routed_cluster
+from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+SNAPSHOT = ReadConcern("snapshot")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with routed_cluster(tmp_path_factory.mktemp("transactions"), members=1) as cluster:
+        cluster.client.admin.command("balancerStop")
+        yield cluster
+
+
+def accounts(cluster: Cluster, name: str) -> pymongo.collection.Collection[dict[str, Any]]:
+    """Accounts 0 to 19, those from 10 on on shard two."""
+    collection = cluster.shard(name, {"_id": 1})
+    collection.insert_many([{"_id": n, "n": 100} for n in range(20)])
+    cluster.client.admin.command("split", f"test.{name}", middle={"_id": 10})
+    cluster.client.admin.command("moveChunk", f"test.{name}", find={"_id": 10}, to="two")
+    return collection
+
+
+def transfer(collection: Any, session: Any, source: int, target: int, amount: int) -> None:
+    collection.update_one({"_id": source}, {"$inc": {"n": -amount}}, session=session)
+    collection.update_one({"_id": target}, {"$inc": {"n": amount}}, session=session)
+
+
+def asked(cluster: Cluster, command: dict[str, Any]) -> tuple[float, int | None]:
+    """Whether the other router does what it is asked as it is, and else why not."""
+    host, port = cluster.clients[1].address or ("", 0)
+
+    async def ask() -> dict[str, Any]:
+        pool = Pool()
+        reply = await pool.command(f"{host}:{port}", "admin", command, check=False)
+        await pool.close()
+        return bson.decode(reply)
+
+    reply = asyncio.run(ask())
+    return reply["ok"], reply.get("code")
+
+
+def test_a_transfer_over_two_shards_is_seen_whole(cluster: Cluster) -> None:
+    collection = accounts(cluster, "transfer")
+    with cluster.client.start_session() as session:
+        session.start_transaction(read_concern=SNAPSHOT, write_concern=WriteConcern("majority"))
+        transfer(collection, session, 1, 11, 30)
+        found = {each["_id"]: each["n"] for each in collection.find({}, session=session)}
+        assert (found[1], found[11], sum(found.values())) == (70, 130, 2000)
+        assert collection.find_one({"_id": 11}) == {"_id": 11, "n": 100}, "nobody else sees it yet"
+        total = collection.aggregate([{"$group": {"_id": None, "n": {"$sum": "$n"}}}], session=session)
+        assert [each["n"] for each in total] == [2000]
+        session.commit_transaction()
+        session.commit_transaction()
+    assert [collection.find_one({"_id": n})["n"] for n in (1, 11)] == [70, 130]
+    with cluster.client.start_session() as session:
+        session.start_transaction()
+        transfer(collection, session, 1, 11, 30)
+        session.abort_transaction()
+    assert [collection.find_one({"_id": n})["n"] for n in (1, 11)] == [70, 130]
+
+
+def test_a_snapshot_is_of_one_time_on_all_shards(cluster: Cluster) -> None:
+    collection = accounts(cluster, "snapshots")
+    with cluster.client.start_session() as reader, cluster.client.start_session() as writer:
+        reader.start_transaction(read_concern=SNAPSHOT)
+        assert collection.find_one({"_id": 1}, session=reader) == {"_id": 1, "n": 100}
+        writer.with_transaction(lambda session: transfer(collection, session, 1, 11, 30))
+        assert collection.find_one({"_id": 11}, session=reader) == {"_id": 11, "n": 100}, "not asked before"
+        reader.commit_transaction()
+
+
+def test_two_that_write_the_same_conflict(cluster: Cluster) -> None:
+    collection = accounts(cluster, "conflicts")
+    with cluster.client.start_session() as first, cluster.client.start_session() as second:
+        first.start_transaction()
+        second.start_transaction()
+        transfer(collection, first, 1, 11, 5)
+        with pytest.raises(OperationFailure) as failed:
+            transfer(collection, second, 12, 1, 5)
+        assert failed.value.code == 112
+        assert failed.value.has_error_label("TransientTransactionError")
+        second.abort_transaction()
+        first.commit_transaction()
+        second.with_transaction(lambda session: transfer(collection, session, 12, 1, 5))
+    assert sum(each["n"] for each in collection.find()) == 2000
+
+
+def test_another_router_finds_out_how_it_ended(cluster: Cluster) -> None:
+    collection = accounts(cluster, "recovery")
+    with cluster.client.start_session() as session:
+        session.start_transaction(write_concern=WriteConcern("majority"))
+        transfer(collection, session, 1, 11, 5)
+        token = session._transaction.recovery_token
+        fields = {
+            "lsid": session.session_id, "txnNumber": Int64(session._server_session.transaction_id), "autocommit": False
+        }  # fmt: skip
+        session.commit_transaction()
+    assert token == {"recoveryShardId": "one"}
+    commit = {"commitTransaction": 1, **fields, "recoveryToken": token}
+    assert asked(cluster, commit) == (1, None)
+    assert asked(cluster, {**commit, "txnNumber": Int64(99)}) == (0, 251)
+
+
+def test_kills_of_either_shard_at_any_moment_leave_no_half(tmp_path: Path) -> None:
+    """Transfers go on while primaries are killed, coordinators and participants both; what is prepared is decided."""
+    random = Random(seed := int(os.environ.get("DOCSTORE_SEED", "0")) or secrets.randbits(30))
+    with routed_cluster(tmp_path, members=1) as cluster:
+        collection = accounts(cluster, "kills")
+        stopping, done, failures = threading.Event(), [0], list[BaseException]()
+
+        def work() -> None:
+            with cluster.client.start_session() as session:
+                while not stopping.is_set():
+                    source, target = random.sample(range(20), 2)
+                    try:
+                        session.with_transaction(
+                            lambda inner, source=source, target=target: transfer(collection, inner, source, target, 1),
+                            read_concern=SNAPSHOT,
+                            write_concern=WriteConcern("majority"),
+                        )
+                        done[0] += 1
+                    except PyMongoError:
+                        continue
+                    except BaseException as error:
+                        failures.append(error)
+                        return
+
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for _ in range(6):
+            before = done[0]
+            wait_until(lambda before=before: done[0] > before + 5 or failures, 60)
+            victim = random.choice(("one-0", "two-0"))
+            cluster.deployment.kill(victim)
+            cluster.deployment.restart(victim)
+        stopping.set()
+        for worker in workers:
+            worker.join(60)
+        assert not failures, seed
+        wait_until(lambda: _undecided(cluster) == 0, 60)
+        with cluster.client.start_session() as session, session.start_transaction(read_concern=SNAPSHOT):
+            assert sum(each["n"] for each in collection.find({}, session=session)) == 2000, seed
+        assert sum(each["n"] for each in collection.find()) == 2000, seed
+
+
+def _undecided(cluster: Cluster) -> int:
+    """How many commits are still coordinated."""
+    found = 0
+    for name in ("one-0", "two-0"):
+        with closing(pymongo.MongoClient(cluster.deployment.members[name].address, directConnection=True)) as client:
+            found += client.config.transaction_coordinators.count_documents({})
+    return found
