@@ -146,9 +146,12 @@ def _looked_up(
     if found is not None:
         examined.keys += 1
         rid = record_id_bytes(found[0])
-        if seen is None or rid not in seen:
-            examined.documents += 1
-            yield rid, found[1]
+        if seen is not None:
+            if rid in seen:
+                return
+            seen.add(rid)
+        examined.documents += 1
+        yield rid, found[1]
 
 
 def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -> Iterator[Pair]:

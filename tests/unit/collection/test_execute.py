@@ -153,6 +153,21 @@ def test_the_access_path_is_the_planners(fields: dict[str, Any], access: type) -
     assert sorted(map(repr, find(coll, query(fields), store.engine))) == sorted(map(repr, expected))
 
 
+@pytest.mark.parametrize("branches", [
+    [{"_id": 1}, {"x": 1}], [{"x": 1}, {"_id": 1}], [{"_id": 1, "x": 1}, {"_id": 1}], [{"_id": 1}, {"_id": {"$lt": 4}}],
+])  # fmt: skip
+def test_a_document_that_is_looked_up_by_one_branch_and_found_by_another_is_given_once(
+    branches: list[dict[str, Any]],
+) -> None:
+    store, coll = people()
+    found = [each["_id"] for each in find(coll, query({"$or": branches}), store.engine)]
+    assert len(set(found)) == len(found)
+    assert 1 in found
+    counting = open_count(coll, query({"$or": branches}), store.engine, clock=no_clock)
+    assert counting.advance(NEVER)
+    assert counting.count == len(found)
+
+
 def test_hidden_indexes_are_not_used() -> None:
     _, coll = people()
     index = coll.indexes["x_1"]
