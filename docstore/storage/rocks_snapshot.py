@@ -23,7 +23,7 @@ from typing import Any
 
 from rocksdict import ReadOptions
 
-from docstore.kernel.scan.watched import Watched
+from docstore.kernel.scan.watched import Moved, Watched
 from docstore.storage.engine import (
     Batch,
     DataCorrupted,
@@ -332,19 +332,9 @@ def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[
 def within(source: Any, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
     """The keys or values in the ranges, by an iterator made now that is moved from one to the next.
 
-    That one tells damage from an end itself.
+    That one tells damage from an end itself. What was removed behind the last range is not gone through: it is the
+    bound.
     """
-    return _moved(source.iter(), ranges, values)
-
-
-def _moved(walk: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
-    for start, end in ranges:
-        walk.seek(start)
-        while walk.valid():
-            key = walk.key()
-            if key >= end:
-                break
-            yield walk.value() if values else key
-            walk.next()
-        else:
-            check_status(walk)
+    options = ReadOptions()
+    options.set_iterate_upper_bound(max([end for _, end in ranges], default=b""))
+    return Moved(source.iter(options), options, ranges, values, check_status)

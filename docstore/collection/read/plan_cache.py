@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
+from docstore.collection.read.recent import Recent
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import Plan
-from docstore.query.plan.prepared_scan import PreparedScan
+from docstore.query.plan.prepared_scan import PreparedScan, PreparedUnion
 from docstore.query.plan.shapes import Prepared, Shape, prepared
 from docstore.query.sort import Sort
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Index
 
-_MOST = 200
 _PATIENCE = 10
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,12 @@ class Kept:
     @property
     def patience(self) -> int:
         """How much may be looked at in vain; 0: there is no other plan."""
-        return _PATIENCE * self.works
+        return patience_of(self.works)
+
+
+def patience_of(works: int) -> int:
+    """How much may be looked at in vain by a plan for which so much was looked at when it was found to be the best."""
+    return _PATIENCE * works
 
 
 class PlanCache:
@@ -49,8 +51,8 @@ class PlanCache:
     __slots__ = ("_kept", "_scans")
 
     def __init__(self) -> None:
-        self._kept = _Recent[Shape, Kept]()
-        self._scans = _Recent[ScanKey, PreparedScan | None]()
+        self._kept = Recent[Shape, Kept]()
+        self._scans = Recent[ScanKey, PreparedScan | PreparedUnion | None]()
 
     def __len__(self) -> int:
         return len(self._kept.all())
@@ -61,8 +63,8 @@ class PlanCache:
 
     def clear(self) -> None:
         """The indexes are others from now on."""
-        self._kept = _Recent()
-        self._scans = _Recent()
+        self._kept = Recent()
+        self._scans = Recent()
 
     def kept(self, shape: Shape) -> Kept | None:
         """What is kept for the shape."""
@@ -89,52 +91,20 @@ class PlanCache:
         """Have the next plan for the shape chosen anew."""
         if shape is not None:
             self._kept.drop(shape)
-            self._scans = _Recent()
+            self._scans = Recent()
 
-    def scan(self, key: ScanKey) -> PreparedScan | None:
+    def scan(self, key: ScanKey) -> PreparedScan | PreparedUnion | None:
         """The scan that is prepared; None where there is none. Errors: KeyError where that is not known."""
         return self._scans[key]
 
-    def prepare(self, key: ScanKey, scan: PreparedScan | None) -> None:
+    def prepare(self, key: ScanKey, scan: PreparedScan | PreparedUnion | None) -> None:
         """Keep a scan, or that none can be prepared."""
         self._scans.put(key, scan)
+
+    def unprepare(self, key: ScanKey) -> None:
+        """Have the scan prepared anew."""
+        self._scans.drop(key)
 
 
 ScanKey = tuple[bytes, bytes, bool]
 """(the form of the filter, the order as it stands in the request, whether documents are only counted)."""
-
-
-class _Recent(Generic[K, V]):
-    """A map that forgets what was not asked for lately: the older generation goes when the newer one is full."""
-
-    __slots__ = ("_new", "_old")
-
-    def __init__(self) -> None:
-        self._new: dict[K, V] = {}
-        self._old: dict[K, V] = {}
-
-    def __getitem__(self, key: K) -> V:
-        try:
-            return self._new[key]
-        except KeyError:
-            value = self._old[key]
-        self.put(key, value)
-        return value
-
-    def get(self, key: K) -> V | None:
-        try:
-            return self[key]
-        except KeyError:
-            return None
-
-    def put(self, key: K, value: V) -> None:
-        if len(self._new) >= _MOST // 2 and key not in self._new:
-            self._old, self._new = self._new, {}
-        self._new[key] = value
-
-    def drop(self, key: K) -> None:
-        self._new.pop(key, None)
-        self._old.pop(key, None)
-
-    def all(self) -> dict[K, V]:
-        return {**self._old, **self._new}

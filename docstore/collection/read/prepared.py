@@ -7,14 +7,17 @@ its filter has another kind of plan, or it takes more than a step.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
 from docstore.collection.read.execute import Clock
-from docstore.collection.read.planning import plan_query
+from docstore.collection.read.plan_cache import ScanKey, patience_of
+from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.errors import CommandError
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.form import form_of
@@ -23,12 +26,14 @@ from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import fetch_few
 from docstore.key_layout import long_of
 from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery
-from docstore.query.plan.prepared_scan import PreparedScan, prepared_scan
-from docstore.query.plan.shapes import lookup, shape_of
-from docstore.query.sort import parse_sort
+from docstore.query.plan.plan import choose
+from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion, prepared_scan, prepared_union
+from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
+from docstore.query.sort import Sort, parse_sort
 from docstore.storage import Family
-from docstore.storage.engine import Range, keys_of_ranges, values_of_ranges
+from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 
 MOST_LOOKS = 1_000
 """Entries that are looked at in one step."""
+_FEW = 128
+"""So many entries of one range are read faster by the iterator that is moved through many ranges."""
 _LONGEST_SORT = 1024
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
@@ -46,11 +53,12 @@ NOTHING = (0, b"")
 
 
 class BoundScan(NamedTuple):
-    """A prepared scan with the values of a request: the entries in these ranges."""
+    """A prepared scan with the values of a request: the entries in these ranges. `key`: what it is prepared under."""
 
     coll: Collection
-    scan: PreparedScan
-    ranges: Sequence[Range]
+    key: ScanKey
+    scan: PreparedScan | PreparedUnion
+    parts: Sequence[Part]
     predicate: Predicate | None
 
     def documents(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[bytes] | None:
@@ -78,9 +86,9 @@ class BoundScan(NamedTuple):
 
     def counted(self, reader: Reader, clock: Clock, until: float) -> int | None:
         """How many entries there are; None where that is not known by `until`, or takes more than counting them."""
-        if self.predicate is not None or self.scan.index.multikey:
+        if self.predicate is not None or self._once:
             return None
-        found, exhausted = count_scan(self._entries(reader), None, clock, until)
+        found, exhausted = count_scan(self._entries(reader, few=False), None, clock, until)
         return found if exhausted else None
 
     def _fetch(
@@ -88,20 +96,52 @@ class BoundScan(NamedTuple):
     ) -> bool:
         scan, coll = self.scan, self.coll
         most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
-        get, once = partial(reader.get, _RECORDS), scan.index.multikey
-        return fetch_few(self._entries(reader), get, coll.prefix, self.predicate, owned, once, wanted, most, found, ids)
+        get = partial(reader.get, _RECORDS)
+        ended = fetch_few(
+            self._entries(reader, few=wanted <= _FEW),
+            get,
+            coll.prefix,
+            self.predicate,
+            owned,
+            self._once,
+            wanted,
+            most,
+            found,
+            ids,
+        )
+        if not ended and most < MOST_LOOKS and isinstance(scan, PreparedUnion):
+            # Of such a plan nothing else is kept by which it would be chosen anew.
+            coll.plans.unprepare(self.key)
+        return ended
+
+    @property
+    def _once(self) -> bool:
+        """Whether entries may lead to a document twice."""
+        return len(self.parts) > 1 or cast("Index", self.parts[0][0]).multikey
 
     def used(self) -> None:
-        """Note that a request has been answered by the index."""
-        cast("Index", self.scan.index).uses += 1
+        """Note that a request has been answered by the indexes."""
+        for index, _ in self.parts:
+            cast("Index", index).uses += 1
 
-    def _entries(self, reader: Reader) -> Iterator[bytes]:
-        """What ends in the record ids: the keys of entries, the values of those of `_id`."""
-        is_id = cast("Index", self.scan.index).is_id
-        if len(self.ranges) == 1:
-            ((low, high),) = self.ranges
+    def _entries(self, reader: Reader, *, few: bool) -> Iterator[bytes]:
+        """What ends in the record ids: the keys of entries, the values of those of `_id`. `few`: not many are read."""
+        if len(self.parts) > 1:
+            return self._of_several(reader)
+        ((index, ranges),) = self.parts
+        is_id = cast("Index", index).is_id
+        if self.scan.reverse or (not few and len(ranges) == 1):
+            ((low, high),) = ranges
             return (reader.values if is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
-        return (values_of_ranges if is_id else keys_of_ranges)(reader, _INDEXES, self.ranges)
+        return (values_of_ranges if is_id else keys_of_ranges)(reader, _INDEXES, ranges)
+
+    def _of_several(self, reader: Reader) -> Iterator[bytes]:
+        if not any(cast("Index", index).is_id for index, _ in self.parts):
+            return keys_of_ranges(reader, _INDEXES, [each for _, ranges in self.parts for each in ranges])
+        return chain.from_iterable(
+            (values_of_ranges if cast("Index", index).is_id else keys_of_ranges)(reader, _INDEXES, ranges)
+            for index, ranges in self.parts
+        )
 
 
 def bound_scan(
@@ -123,16 +163,13 @@ def bound_scan(
         coll.plans.prepare(key, scan)
     if scan is None:
         return None
-    bounds = scan.bounds
-    if bounds.listed >= 0:
-        return BoundScan(coll, scan, bounds.bind_list(values), scan.predicate(values))
-    ends = bounds.bind(values)
-    return None if ends is None else BoundScan(coll, scan, (ends,), scan.predicate(values))
+    bound = scan.bound(values)
+    return None if bound is None else BoundScan(coll, key, scan, *bound)
 
 
 def _prepared(
     coll: Collection, filter_: bytes, values: list[Value], sort: bytes, reader: Reader, counted: bool
-) -> PreparedScan | None:
+) -> PreparedScan | PreparedUnion | None:
     try:
         tree = parse_filter(filter_)
         order = parse_sort(sort)
@@ -149,14 +186,34 @@ def _prepared(
     kept = coll.plans.kept(shape)
     if kept is None:
         if counted:
-            plan_count(coll, FindQuery(filter=tree), reader)
+            plan = plan_count(coll, FindQuery(filter=tree), reader)
         else:
-            plan_query(coll, tree, sort=order, reader=reader)
+            plan = plan_query(coll, tree, sort=order, reader=reader)
         kept = coll.plans.kept(shape)
         if kept is None:
-            return None
-    pattern = order.pattern() if order.fields and not kept.plan.provides_sort else None
-    if pattern is not None and not isinstance(pattern, KeyPattern):
+            patience = patience_of(plan.works) if plan.rejected else 0
+            pattern = _pattern(order, plan.provides_sort)
+            if pattern is None and not plan.provides_sort:
+                return None
+            branch = partial(_of_branch, usable_indexes(coll), coll.id_index)
+            return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
+    pattern = _pattern(order, kept.plan.provides_sort)
+    if pattern is None and not kept.plan.provides_sort:
         return None
     prefix = cast("Index", kept.plan.index).prefix
     return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
+
+
+def _pattern(order: Sort, provided: bool) -> KeyPattern | None:
+    """The order in which documents are still to be sorted; None where it is `provided`, or takes more than keys."""
+    found = None if provided else order.pattern()
+    return found if isinstance(found, KeyPattern) else None
+
+
+def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple[Prepared, bytes] | None:
+    """The plan of a branch of a disjunction, and what the entries of its index begin with."""
+    looked_up = lookup(tree, id_index)
+    if looked_up is not None:
+        return looked_up, id_index.prefix
+    found = prepared(tree, replace(choose(tree, indexes), rejected=()), indexes)
+    return None if found is None else (found, cast("Index", found.index).prefix)

@@ -10,7 +10,7 @@ cdef class Side:
     cdef bytes cut
 
 cdef class ScanBounds:
-    cdef bytes _prefix
+    cdef readonly bytes prefix
     cdef list _places
     cdef list _descending
     cdef Side _low

@@ -60,7 +60,7 @@ class ScanBounds:
     array whose values the next field may have; -1: there is none.
     """
 
-    _prefix: bytes
+    prefix: bytes
     _places: list[int]
     _descending: list[bool]
     _low: Side | None
@@ -77,7 +77,7 @@ class ScanBounds:
         descending: bool = False,
         listed: int = -1,
     ) -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._places = [place for place, _ in fixed]
         self._descending = [turned for _, turned in fixed]
         self._low = low
@@ -127,7 +127,7 @@ class ScanBounds:
         at: cython.Py_ssize_t
         value: tuple[int, bytes]
         _out.clear()
-        _out.put_bytes(self._prefix)
+        _out.put_bytes(self.prefix)
         for field in range(len(self._places)):
             at = _out.size
             value = values[self._places[field]]

@@ -7,14 +7,20 @@ from docstore.kernel.keys.writer cimport KeyWriter
 cdef enum:
     _OPERATORS = 0x15
     _LISTED = 0x16
+    _BRANCH = 0x17
 
 cdef KeyWriter _out
+cdef int _TOP
+cdef int _IN_BRANCH
+cdef int _OF_OPERATORS
 cdef Py_ssize_t _MOST_BYTES
 cdef Py_ssize_t _LONGEST_FORM
 cdef int _MOST_LISTED
 cdef Py_ssize_t _MOST_VALUES
 
-cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, bint operators, list values) except -1
+cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, int place, list values) except -1
+cdef bint _branches(bytes raw, Py_ssize_t start, Py_ssize_t limit, list values) except -1
 cdef int _types_of_list(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
+cdef bint _is_disjunction(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef bint _is_comparison(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef bint _is_value(int code, bytes raw, Py_ssize_t at) noexcept

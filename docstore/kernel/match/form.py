@@ -6,7 +6,8 @@ that have it; the values are what is left to be looked at.
 Always true: filters of one form differ in nothing but their values, whose types are the same one by one. A value is
 taken out where a field of the top level is compared with it (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`) and
 its type is one of those that compare with each other value by value. So is the array of an `$in` of such values; the
-form says which types are among them. Whatever else a filter says is part of its form.
+form says which types are among them. In the branches of an `$or` of the top level fields are treated alike. Whatever
+else a filter says is part of its form.
 """
 
 from __future__ import annotations
@@ -38,8 +39,13 @@ if not cython.compiled:
 
     _OPERATORS = 0x15
     _LISTED = 0x16
-    """Stand in a form for the type of a document of operators, and of a list; no type has these numbers."""
+    _BRANCH = 0x17
+    """Stand in a form for the type of a document of operators, of a list, of a disjunction and each of its branches; no
+    type has these numbers."""
 
+_TOP = 0
+_IN_BRANCH = 1
+_OF_OPERATORS = 2
 _MOST_BYTES = 16 * 1024
 _LONGEST_FORM = 1024
 """Longer forms hold data, which is not sent again as it is."""
@@ -56,15 +62,18 @@ def form_of(raw: bytes) -> tuple[bytes, list[Value]] | None:
     if len(raw) > _MOST_BYTES:
         return None
     _out.clear()
-    if not _fields(raw, 0, len(raw), False, values) or _out.size > _LONGEST_FORM:
+    if not _fields(raw, 0, len(raw), _TOP, values) or _out.size > _LONGEST_FORM:
         return None
     return _out.taken(), values
 
 
 def _fields(
-    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, operators: cython.bint, values: list[Value]
+    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, place: cython.int, values: list[Value]
 ) -> cython.bint:
-    """Write the fields of the filter, or of a document of operators in it; False where there are too many values."""
+    """Write the fields of the filter, of a branch of it, or of a document of operators; False where there are too many
+    values.
+    """
+    operators: cython.bint = place == _OF_OPERATORS
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -85,9 +94,12 @@ def _fields(
         elif code == OBJECT and compared and not operators and raw[named + 5] != 0 and raw[named + 6] == 0x24:
             _out.put(_OPERATORS)
             _out.put_part(raw, at + 1, named + 1)
-            if not _fields(raw, named + 1, end, True, values):
+            if not _fields(raw, named + 1, end, _OF_OPERATORS, values):
                 return False
             _out.put(0)
+        elif place == _TOP and code == ARRAY and _is_disjunction(raw, at + 1, named, end):
+            if not _branches(raw, named + 1, end, values):
+                return False
         elif operators and code == ARRAY and (types := _types_of_list(raw, at + 1, named, end)):
             if len(values) == _MOST_VALUES:
                 return False
@@ -98,6 +110,25 @@ def _fields(
         else:
             _out.put_part(raw, at, end)
         at = end
+    return True
+
+
+def _branches(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, values: list[Value]) -> cython.bint:
+    """Write the branches of a disjunction; False where there are too many values."""
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    _out.put(_BRANCH)
+    while at < stop:
+        named = name_end(raw, at + 1, stop) + 1
+        end = value_end(raw, OBJECT, named, stop)
+        _out.put(_BRANCH)
+        if not _fields(raw, named, end, _IN_BRANCH, values):
+            return False
+        _out.put(0)
+        at = end
+    _out.put(0)
     return True
 
 
@@ -120,6 +151,20 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
         types |= 1 << raw[at]
         at = value_end(raw, raw[at], named, stop)
     return types
+
+
+def _is_disjunction(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether the name at [at, named) is $or, and the array behind it has nothing but documents."""
+    stop: cython.Py_ssize_t
+    if named - at != 3 or raw[at] != 0x24 or raw[at + 1] != 0x6F or raw[at + 2] != 0x72:
+        return False
+    stop = document_stop(raw, named + 1, end)
+    at = named + 5
+    while at < stop:
+        if raw[at] != OBJECT:
+            return False
+        at = value_end(raw, OBJECT, name_end(raw, at + 1, stop) + 1, stop)
+    return True
 
 
 def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:

@@ -6,3 +6,11 @@ cdef class Watched:
     cdef bint _pairs
     cdef object _newest
     cdef bint _ended
+
+cdef class Moved:
+    cdef object _walk
+    cdef object _ranges
+    cdef object _check
+    cdef bint _values
+    cdef bytes _end
+    cdef object _options

@@ -1,13 +1,13 @@
-"""An iterator over stored items that does not end unseen.
+"""Iterators over stored items that do not end unseen.
 
 The engine's iterators stop at damage on the disk as they stop at the end of a range. Invariants: what is given has come
-from the source, in its order; the end of the iteration is reached only after `at_end` was asked and has raised
-nothing.
+from the source, in its order; the end of the iteration is reached only after it was asked why it has ended, and has
+raised nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cython
@@ -59,3 +59,54 @@ class Watched:
         self._at_end(self._newest)
         self._newest = None
         raise StopIteration
+
+
+class Moved:
+    """The keys, or the values, in half-open ranges, one after the other, by one iterator of the engine that is moved
+    from each to the next: cheaper than one for each range where ranges are short. `check(walk)` raises what has ended
+    it; `options` are those that it was made with, which must live as long.
+    """
+
+    _walk: Any
+    _ranges: Iterator[tuple[bytes, bytes]]
+    _check: Callable[[Any], None]
+    _values: cython.bint
+    _end: bytes | None
+    _options: Any
+
+    def __init__(
+        self,
+        walk: Any,
+        options: Any,
+        ranges: Sequence[tuple[bytes, bytes]],
+        values: bool,
+        check: Callable[[Any], None],
+    ) -> None:
+        self._walk = walk
+        self._options = options
+        self._ranges = iter(ranges)
+        self._check = check
+        self._values = values
+        self._end = None
+
+    def __iter__(self) -> Moved:
+        return self
+
+    def __next__(self) -> bytes:
+        bounds: tuple[bytes, bytes]
+        key: bytes
+        walk = self._walk
+        while True:
+            if self._end is None:
+                bounds = next(self._ranges)
+                self._end = bounds[1]
+                walk.seek(bounds[0])
+            else:
+                walk.next()
+            if walk.valid():
+                key = walk.key()
+                if key < self._end:
+                    return walk.value() if self._values else key
+            else:
+                self._check(walk)
+            self._end = None

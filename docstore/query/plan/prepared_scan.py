@@ -5,14 +5,16 @@ filter are encoded into the two ends of a range, or into a range for each value 
 not show is a predicate.
 
 Always true: the ranges and the predicate are those of the plan that `Prepared.bind` gives for the filter. So only plans
-are prepared whose leading fields are fixed to one value each, with one bounded field at most behind them.
+are prepared whose leading fields are fixed to one value each, with one bounded field at most behind them. A disjunction
+is prepared where each of its branches is such a scan (`docstore.query.plan.disjunction`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.bson.walk import values as members
@@ -21,8 +23,8 @@ from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match import predicate
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.compile import compile_filter
-from docstore.query.filter.tree import Comparison, Filter, In, Op, conjunction
-from docstore.query.plan.access import IndexScan
+from docstore.query.filter.tree import Comparison, Filter, In, Op, Or, conjunction
+from docstore.query.plan.access import IndexScan, Plan, Union
 from docstore.query.plan.bounds import MAX_RANGES
 from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.intervals import HIGHEST, LOWEST, compound
@@ -30,6 +32,7 @@ from docstore.query.plan.shapes import Prepared, PreparedField, conjuncts, has_f
 from docstore.query.plan.value_ranges import NUMBER_CLASS, NUMBERS_WITHOUT_NAN, class_range
 
 _IN = "$in"
+_OR = "$or"
 _OPERATORS = {f"${op.value}": op for op in Op}
 _LOW = {Op.GT: True, Op.GTE: False}
 _HIGH = {Op.LT: False, Op.LTE: True}
@@ -37,35 +40,103 @@ _HIGH = {Op.LT: False, Op.LTE: True}
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedScan:
-    """The ranges of `index`, gone through backwards if `reverse`.
+class Tests:
+    """Conditions that all hold.
 
-    `constant`: what every document must satisfy besides; `free`: comparisons with values, by (path, operator or None
-    for `$in`, place of the value). `order`: in which the documents are still to be sorted. `patience`: how many entries
-    may be looked at in vain (0: any number).
+    `constant`: those that all filters of the form have; `free`: comparisons with values, by (path, operator or None for
+    `$in`, place of the value); `either`: disjunctions, by their branches.
     """
 
-    index: IndexInfo
-    bounds: ScanBounds
-    reverse: bool
     constant: Predicate | None
     free: tuple[tuple[str, Op | None, int], ...]
-    order: KeyPattern | None
-    patience: int
+    either: tuple[tuple[Tests, ...], ...]
 
-    def predicate(self, values: Sequence[Value]) -> Predicate | None:
-        """What the documents of the range must still satisfy."""
-        if not self.free:
-            return self.constant
+    def predicate(self, values: Sequence[Value]) -> Predicate:
+        """The predicate of a filter with these values."""
         parts = [
             compile_filter(
                 Comparison(path, op, values[place]) if op is not None else In(path, members(values[place][1]))
             )
             for path, op, place in self.free
         ]
+        for branches in self.either:
+            parts.append(predicate.Or([branch.predicate(values) for branch in branches]))
         if self.constant is not None:
             parts.append(self.constant)
         return parts[0] if len(parts) == 1 else predicate.And(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedScan:
+    """The ranges of `index`, gone through backwards if `reverse`.
+
+    `left`: what the documents of the ranges must still satisfy. `order`: in which they are still to be sorted.
+    `patience`: how many entries may be looked at in vain (0: any number). `gathers`: the values of the filter are the
+    members of one list (a disjunction of equalities).
+    """
+
+    index: IndexInfo
+    bounds: ScanBounds
+    reverse: bool
+    left: Tests | None
+    order: KeyPattern | None
+    patience: int
+    gathers: bool = False
+
+    def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
+        """The ranges for these values, and what their documents must still satisfy; None where nothing can lie in one
+        of them.
+        """
+        if self.gathers:
+            values = gathered(values)
+        parts = self.parts(values)
+        return None if parts is None else (parts, None if self.left is None else self.left.predicate(values))
+
+    def parts(self, values: list[Value]) -> list[Part] | None:
+        """The ranges for the values, gathered where they are to be."""
+        bounds = self.bounds
+        if bounds.listed >= 0:
+            return [(self.index, bounds.bind_list(values))]
+        ends = bounds.bind(values)
+        return None if ends is None else [(self.index, (ends,))]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUnion:
+    """The documents of several scans, each once: those of the first one first, or, if `as_one`, all of them in the
+    order of the one index that they are of.
+    """
+
+    branches: tuple[PreparedScan, ...]
+    as_one: bool
+    left: Tests | None
+    order: KeyPattern | None
+    patience: int
+
+    reverse = False
+
+    def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
+        """As `PreparedScan.bound`: the ranges of the branches, in order."""
+        parts = self.parts(values)
+        return None if parts is None else (parts, None if self.left is None else self.left.predicate(values))
+
+    def parts(self, values: list[Value]) -> list[Part] | None:
+        found: list[Part] = []
+        for branch in self.branches:
+            parts = branch.parts(values)
+            if parts is None:
+                return None
+            found += parts
+        return [(found[0][0], _united([each for _, ranges in found for each in ranges]))] if self.as_one else found
+
+
+def gathered(values: list[Value]) -> list[Value]:
+    """The values as members of one list."""
+    return [(ARRAY, array_from(values))]
+
+
+Part = tuple[IndexInfo, Sequence[tuple[bytes, bytes]]]
+"""Ranges of entries of one index."""
 
 
 def prepared_scan(
@@ -81,13 +152,67 @@ def prepared_scan(
     """The scan for filters of the form of `raw`, whose values are `values` and whose tree is `tree`; None where its
     plan is more than one range. `prefix`: what the entries of the plan's index begin with.
     """
-    conditions = conjuncts(tree)
-    free = [condition for condition in conditions if has_free_value(condition) or has_free_list(condition)]
-    compared = _compared(raw)
-    if [each for each, _ in compared] != free or [value for _, value in compared] != values:
-        # Some conditions stand elsewhere than their values were taken from.
+    if isinstance(tree, In) and (listed := _gathered(raw)) is not None:
+        as_list = gathered(values)
+        asked = document_from([(tree.path, OBJECT, document_from([(_IN, *as_list[0])]))])
+        found = None
+        if listed == values:
+            found = prepared_scan(asked, as_list, tree, prepared, prefix=prefix, order=order, patience=patience)
+        return None if found is None else replace(found, gathers=True)
+    places = _places(raw, values, tree)
+    return None if places is None else _scan(values, tree, places, prepared, prefix, order, patience)
+
+
+def prepared_union(
+    raw: bytes,
+    values: list[Value],
+    tree: Filter,
+    plan: Plan,
+    of_branch: Callable[[Filter], tuple[Prepared, bytes] | None],
+    *,
+    order: KeyPattern | None,
+    patience: int,
+) -> PreparedUnion | None:
+    """As `prepared_scan`, for a filter with one disjunction, whose `plan` unites what its branches find.
+
+    `of_branch`: the plan of a branch, and what the entries of its index begin with.
+    """
+    found = [each for each in conjuncts(tree) if isinstance(each, Or)]
+    places = _places(raw, values, tree)
+    if len(found) != 1 or places is None:
         return None
-    places = {id(condition): place for place, condition in enumerate(free)}
+    scans: list[PreparedScan] = []
+    for child in found[0].children:
+        planned = of_branch(child)
+        scan = None if planned is None else _scan(values, child, places, *planned, None, 0)
+        if scan is None or scan.reverse:
+            return None
+        scans.append(scan)
+    access = plan.access
+    if plan.residual is not None and plan.residual is not tree:
+        return None
+    left = None if plan.residual is None else _tests(conjuncts(tree), places)
+    union = PreparedUnion(tuple(scans), isinstance(access, IndexScan), left, order, patience)
+    if isinstance(access, Union):
+        return union if len(access.branches) == len(scans) else None
+    if not isinstance(access, IndexScan) or access.direction < 0 or len({scan.index.name for scan in scans}) > 1:
+        return None
+    prefix = scans[0].bounds.prefix
+    parts = union.parts(values)
+    expected = [(prefix + low, prefix + high) for ranges in access.field_ranges() for low, high in ranges]
+    return union if parts is not None and parts[0][1] == expected else None
+
+
+def _scan(
+    values: list[Value],
+    tree: Filter,
+    places: dict[int, int],
+    prepared: Prepared,
+    prefix: bytes,
+    order: KeyPattern | None,
+    patience: int,
+) -> PreparedScan | None:
+    conditions = conjuncts(tree)
     bounds = _bounds(prepared.fields, conditions, places, prefix)
     plan = prepared.bind(tree)
     if bounds is None or plan is None or not isinstance(plan.access, IndexScan):
@@ -97,20 +222,63 @@ def prepared_scan(
     ]:
         return None
     left = [conditions[place] for place in prepared.left]
-    constant = [condition for condition in left if id(condition) not in places]
     return PreparedScan(
-        prepared.index,
-        bounds,
-        prepared.direction < 0,
+        prepared.index, bounds, prepared.direction < 0, _tests(left, places) if left else None, order, patience
+    )
+
+
+def _tests(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
+    """What is to be tested of conditions whose values have these places."""
+    either = [condition for condition in conditions if isinstance(condition, Or)]
+    constant = [condition for condition in conditions if id(condition) not in places and condition not in either]
+    return Tests(
         compile_filter(conjunction(constant)) if constant else None,
         tuple(
             (condition.path, condition.op if isinstance(condition, Comparison) else None, places[id(condition)])
-            for condition in left
+            for condition in conditions
             if isinstance(condition, Comparison | In) and id(condition) in places
         ),
-        order,
-        patience,
+        tuple(tuple(_tests(conjuncts(child), places) for child in each.children) for each in either),
     )
+
+
+def _places(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
+    """Which of the values the conditions of the tree have, by their identity; None where some stand elsewhere than
+    their values were taken from.
+    """
+    free = [each for each in _flat(tree) if has_free_value(each) or has_free_list(each)]
+    compared = _compared(raw)
+    if [each for each, _ in compared] != free or [value for _, value in compared] != values:
+        return None
+    places = {id(condition): place for place, condition in enumerate(free)}
+    return places if len(places) == len(free) else None
+
+
+def _flat(tree: Filter) -> Iterator[Filter]:
+    """The conditions of the tree and of the branches of its disjunctions, in order."""
+    for each in conjuncts(tree):
+        if isinstance(each, Or):
+            for child in each.children:
+                yield from conjuncts(child)
+        else:
+            yield each
+
+
+def _gathered(raw: bytes) -> list[Value] | None:
+    """The values of a filter that is nothing but a disjunction; None for others."""
+    fields = elements(raw)
+    return [value for _, value in _compared(raw)] if [name for name, _, _ in fields] == [_OR] else None
+
+
+def _united(ranges: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The ranges in order, those that touch as one."""
+    found: list[tuple[bytes, bytes]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
 
 
 def _ranges(access: IndexScan) -> Sequence[tuple[bytes, bytes]]:
@@ -127,6 +295,9 @@ def _compared(raw: bytes) -> list[tuple[Filter, Value]]:
     found: list[tuple[Filter, Value]] = []
     for path, code, data in elements(raw):
         if path.startswith("$"):
+            if path == _OR and code == ARRAY:
+                for kind, branch in members(data):
+                    found += _compared(branch) if kind == OBJECT else ()
             continue
         asked = [("$eq", code, data)]
         if code == OBJECT:

@@ -7,7 +7,8 @@ only the ranges of keys are made of the values.
 Always true: what `Prepared.bind` gives for a filter is what `choose` gives for it, or one of the plans that it rejects,
 as long as the indexes are as they were. So only such values may differ as leave no more to themselves: those of
 comparisons by bytes with one value of a type that has ranges of its own, and with one of a list of such values where no
-order is asked for; some other conditions are part of the shape as they stand. Indexes are those of values under no
+order is asked for; some other conditions are part of the shape as they stand. Disjunctions of all these bound nothing
+and are left to be checked. Indexes are those of values under no
 collation and no filter. Which of several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
 """
 
@@ -32,7 +33,7 @@ from docstore.bson.walk import (
     TIMESTAMP,
     Value,
 )
-from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Not, Op, RegexMatch, TypeIs, conjunction
+from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Not, Op, Or, RegexMatch, TypeIs, conjunction
 from docstore.query.plan.access import IndexScan, Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
 from docstore.query.plan.index_bounds import IndexInfo
@@ -60,12 +61,29 @@ def shape_of(tree: Filter, sort: Sort) -> Shape | None:
         return None
     found: list[object] = [sort.fields, sort.collation]
     for each in conjuncts(tree):
+        if isinstance(each, Comparison) and each.op is Op.EQ and each.path == "_id" and has_free_value(each):
+            return None
+        if isinstance(each, Or):
+            branches = [_part_of_shape(child, lists=not sort.fields) for child in each.children]
+            if len(branches) > _MOST_CONDITIONS or None in branches:
+                return None
+            found += ("or", tuple(branches))
+            continue
+        part = _part_of_shape(each, lists=not sort.fields)
+        if part is None:
+            return None
+        found += part
+    return tuple(found)
+
+
+def _part_of_shape(tree: Filter, *, lists: bool) -> Shape | None:
+    """What conditions without disjunctions are in a shape; `lists`: values of lists are not part of it."""
+    found: list[object] = []
+    for each in conjuncts(tree):
         if has_free_value(each):
             assert isinstance(each, Comparison), "of all conditions only these have one"
-            if each.op is Op.EQ and each.path == "_id":
-                return None
             found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]])
-        elif has_free_list(each) and not sort.fields:
+        elif has_free_list(each) and lists:
             found += (each.path, "in")
         elif _is_constant(each):
             found.append(each)
@@ -205,6 +223,8 @@ def prepared(tree: Filter, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared
         fields.append(PreparedField(item.path, item.direction, places))
     met = {condition for item in access.bounds for condition in item.met}
     left = tuple(place for place, each in enumerate(conditions) if each not in met)
+    if any(isinstance(each, Or) and place not in left for place, each in enumerate(conditions)):
+        return None
     found = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), left)
     return found if found.bind(tree) == plan else None
 

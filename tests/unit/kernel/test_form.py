@@ -36,21 +36,35 @@ CONDITIONS = st.one_of(
     st.dictionaries(st.sampled_from(COMPARING), VALUES, min_size=1, max_size=3),
     st.dictionaries(st.sampled_from(["$ne", *COMPARING]), VALUES, min_size=1, max_size=3),
 )
-FILTERS = st.dictionaries(st.sampled_from(["a", "b", "a.b", "", "$and", "$or", "c"]), CONDITIONS, max_size=4)
+BRANCHES = st.lists(st.dictionaries(st.sampled_from(["a", "b", "$or"]), CONDITIONS, max_size=2), max_size=3)
+FILTERS = st.tuples(
+    st.dictionaries(st.sampled_from(["a", "b", "a.b", "", "$and", "$or", "c"]), CONDITIONS, max_size=4),
+    st.dictionaries(st.just("$or"), BRANCHES, max_size=1),
+).map(lambda parts: {**parts[0], **parts[1]})
 
 
 def free_values(wanted: dict[str, Any]) -> list[tuple[int, bytes]]:
     """The values that a form leaves out, by the rules as they are written down."""
+    return [next(iter(elements(bson.encode({"v": value}))))[1:] for value in _free(wanted)]
+
+
+def is_disjunction(name: str, condition: Any) -> bool:
+    return name == "$or" and isinstance(condition, list) and all(isinstance(each, dict) for each in condition)
+
+
+def _free(wanted: dict[str, Any], *, in_branch: bool = False) -> list[Any]:
     found = []
     for name, condition in wanted.items():
         if name.startswith("$"):
+            if is_disjunction(name, condition) and not in_branch:
+                found += [value for branch in condition for value in _free(branch, in_branch=True)]
             continue
         operators = isinstance(condition, dict) and next(iter(condition), "").startswith("$")
         asked = [value for key, value in condition.items() if key in COMPARING] if operators else [condition]
         found += [value for value in asked if any(value is each for each in FREE)]
         if operators and condition.get("$in") and all(any(one is each for each in FREE) for one in condition["$in"]):
             found.append(condition["$in"])
-    return [next(iter(elements(bson.encode({"v": value}))))[1:] for value in found]
+    return found
 
 
 @given(FILTERS)
@@ -68,16 +82,19 @@ def test_filters_with_other_values_of_the_same_types_have_one_form(
         alike = [each for each in FREE if type(each) is type(value)]
         return rng.choice(alike) if any(value is each for each in FREE) else value
 
-    changed = {
-        name: condition
-        if name.startswith("$")
-        else {key: other(value) if key in COMPARING else value for key, value in condition.items()}
-        if isinstance(condition, dict)
-        else other(condition)
-        for name, condition in wanted.items()
-    }
-    if any(isinstance(each, dict) and not next(iter(each), "$").startswith("$") for each in changed.values()):
-        return
+    def with_others(conditions: dict[str, Any], *, in_branch: bool = False) -> dict[str, Any]:
+        return {
+            name: [with_others(branch, in_branch=True) for branch in condition]
+            if is_disjunction(name, condition) and not in_branch
+            else condition
+            if name.startswith("$")
+            else {key: other(value) if key in COMPARING else value for key, value in condition.items()}
+            if isinstance(condition, dict) and next(iter(condition), "").startswith("$")
+            else other(condition)
+            for name, condition in conditions.items()
+        }
+
+    changed = with_others(wanted)
     one, two = kernel.match.form.form_of(bson.encode(wanted)), kernel.match.form.form_of(bson.encode(changed))
     assert one is not None
     assert two is not None

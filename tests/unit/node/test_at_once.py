@@ -56,12 +56,23 @@ def condition(rng: random.Random) -> Any:
     }
 
 
+def conditions(rng: random.Random, most: int) -> dict[str, Any]:
+    return {path: condition(rng) for path in rng.sample(PATHS, rng.randrange(most))}
+
+
+def disjunction(rng: random.Random) -> list[dict[str, Any]]:
+    """Branches that indexes serve, mostly."""
+    path = rng.choice(PATHS)
+    if rng.random() < 0.3:
+        return [{path: condition(rng)} for _ in range(rng.randrange(1, 4))]
+    return [{rng.choice("abc"): condition(rng), **conditions(rng, 2)} for _ in range(rng.randrange(1, 4))]
+
+
 def request(rng: random.Random) -> dict[str, Any]:
     """A find over few documents."""
-    made: dict[str, Any] = {
-        "find": "c",
-        "filter": {path: condition(rng) for path in rng.sample(PATHS, rng.randrange(3))},
-    }
+    made: dict[str, Any] = {"find": "c", "filter": conditions(rng, 3)}
+    if rng.random() < 0.3:
+        made["filter"] = {**(made["filter"] if rng.random() < 0.4 else {}), "$or": disjunction(rng)}
     if rng.random() < 0.4:
         made["sort"] = {path: rng.choice((1, -1)) for path in rng.sample(PATHS, rng.randrange(1, 3))}
     for name, values in (
@@ -143,7 +154,7 @@ async def compare(
         matching = {each["_id"] for each in (await everything(node, named | {"batchSize": 1000}))[0]}
     assert (len(found), first) == (len(expected), first_of_expected), command
     plain = "projection" not in command or command["projection"] == {}
-    if plain and command.get("sort") == {"_id": 1}:
+    if plain and (command.get("sort") == {"_id": 1} or ("sort" not in command and list(command["filter"]) == ["$or"])):
         assert repr(found) == repr(expected), command
     if plain:
         assert {each["_id"] for each in found} <= matching, command
@@ -194,6 +205,8 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
 
 def _other(rng: random.Random, asked: Any) -> Any:
     """Another condition of the form, mostly."""
+    if isinstance(asked, list) and all(isinstance(each, dict) and each for each in asked):
+        return [{path: _other(rng, each) for path, each in branch.items()} for branch in asked]
     if not isinstance(asked, dict):
         return rng.choice([each for each in SCALARS if type(each) is type(asked)] or [asked])
     if "$in" in asked:
@@ -261,6 +274,12 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"_id": 7, "b": 2, "z": None}},
             {"find": "c", "filter": {"b": 1, "c": {"$in": [1, 6]}}},
             {"find": "c", "filter": {"a": 6, "b": {"$in": [1]}}},
+            {"find": "c", "filter": {"$or": [{"a": 3}, {"b": 1, "c": 6}]}},
+            {"find": "c", "filter": {"$or": [{"a": 3}, {"a": 9}]}},
+            {"find": "c", "filter": {"$or": [{"a": 3}, {"a": {"$gt": 47}}]}},
+            {"find": "c", "filter": {"$or": [{"a": 3}, {"_id": 7}, {"b": 2, "z": 4}]}, "sort": {"c": 1}, "limit": 2},
+            {"find": "c", "filter": {"b": 1, "$or": [{"c": 3}, {"z": {"$gt": 1}}]}},
+            {"count": "c", "query": {"$or": [{"a": 3}, {"a": {"$gt": 47}}]}},
             {"count": "c", "query": {"b": 3}}, {"distinct": "c", "key": "c", "query": {"b": 3}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[0]], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, {"$sort": {"c": -1}}, {"$limit": 2}], "cursor": {}},

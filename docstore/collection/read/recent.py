@@ -1,0 +1,46 @@
+"""A map that forgets what was not asked for lately."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+_MOST = 200
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """At most 200 entries, in two generations: the older one goes when the newer one is full."""
+
+    __slots__ = ("_new", "_old")
+
+    def __init__(self) -> None:
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def __getitem__(self, key: K) -> V:
+        try:
+            return self._new[key]
+        except KeyError:
+            value = self._old[key]
+        self.put(key, value)
+        return value
+
+    def get(self, key: K) -> V | None:
+        try:
+            return self[key]
+        except KeyError:
+            return None
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._new) >= _MOST // 2 and key not in self._new:
+            self._old, self._new = self._new, {}
+        self._new[key] = value
+
+    def drop(self, key: K) -> None:
+        self._new.pop(key, None)
+        self._old.pop(key, None)
+
+    def all(self) -> dict[K, V]:
+        return {**self._old, **self._new}
