@@ -48,6 +48,7 @@ COMPILED = (
     "kernel.compute.expressions",
     "kernel.compute.dates",
     "kernel.compute.projection",
+    "kernel.compute.differences",
     "kernel.scan.watched",
     "kernel.columns.murmur3",
     "kernel.columns.encoding",
