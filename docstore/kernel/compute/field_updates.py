@@ -1,26 +1,32 @@
-"""The commonest updates, `$set` and `$inc` of whole top-level fields, applied in one walk over a document.
+"""The commonest updates of whole top-level fields, applied in one walk over a document: `$set`, `$inc`, `$unset`,
+`$push` (with `$each` and `$slice`), `$addToSet`, `$pull` of a value, and `$setOnInsert`, which changes nothing.
 
 `field_changes` makes them from a specification, or answers None where there is anything that it does not know:
 another operator, a dotted or numeric name, a name that begins with `$`, `_id`, a name given twice, an operand that is
 no int, long or double, too many names. `FieldChanges.apply` answers None where the general way must judge the document:
-a value that is not of those types under `$inc`, a long that overflows, a NaN. These are then left to
-`docstore.query.update`, whose results all others are too, byte for byte: existing fields keep their place, the first
-of equal names is changed, new fields come behind in the order of their names.
+a value that is not of those types under `$inc`, a long that overflows, a NaN, what is no array or a large one, a
+`$push` after which it is as it was. These are then left to `docstore.query.update`, whose results all others are too,
+byte for byte: existing fields keep their place, the first of equal names is changed, new fields come behind in the
+order of their names.
 """
 
 from __future__ import annotations
 
 import cython
 
-from docstore.bson.build import enclosed
+from docstore.bson.build import array_from, enclosed
+from docstore.bson.walk import Value, elements, values
+from docstore.kernel.keys.encoding import encode_key
 
 if not cython.compiled:
     from docstore.bson.number import integer_at
     from docstore.bson.walk import (
+        ARRAY,
         DOUBLE,
         INT32,
         INT64,
         OBJECT,
+        REGEX,
         bits_of,
         document_stop,
         double_at,
@@ -32,27 +38,50 @@ if not cython.compiled:
 _MOST = 16
 _LARGEST = 1 << 62
 """Longs up to this, either way, cannot overflow when two are added."""
+_LARGE_ARRAY = 1 << 16
+
+_SET = 0
+_INC = 1
+_UNSET = 2
+_PUSH = 3
+_ADD_TO_SET = 4
+_PULL = 5
+_LEAVE = 6
+_KINDS: dict[bytes, int] = {
+    b"$set": _SET, b"$inc": _INC, b"$unset": _UNSET, b"$push": _PUSH, b"$addToSet": _ADD_TO_SET, b"$pull": _PULL,
+    b"$setOnInsert": _LEAVE,
+}  # fmt: skip
+
+Change = tuple[bytes, int, int, bytes, list[Value], int]
+"""(name, kind, type and bytes of the operand, the members it stands for, how many `$slice` keeps or `_ALL`)."""
+_ALL = 1 << 40
 
 
 class FieldChanges:
-    """`names` are in order; the other lists go with them. `heads` are type byte and name as they stand in a document,
-    `values` the encoded operands, `codes` their types.
+    """`names` are those of the fields that may change, `compares` says whether values are compared with each other. The
+    lists go with each other, in the order of the names: `_codes` and `_values` are the operands.
     """
 
     names: frozenset[bytes]
+    compares: cython.bint
     _names: list[bytes]
-    _increments: list[bool]
+    _kinds: list[int]
     _codes: list[int]
     _values: list[bytes]
+    _members: list[list[Value]]
+    _keeps: list[int]
     _count: cython.int
 
-    def __init__(self, changes: list[tuple[bytes, bool, int, bytes]]) -> None:
-        changes.sort()
+    def __init__(self, changes: list[Change]) -> None:
+        changes.sort(key=_name_of)
         self._names = [change[0] for change in changes]
-        self.names = frozenset(self._names)
-        self._increments = [change[1] for change in changes]
+        self.names = frozenset([change[0] for change in changes if change[1] != _LEAVE])
+        self._kinds = [change[1] for change in changes]
+        self.compares = _ADD_TO_SET in self._kinds or _PULL in self._kinds
         self._codes = [change[2] for change in changes]
         self._values = [change[3] for change in changes]
+        self._members = [change[4] for change in changes]
+        self._keeps = [change[5] for change in changes]
         self._count = len(changes)
 
     def apply(self, raw: bytes) -> bytes | None:
@@ -63,6 +92,7 @@ class FieldChanges:
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
         place: cython.int
+        kind: cython.int
         met: cython.int = 0
         field: bytes | None
         parts: list[bytes] = []
@@ -72,24 +102,85 @@ class FieldChanges:
             place = self._place(raw, at + 1, named)
             if place >= 0 and not met & (1 << place):
                 met |= 1 << place
-                field = self._changed(place, raw, at, named + 1, end)
+                kind = self._kinds[place]
+                if kind <= _INC:
+                    field = self._changed(place, raw, at, named + 1, end)
+                elif kind == _UNSET:
+                    field = b""
+                elif kind == _LEAVE:
+                    at = end
+                    continue
+                else:
+                    field = self._array(place, raw, at, named + 1, end)
                 if field is None:
                     return None
                 if field != part(raw, at, end):
                     parts.append(part(raw, kept_from, at))
                     parts.append(field)
                     kept_from = end
+                elif kind == _PUSH:
+                    return None
             at = end
         for place in range(self._count):
-            if not met & (1 << place):
+            kind = self._kinds[place]
+            if not met & (1 << place) and kind not in (_UNSET, _PULL, _LEAVE):
                 if kept_from < stop:
                     parts.append(part(raw, kept_from, stop))
                     kept_from = stop
-                parts.append(_field(self._codes[place], self._names[place], self._values[place]))
+                if kind <= _INC:
+                    parts.append(_field(self._codes[place], self._names[place], self._values[place]))
+                else:
+                    parts.append(_field(ARRAY, self._names[place], array_from(self._joined(place, []))))
         if not parts:
             return raw
         parts.append(part(raw, kept_from, stop))
         return enclosed(b"".join(parts))
+
+    def _array(
+        self,
+        place: cython.int,
+        raw: bytes,
+        at: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> bytes | None:
+        """The field at [at, end), which must be an array, its value at `begin`, after its change; None: leave it to the
+        general way.
+        """
+        if raw[at] != ARRAY or end - begin > _LARGE_ARRAY:
+            return None
+        old: list[Value] = values(part(raw, begin, end))
+        new: list[Value] = self._joined(place, old)
+        # Unless members come or go an array stays as it is, also one that is not numbered as arrays are.
+        if new is old:
+            return part(raw, at, end)
+        return _field(ARRAY, self._names[place], array_from(new))
+
+    def _joined(self, place: cython.int, old: list[Value]) -> list[Value]:
+        """The members of an array after its change: the same list where none comes or goes."""
+        kind: cython.int = self._kinds[place]
+        keep: cython.longlong
+        new: list[Value]
+        keys: set[bytes]
+        key: bytes
+        if kind == _PUSH:
+            keep = self._keeps[place]
+            new = old + self._members[place]
+            if keep == _ALL:
+                return new
+            return new[:keep] if keep >= 0 else new[max(0, len(new) + keep) :]
+        if kind == _PULL:
+            key = encode_key(self._members[place][0])
+            new = [member for member in old if encode_key(member) != key]
+            return old if len(new) == len(old) else new
+        keys = {encode_key(member) for member in old}
+        new = []
+        for member in self._members[place]:
+            key = encode_key(member)
+            if key not in keys:
+                keys.add(key)
+                new.append(member)
+        return old + new if new else old
 
     def _place(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """The number of the change of the field whose name lies at [at, end), or -1."""
@@ -122,7 +213,7 @@ class FieldChanges:
         one: cython.longlong
         two: cython.longlong
         sum_: cython.longlong
-        if not self._increments[place]:
+        if self._kinds[place] == _SET:
             return _field(kind, self._names[place], operand)
         if code not in (INT32, INT64, DOUBLE):
             return None
@@ -152,20 +243,24 @@ def _field(code: cython.int, name: bytes, value: bytes) -> bytes:
     return b"%c%b\0%b" % (code, name, value)
 
 
+def _name_of(change: Change) -> bytes:
+    return change[0]
+
+
 def field_changes(specification: bytes) -> FieldChanges | None:
     """The changes of an update's document; None where the general way must judge it."""
     stop: cython.Py_ssize_t = document_stop(specification, 0, len(specification))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
-    operator: bytes
-    changes: list[tuple[bytes, bool, int, bytes]] = []
+    kind: cython.int
+    changes: list[Change] = []
     while at < stop:
         named = name_end(specification, at + 1, stop)
-        operator = part(specification, at + 1, named)
-        if specification[at] != OBJECT or operator not in (b"$set", b"$inc"):
+        kind = _KINDS.get(part(specification, at + 1, named), -1)
+        if specification[at] != OBJECT or kind < 0:
             return None
         at = value_end(specification, OBJECT, named + 1, stop)
-        if not _gather(specification, named + 1, at, operator == b"$inc", changes):
+        if not _gather(specification, named + 1, at, kind, changes):
             return None
     if not changes or len({change[0] for change in changes}) < len(changes):
         return None
@@ -176,8 +271,8 @@ def _gather(
     raw: bytes,
     start: cython.Py_ssize_t,
     limit: cython.Py_ssize_t,
-    increment: bool,
-    changes: list[tuple[bytes, bool, int, bytes]],
+    kind: cython.int,
+    changes: list[Change],
 ) -> bool:
     """Take in the fields of one operator; False where one of them is not simple."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
@@ -185,14 +280,37 @@ def _gather(
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
     name: bytes
+    change: Change | None
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
         name = part(raw, at + 1, named)
         if not name or name == b"_id" or name.startswith(b"$") or b"." in name or name.isdigit():
             return False
-        if (increment and raw[at] not in (INT32, INT64, DOUBLE)) or len(changes) == _MOST:
+        if (kind == _INC and raw[at] not in (INT32, INT64, DOUBLE)) or len(changes) == _MOST:
             return False
-        changes.append((name, increment, raw[at], part(raw, named + 1, end)))
+        change = _change(name, kind, raw[at], part(raw, named + 1, end))
+        if change is None:
+            return False
+        changes.append(change)
         at = end
     return True
+
+
+def _change(name: bytes, kind: cython.int, code: cython.int, value: bytes) -> Change | None:
+    """One change; None where its operand is not simple."""
+    members: list[Value] = [(code, value)]
+    keep: cython.longlong = _ALL
+    if kind == _PULL and code in (OBJECT, REGEX):
+        return None
+    if kind in (_PUSH, _ADD_TO_SET) and code == OBJECT:
+        clauses = elements(value)
+        if any([clause[0] == "$each" for clause in clauses]):  # noqa: C419 (compiled, a generator is slower)
+            if clauses[0][:2] != ("$each", ARRAY) or len(clauses) > 2 - (kind == _ADD_TO_SET):
+                return None
+            members = values(clauses[0][2])
+            if len(clauses) == 2:
+                if clauses[1][:2] != ("$slice", INT32):
+                    return None
+                keep = int.from_bytes(clauses[1][2], "little", signed=True)
+    return name, kind, code, value, members, keep

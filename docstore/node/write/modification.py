@@ -72,7 +72,7 @@ class Modification:
     @property
     def changed(self) -> frozenset[bytes] | None:
         """The top-level fields that the update may change; None where that is not known."""
-        return self.update.names if isinstance(self.update, DirectUpdate) else None
+        return self.update.names
 
     def counts(self, before: bytes, after: bytes) -> bool:
         """Whether the document counts as modified; one that was put there anew without its `_id` does in any case."""
@@ -133,7 +133,9 @@ def direct_modification(
     """
     identity = identity_filter(filter_, collation)
     direct = direct_update(update[1]) if identity is not None and update[0] == OBJECT else None
-    return None if identity is None or direct is None else Modification(node, identity, direct)
+    if identity is None or direct is None or (direct.compares and collation is not None):
+        return None
+    return Modification(node, identity, direct)
 
 
 def plain_modification(node: DataNode, specification: bytes) -> Modification | None:
@@ -156,5 +158,7 @@ def update_of(update: Value, array_filters: Sequence[bytes], query_context: Quer
     code, data = update
     if code == OBJECT:
         direct = None if array_filters else direct_update(data)
-        return parse_update(data, array_filters, query_context=query_context) if direct is None else direct
+        if direct is None or (direct.compares and query_context.collation is not None):
+            return parse_update(data, array_filters, query_context=query_context)
+        return direct
     return parse_update(array_documents(data), array_filters, query_context=query_context)

@@ -1,4 +1,4 @@
-"""Updates that the kernel applies by itself: `$set` and `$inc` of whole top-level fields.
+"""Updates that the kernel applies by itself: of whole top-level fields (`docstore.kernel.compute.field_updates`).
 
 Most updates are of this kind. `direct_update` answers None for every other one. What the kernel does not decide for a
 document, and every upsert, is done by the update of the general language, which is parsed when it is first needed.
@@ -14,9 +14,9 @@ from docstore.query.update.update import Update
 
 
 class DirectUpdate:
-    """Satisfies `docstore.query.update.update.Update`. `names`: the top-level fields that it may change."""
+    """Satisfies `docstore.query.update.update.Update`. `compares`: what it does depends on which values are equal."""
 
-    __slots__ = ("_changes", "_general", "_specification", "names")
+    __slots__ = ("_changes", "_general", "_specification", "compares", "names")
 
     is_replacement = False
     needs_position = False
@@ -24,7 +24,8 @@ class DirectUpdate:
     def __init__(self, specification: bytes, changes: FieldChanges) -> None:
         self._specification = specification
         self._changes = changes
-        self.names: frozenset[bytes] = changes.names
+        self.names: frozenset[bytes] | None = changes.names
+        self.compares = changes.compares
         self._general: Update | None = None
 
     def change(self, raw: bytes) -> bytes | None:

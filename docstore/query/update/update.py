@@ -37,6 +37,11 @@ class Update(Protocol):
         """Whether `apply` needs the position of the array element that the filter matched."""
         ...
 
+    @property
+    def names(self) -> frozenset[bytes] | None:
+        """The top-level fields that it may change; None where that is not known."""
+        ...
+
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         """The document after the update; the same object when it does not count as modified.
 
@@ -83,6 +88,10 @@ class OperatorUpdate:
         needs_position = any("$" in change.path.split(".") for change in paced(listed))
         return cls(listed, on_update, on_insert, needs_position, selectors)
 
+    @property
+    def names(self) -> frozenset[bytes]:
+        return frozenset([name.encode() for name in self.on_insert.children])
+
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
         if self.needs_position and matched_index is not None:
@@ -124,6 +133,7 @@ class Replacement:
     document: bytes
     needs_position: bool = False
     is_replacement: bool = True
+    names: frozenset[bytes] | None = None
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         after = _with_kept_id(fill_timestamps(self.document, timestamp), get_field(raw, "_id"))
@@ -149,6 +159,7 @@ class PipelineUpdate:
     transform: Callable[[bytes], bytes]
     needs_position: bool = False
     is_replacement: bool = False
+    names: frozenset[bytes] | None = None
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         after = _with_kept_id(self.transform(raw), get_field(raw, "_id"))

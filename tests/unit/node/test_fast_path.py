@@ -73,6 +73,8 @@ def _command(rng: random.Random) -> dict[str, Any]:
                 {"k": identity, **fields}, {"_id": identity, "k": identity}, {"k": identity}, {"$set": {"b.$": 1}},
                 {"$push": {"b": rng.randrange(3)}}, {"$pull": {"a": {"$gt": 1}}}, {"$addToSet": {"a": 9}},
                 {"$unset": {"a": 1, "b.x": 1}}, {"$set": {"b.x": 1, "a.1": 2}}, {"$max": {"a": 5}, "$min": {"b": 2}},
+                {"$push": {"b": {"$each": [1, 2], "$slice": -3}}}, {"$pull": {"b": 1}}, {"$push": {"n": {"$each": []}}},
+                {"$addToSet": {"b": {"$each": [1, 2.0, 5]}}, "$setOnInsert": {"s": 1}},
                 {"$setOnInsert": {"z": 1}}, {"$mul": {"a": "x"}}, {"$rename": {"a": "e"}}, {"$nonsense": 1},
                 {"$set": {"_id": identity}}, {"$set": {"_id": 99}},
             )

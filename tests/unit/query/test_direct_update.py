@@ -10,7 +10,8 @@ import pytest
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
-from docstore.bson import document_from
+from docstore.bson import array_from, document_from
+from docstore.bson.walk import ARRAY, INT32, OBJECT
 from docstore.errors import CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.update.direct import DirectUpdate, direct_update
@@ -34,14 +35,46 @@ def some_value(rng: Random) -> tuple[int, bytes]:
     return made
 
 
+def some_array(rng: Random) -> tuple[int, bytes]:
+    members = array_from([some_number(rng) for _ in range(rng.randrange(4))])
+    # Not numbered as arrays are, now and then.
+    return ARRAY, members if rng.random() < 0.9 else members.replace(b"0\0", b"7\0")
+
+
 def some_fields(rng: Random, most: int) -> list[tuple[str, int, bytes]]:
     names = NAMES[:USUAL] if rng.random() < 0.9 else NAMES
-    return [(rng.choice(names), *some_value(rng)) for _ in range(rng.randint(0, most))]
+    return [
+        (rng.choice(names), *(some_array(rng) if rng.random() < 0.3 else some_value(rng)))
+        for _ in range(rng.randint(0, most))
+    ]
+
+
+OPERATORS = ["$set", "$inc", "$unset", "$push", "$addToSet", "$pull", "$setOnInsert"]
+
+
+def some_operand(rng: Random, operator: str, value: tuple[int, bytes]) -> tuple[int, bytes]:
+    """The value, or for operators on arrays now and then several."""
+    if operator not in ("$push", "$addToSet") or rng.random() < 0.4:
+        return value
+    each = (ARRAY, array_from([some_value(rng) for _ in range(rng.randrange(3))]))
+    clauses: list[tuple[str, int, bytes]] = [("$each", *(each if rng.random() < 0.95 else value))]
+    if rng.random() < 0.4:
+        kept = rng.choice([0, 1, 2, -1, -2, 5, -5])
+        clauses.append(("$slice", INT32, kept.to_bytes(4, "little", signed=True)))
+    if rng.random() < 0.1:
+        clauses.append(rng.choice([("$position", INT32, bytes(4)), ("$sort", INT32, b"\1\0\0\0"), ("x", *value)]))
+    if rng.random() < 0.1:
+        rng.shuffle(clauses)
+    return OBJECT, document_from(clauses)
 
 
 def some_specification(rng: Random) -> bytes:
-    operators = ["$set", "$inc"] if rng.random() < 0.9 else ["$set", "$inc", "$unset", "$mul"]
-    chosen = [(rng.choice(operators), 3, document_from(some_fields(rng, 3))) for _ in range(rng.randint(1, 2))]
+    operators = OPERATORS if rng.random() < 0.9 else [*OPERATORS, "$mul", "$pop"]
+    chosen = []
+    for _ in range(rng.randint(1, 2)):
+        operator = rng.choice(operators)
+        fields = [(name, *some_operand(rng, operator, value)) for name, *value in some_fields(rng, 3)]
+        chosen.append((operator, OBJECT, document_from(fields)))
     return document_from(chosen)
 
 
