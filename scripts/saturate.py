@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,10 +40,12 @@ NAMESPACE = "bench.posts"
 REFERENCE_SET = "reference"
 _HEAD = struct.Struct("<iiiiI")
 _INT = struct.Struct("<i")
+_LONG = struct.Struct("<q")
 _OP_MSG = 2013
 _FIELDS_AT = _HEAD.size + 1 + 4
 _ONE_WRITTEN = b"\x10n\0\1\0\0\0"
 _READ = b"\x03cursor\0"
+_CURSOR = b"\x12id\0"
 _MODIFIED = b"\x03lastErrorObject\0"
 _COUNTED = b"\x10n\0"
 _VALUES = b"\x04values\0"
@@ -98,6 +101,15 @@ def change(condition: Callable[[int], dict[str, Any]], update: dict[str, Any], *
     )
 
 
+def several(condition: Callable[[int], dict[str, Any]], update: dict[str, Any]) -> Operation:
+    """A command of ten updates, each of one document."""
+    return lambda number: Request(
+        {"update": "posts", "ordered": True},
+        "updates",
+        tuple({"q": condition((number + 31 * step) % COUNT), "u": update, "multi": False} for step in range(GROUP)),
+    )
+
+
 def aggregate(condition: Callable[[int], dict[str, Any]], *stages: dict[str, Any]) -> Operation:
     """A pipeline over the documents that satisfy a condition."""
     return lambda number: Request(
@@ -117,6 +129,13 @@ def in_range(number: int) -> dict[str, Any]:
     return {"n": {"$gte": number, "$lt": number + 20}}
 
 
+def some(count: int) -> Operation:
+    """A find of so many documents; what a first batch does not hold is asked for at once."""
+    return lambda number: Request(
+        {"find": "posts", "filter": {"n": {"$gte": number % (COUNT - count), "$lt": number % (COUNT - count) + count}}}
+    )
+
+
 def by_ids(number: int) -> dict[str, Any]:
     return {"_id": {"$in": [(number + 31 * step) % COUNT for step in range(GROUP)]}}
 
@@ -129,6 +148,7 @@ OPERATIONS: dict[str, Operation] = {
     "find sorted, limit": read(of_group, sort={"n": -1}, limit=5, singleBatch=True),
     "find projected": read(of_group, projection={"id": 1}),
     "find 10 by $in": read(by_ids),
+    "find 500": some(500),
     "find _id and more": read(lambda number: {"_id": number, "n": number}, limit=1, singleBatch=True),
     "find of an $or": read(lambda number: {"$or": [{"n": number}, {"g": number // GROUP, "n": 0}]}),
     "count by key": lambda number: Request({"count": "posts", "query": of_group(number)}),
@@ -137,10 +157,18 @@ OPERATIONS: dict[str, Operation] = {
     "$lookup of one": aggregate(
         by_key, {"$lookup": {"from": "posts", "localField": "g", "foreignField": "_id", "as": "first"}}
     ),
+    "$lookup of 10": aggregate(
+        of_group, {"$lookup": {"from": "posts", "localField": "n", "foreignField": "n", "as": "same"}}
+    ),
     "distinct of 10": lambda number: Request({"distinct": "posts", "key": "n", "query": of_group(number)}),
     "update": update,
     "update by key": change(by_key, {"$set": {"seen": [1]}, "$inc": {"hits": 1}}),
     "upsert by key": change(by_key, {"$inc": {"hits": 1}}, upsert=True),
+    "upsert, inserting": change(
+        lambda number: {"_id": f"new{number}{time.perf_counter()}"}, {"$set": {"content": "data"}}, upsert=True
+    ),
+    "updateMany of 10": change(of_group, {"$inc": {"hits": 1}}, multi=True),
+    "10 updates by key": several(by_key, {"$inc": {"hits": 1}}),
     "$push by _id": change(lambda number: {"_id": number}, {"$push": {"seen": {"$each": [2], "$slice": -3}}}),
     "findAndModify by key": lambda number: Request(
         {"findAndModify": "posts", "query": by_key(number), "update": {"$inc": {"hits": 1}}}
@@ -170,15 +198,20 @@ class Server:
             self.transactions += 1
             signature = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
             command["$clusterTime"] = {"clusterTime": Timestamp(1, self.transactions), "signature": signature}
-            if request.sequence or "findAndModify" in command:
+            many = any(document.get("multi") for document in request.documents)
+            if (request.sequence and not many) or "findAndModify" in command:
                 command["txnNumber"] = Int64(self.transactions)
         if self.version is not None:
             # A router asks for its own batches, and names the statements that it passes on.
             command.pop("singleBatch", None)
             if request.sequence:
-                command["stmtIds"] = [0]
+                command["stmtIds"] = list(range(len(request.documents)))
             command["shardVersion"] = self.version
         return framed(Request({**command, "$db": "bench"}, *request[1:]))
+
+    def more(self, cursor: int, lsid: dict[str, Any]) -> bytes:
+        """The request for all that is behind a first batch."""
+        return self.frame(Request({"getMore": Int64(cursor), "collection": "posts"}), lsid, None)
 
 
 def framed(request: Request) -> bytes:
@@ -191,13 +224,17 @@ def framed(request: Request) -> bytes:
 
 
 class Client:
-    """One connection that has frames to send; `refused` holds the first reply that was no success."""
+    """One connection that has frames to send, and makes one that asks for what is `more` behind a cursor.
+
+    `refused` holds the first reply that was no success.
+    """
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.frames: Iterator[bytes] = iter(())
+        self.more: Callable[[int], bytes] | None = None
         self.refused: dict[str, Any] | None = None
         self._received = b""
 
@@ -209,7 +246,7 @@ class Client:
         return frame is not None
 
     def receive(self) -> bool:
-        """Take in what has come; whether it makes a whole reply."""
+        """Take in what has come; whether it makes a whole reply, behind which there is no more."""
         data = self.socket.recv(65536)
         if not data:
             raise ConnectionError("the server has closed the connection")
@@ -218,8 +255,20 @@ class Client:
             return False
         if self.refused is None and not _succeeded(self._received):
             self.refused = bson.decode(self._received[21:])
+        cursor = _cursor_of(self._received)
         self._received = b""
+        if cursor and self.more is not None:
+            self.socket.sendall(self.more(cursor))
+            return False
         return True
+
+
+def _cursor_of(reply: bytes) -> int:
+    """The cursor that is open behind a batch; 0 for none."""
+    if not reply.startswith(_READ, _FIELDS_AT):
+        return 0
+    at = reply.rfind(_CURSOR)
+    return 0 if at < 0 else _LONG.unpack_from(reply, at + len(_CURSOR))[0]
 
 
 def _succeeded(reply: bytes) -> bool:
@@ -254,6 +303,7 @@ def measure(server: Server, operation: Operation, concern: Concern | None, count
         for position, client in enumerate(clients):
             stack.enter_context(closing(client.socket))
             lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
+            client.more = partial(server.more, lsid=lsid)
             client.frames = iter(
                 [server.frame(operation(number), lsid, concern) for number in range(position, count, len(clients))]
             )

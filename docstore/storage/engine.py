@@ -13,10 +13,10 @@ Writes come from one thread. Reads and `flush` may come from others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 
 class Family(IntEnum):
@@ -108,13 +108,8 @@ class Reader(Protocol):
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]: ...
 
 
-@runtime_checkable
-class RangesReader(Protocol):
-    """A reader that reads many ranges, one after the other, for less than an iterator for each costs."""
-
-    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]: ...
-
-    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]: ...
+_ReadRanges = Callable[[Family, Sequence[Range]], Iterator[bytes]]
+"""How a reader reads many ranges, where that costs less than an iterator for each (`keys_of_ranges`)."""
 
 
 class Snapshot(Reader, Protocol):
@@ -162,16 +157,14 @@ class Engine(Reader, Protocol):
 
 def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
     """The keys in many ranges, one after the other, as the reader does it best."""
-    return (
-        reader.keys_of_ranges(family, ranges) if isinstance(reader, RangesReader) else each_keys(reader, family, ranges)
-    )
+    read: _ReadRanges | None = getattr(reader, "keys_of_ranges", None)
+    return each_keys(reader, family, ranges) if read is None else read(family, ranges)
 
 
 def values_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
     """As `keys_of_ranges`."""
-    if isinstance(reader, RangesReader):
-        return reader.values_of_ranges(family, ranges)
-    return each_values(reader, family, ranges)
+    read: _ReadRanges | None = getattr(reader, "values_of_ranges", None)
+    return each_values(reader, family, ranges) if read is None else read(family, ranges)
 
 
 def each_keys(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:

@@ -7,8 +7,7 @@ record ids are remembered wherever an access path can lead to one twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.stage import Spill
@@ -21,30 +20,20 @@ from docstore.collection.read.plan_ranking import ENOUGH
 from docstore.collection.read.planning import plan_find
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import Sorter
+from docstore.collection.read.taking import NO_LIMIT, Clock, DocumentBatch, Taking, pausing_between
 from docstore.deferred_free import free_later
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan
 from docstore.query.find import FindQuery
 from docstore.query.metadata import keyed_by
-from docstore.query.pausing import PAUSED, PAUSING, REFUSED, allowing
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.plan.access import CollectionScan, Plan
 from docstore.query.plan.shapes import shape_of
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
 
-Clock = Callable[[], float]
-NO_LIMIT = 1 << 62
 _SORT_AHEAD = 128
-_PROJECTED_AHEAD = 256
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentBatch:
-    """What one step gave. `exhausted`: nothing comes after these documents."""
-
-    documents: list[bytes]
-    exhausted: bool
 
 
 def open_find(
@@ -111,39 +100,31 @@ class Source:
         if self._measured:
             self._stats.ahead = 1
         scripted = has_scripts(plan.residual)
-        self._predicate = None if scripted else predicate_of(plan, owned)
+        predicate = None if scripted else predicate_of(plan, owned)
         self._skip = query.skip
         self._left = query.limit or NO_LIMIT
-        self._projection = find_output(query, plan, coll, reader)
-        self._held: bytes | None = None
+        projection = find_output(query, plan, coll, reader)
         self._sorter: Sorter[bytes] | None = None
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
             wanted = query.skip + query.limit if query.limit else 0
             self._sorter = Sorter(query.sort.pattern(), wanted, spill, buffers)
-        elif self._predicate is None and not scripted:
+        elif predicate is None and not scripted:
             self._stats.wanted = query.limit and query.skip + query.limit
-        self._documents: Iterator[bytes] = iter(())
+        documents: Iterator[bytes] = iter(())
         if coll is not None:
             count_uses(coll, plan.access)
-            self._documents = documents_of(coll, reader, self._stats)
+            documents = documents_of(coll, reader, self._stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
-            self._documents = screened(self._documents, plan.residual, owned, self._clock, pairs=False)
+            documents = screened(documents, plan.residual, owned, self._clock, pairs=False)
         if self._measured and isinstance(plan.access, CollectionScan):
-            self._documents = _counted(self._documents, self._stats)
+            documents = _counted(documents, self._stats)
+        self._taking = Taking(documents, predicate, None if projection is None else projection.apply, self._clock)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""
-        level = PAUSING.level
-        if level != REFUSED:
-            return self._next_batch(max_docs, max_bytes, deadline)
-        # What it does between two batches others may do in the middle of one.
-        PAUSING.level = PAUSED
-        try:
-            return self._next_batch(max_docs, max_bytes, deadline)
-        finally:
-            PAUSING.level = level
+        return pausing_between(self._next_batch, max_docs, max_bytes, deadline)
 
     def _next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         if self._sorter is not None and not self._gather(self._sorter, deadline):
@@ -155,10 +136,7 @@ class Source:
                 self._looked_in_vain(0, ended=False)
             return DocumentBatch([], False)
         wanted = min(max_docs, self._left)
-        if self._projection is None:
-            found, status = self._take(wanted, max_bytes, deadline)
-        else:
-            found, status = self._take_projected(self._projection.apply, wanted, max_bytes, deadline)
+        found, status = self._taking.take(wanted, max_bytes, deadline)
         if self._patience and self._looked_in_vain(len(found), ended=status != TIME_IS_UP):
             return DocumentBatch([], False)
         self._left -= len(found)
@@ -184,49 +162,16 @@ class Source:
             assert coll is not None, "a plan is kept for it"
             coll.plans.forget(shape_of(query.filter, query.sort))
             if not ended:
-                self._held = None
                 self._begin(plan_find(coll, query, reader, owned))
         return in_vain and not ended
 
-    def _take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
-        """Up to `wanted` documents as they are stored, and how the scan for them has ended."""
-        found: list[bytes] = []
-        room = max_bytes
-        if self._held is not None:
-            found.append(self._held)
-            room -= len(self._held)
-            self._held = None
-        status: int = FULL
-        if len(found) < wanted and room > 0:
-            status = scan(self._documents, self._predicate, found, wanted - len(found), room, self._clock, deadline)
-            if status == FULL and len(found) > 1 and sum(map(len, found)) > max_bytes:
-                self._held = found.pop()
-        return found, status
-
-    def _take_projected(
-        self, apply: Callable[[bytes], bytes], wanted: int, max_bytes: int, deadline: float
-    ) -> tuple[list[bytes], int]:
-        """As `_take`; some are projected before more are looked for, because that takes its time too."""
-        found: list[bytes] = []
-        room = max_bytes
-        while True:
-            taken, status = self._take(min(wanted - len(found), _PROJECTED_AHEAD), room, deadline)
-            size = sum(map(len, taken))
-            if found and size > room:
-                self._held = taken.pop()
-            room -= size
-            found += map(apply, taken)
-            if status != FULL or self._held is not None or len(found) >= wanted or room <= 0:
-                return found, status
-            if self._clock() >= deadline:
-                return found, status
-
     def _gather(self, sorter: Sorter[bytes], deadline: float) -> bool:
         """Take in what is to be sorted; True when all of it is there and the order is made."""
+        taking = self._taking
         status = FULL
         while status == FULL:
             taken: list[bytes] = []
-            status = scan(self._documents, self._predicate, taken, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
+            status = scan(taking.documents, taking.predicate, taken, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
             size = sum(map(len, taken))
             sorter.add(keyed_by(sorter.pattern, taken), size)
             self._stats.matched += len(taken)
@@ -236,18 +181,18 @@ class Source:
         if status == TIME_IS_UP:
             return False
         self._stats.exhausted = True
-        self._documents = sorter.result()
-        self._predicate = None
+        taking.documents = sorter.result()
+        taking.predicate = None
         self._sorter = None
         return True
 
     def _pass_over(self, deadline: float) -> bool:
         """Skip what the query skips; True when all of it has been."""
         passed: list[bytes] = []
+        taking = self._taking
         while self._skip:
-            status = scan(
-                self._documents, self._predicate, passed, min(self._skip, _SORT_AHEAD), NO_LIMIT, self._clock, deadline
-            )
+            most = min(self._skip, _SORT_AHEAD)
+            status = scan(taking.documents, taking.predicate, passed, most, NO_LIMIT, self._clock, deadline)
             self._skip -= len(passed)
             self._stats.skipped += len(passed)
             passed.clear()
@@ -265,10 +210,9 @@ class Source:
     def close(self) -> None:
         """Let go of the iterators; the reader stays its owner's."""
         if self._stats.sorts:
-            free_later([self._sorter, self._documents])
+            free_later([self._sorter, self._taking.documents])
         self._sorter = None
-        self._documents = iter(())
-        self._held = None
+        self._taking.close()
         self._left = 0
 
 

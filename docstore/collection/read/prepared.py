@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
-from docstore.collection.read.execute import Clock
+from docstore.collection.read.fetch import fetching
 from docstore.collection.read.plan_cache import ScanKey, patience_of
 from docstore.collection.read.planning import plan_query, usable_indexes
+from docstore.collection.read.taking import Clock
 from docstore.errors import CommandError
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.form import form_of
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
-from docstore.kernel.scan.fetch import fetch_few
-from docstore.key_layout import long_of
+from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
+from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_LOOKS = 1_000
 """Entries that are looked at in one step."""
-_FEW = 128
+_FEW = 16
 """So many entries of one range are read faster by the iterator that is moved through many ranges."""
 _LONGEST_SORT = 1024
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
@@ -61,12 +62,16 @@ class BoundScan(NamedTuple):
     parts: Sequence[Part]
     predicate: Predicate | None
 
-    def documents(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[bytes] | None:
-        """The first `wanted` documents, in order; None where that takes more than a step."""
+    def documents(
+        self, reader: Reader, wanted: int, owned: Predicate | None, met: list[bytes] | None = None
+    ) -> list[bytes] | None:
+        """The first `wanted` documents, in order; None where that takes more than a step. `met`: where to put their
+        entries, for `rest`.
+        """
         found: list[bytes] = []
         order = self.scan.order
         # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
-        if not self._fetch(reader, wanted if order is None else MOST_LOOKS + 1, owned, found, None):
+        if not self._fetch(reader, wanted if order is None else MOST_LOOKS + 1, owned, found, met):
             return None
         if order is not None:
             found.sort(key=order.sort_key)
@@ -78,11 +83,11 @@ class BoundScan(NamedTuple):
         a step.
         """
         found: list[bytes] = []
-        ids: list[bytes] = []
-        if self.scan.order is not None or not self._fetch(reader, 1, owned, found, ids):
+        met: list[bytes] = []
+        if self.scan.order is not None or not self._fetch(reader, 1, owned, found, met):
             return None
         self.used()
-        return (long_of(ids[0]), found[0]) if found else NOTHING
+        return (long_of(met[0][-RECORD_ID_BYTES:]), found[0]) if found else NOTHING
 
     def counted(self, reader: Reader, clock: Clock, until: float) -> int | None:
         """How many entries there are; None where that is not known by `until`, or takes more than counting them."""
@@ -91,24 +96,34 @@ class BoundScan(NamedTuple):
         found, exhausted = count_scan(self._entries(reader, few=False), None, clock, until)
         return found if exhausted else None
 
+    def rest(self, reader: Reader, found: list[bytes], met: list[bytes]) -> Iterator[bytes] | None:
+        """The documents behind those that `documents` has found by these entries, before their predicates, in the same
+        state; None where they are not those behind an entry.
+        """
+        if self.scan.order is not None or len(self.parts) > 1 or len(self.parts[0][1]) > 1:
+            return None
+        ((_, ((low, high),)),) = self.parts
+        index = cast("Index", self.parts[0][0])
+        last = self.coll.id_key(found[-1]) if index.is_id else met[-1]
+        low, high = (low, last) if self.scan.reverse else (last + b"\0", high)
+        entries = (reader.values if index.is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
+        # What has not satisfied the predicates does not by another of its entries either.
+        seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
+        return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
+
     def _fetch(
-        self, reader: Reader, wanted: int, owned: Predicate | None, found: list[bytes], ids: list[bytes] | None
+        self, reader: Reader, wanted: int, owned: Predicate | None, found: list[bytes], met: list[bytes] | None
     ) -> bool:
         scan, coll = self.scan, self.coll
         most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
-        get = partial(reader.get, _RECORDS)
-        ended = fetch_few(
-            self._entries(reader, few=wanted <= _FEW),
-            get,
-            coll.prefix,
-            self.predicate,
-            owned,
-            self._once,
-            wanted,
-            most,
-            found,
-            ids,
-        )
+        predicate, once, few = self.predicate, self._once, wanted <= _FEW
+        entries = self._entries(reader, few=few)
+        if few:
+            get = partial(reader.get, _RECORDS)
+            ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)
+        else:
+            reading = fetching(coll, entries, reader, Examined(), set() if once else None, bare=True, wanted=wanted)
+            ended = fetch_several(reading, predicate, owned, wanted, most, found, met)
         if not ended and most < MOST_LOOKS and isinstance(scan, PreparedUnion):
             # Of such a plan nothing else is kept by which it would be chosen anew.
             coll.plans.unprepare(self.key)

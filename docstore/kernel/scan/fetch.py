@@ -13,6 +13,9 @@ import cython
 
 from docstore.kernel.match.predicate import Predicate
 
+if not cython.compiled:
+    from docstore.bson.walk import part
+
 _ID_BYTES = 8
 _FIRST_CHUNK = 8
 _READ_AHEAD_BYTES = 1 << 18
@@ -54,8 +57,10 @@ class Fetching:
     pairs between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later
     entries of a document are to be passed over. A document that has gone between its entry and its record is passed
     over too. At most `ahead` entries are read before they are asked for, and no more than `wanted` of them if that is
-    what will be asked for (0: not known).
+    what will be asked for (0: not known). `entry`: that of the document that was given last.
     """
+
+    entry: bytes
 
     _entries: Iterator[bytes]
     _get: Callable[[bytes], bytes | None]
@@ -66,6 +71,7 @@ class Fetching:
     _seen: set[bytes]
     _examined: Examined
     _chunk: list[bytes]
+    _whole: list[bytes]
     _found: list[object]
     _walked: dict[bytes, object]
     _at: cython.Py_ssize_t
@@ -93,6 +99,8 @@ class Fetching:
         self._seen = set() if seen is None else seen
         self._examined = examined
         self._chunk = []
+        self._whole = []
+        self.entry = b""
         self._found = []
         self._at = 0
         self._walked = {}
@@ -124,6 +132,7 @@ class Fetching:
                 self._seen.add(rid)
             if found is not None:
                 raw = found  # type: ignore[assignment]
+                self.entry = self._whole[self._at - 1]
                 self._examined.documents += 1
                 if self._bare:
                     return raw
@@ -131,13 +140,15 @@ class Fetching:
 
     def _read_ahead(self) -> None:
         entry: bytes
-        chunk: list[bytes] = []
+        whole: list[bytes] = []
         left: cython.Py_ssize_t = self._size
         for entry in self._entries:
-            chunk.append(entry[len(entry) - _ID_BYTES :])
+            whole.append(entry)
             left -= 1
             if left == 0:
                 break
+        chunk: list[bytes] = [part(entry, len(entry) - _ID_BYTES, len(entry)) for entry in whole]
+        self._whole = whole
         self._chunk = chunk
         self._at = 0
         self._size = min(2 * self._size, self._largest)
@@ -147,15 +158,20 @@ class Fetching:
 
     def _walk_runs(self) -> None:
         """Read the records that lie close together, as far as there is room for what is read ahead."""
-        ids: list[bytes] = sorted(set(self._chunk))
+        ids: list[bytes] = self._chunk if self._ascending() else sorted(set(self._chunk))
         count: cython.Py_ssize_t = len(ids)
         first: cython.Py_ssize_t = 0
         place: cython.Py_ssize_t
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
-        numbers: list[int] = [int.from_bytes(rid, "big") for rid in ids]
+        number: cython.Py_ssize_t = 0
+        previous: cython.Py_ssize_t = _number(ids[0])
         for place in range(1, count + 1):
-            if place < count and numbers[place] - numbers[place - 1] <= _WIDEST_GAP:
-                continue
+            if place < count:
+                number = _number(ids[place])
+                if number - previous <= _WIDEST_GAP:
+                    previous = number
+                    continue
+                previous = number
             if place - first >= _SHORTEST_WALK:
                 room = self._walk(ids[first], ids[place - 1], room)
                 if room < 0:
@@ -166,6 +182,14 @@ class Fetching:
                 self._found[place] = self._walked.get(self._chunk[place], _UNREAD)
             self._walked = {}
 
+    def _ascending(self) -> cython.bint:
+        """Whether each id of the chunk is behind the one before it."""
+        place: cython.Py_ssize_t
+        for place in range(1, len(self._chunk)):
+            if _number(self._chunk[place]) <= _number(self._chunk[place - 1]):
+                return False
+        return True
+
     def _walk(self, first: bytes, last: bytes, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the records between two ids; how much room is left, less than none if it did not do for them."""
         pair: tuple[bytes, bytes]
@@ -173,7 +197,7 @@ class Fetching:
         at: cython.Py_ssize_t = len(self._prefix)
         for pair in self._items(self._prefix + first, self._prefix + last + b"\0"):
             raw = pair[1]
-            self._walked[pair[0][at:]] = raw
+            self._walked[part(pair[0], at, len(pair[0]))] = raw
             room -= len(raw)
             if room < 0:
                 break
@@ -202,6 +226,14 @@ class Fetching:
         return self._get(self._prefix + rid)
 
 
+def _number(rid: bytes) -> cython.Py_ssize_t:
+    number: cython.Py_ssize_t = 0
+    place: cython.Py_ssize_t
+    for place in range(_ID_BYTES):
+        number = number << 8 | rid[place]
+    return number
+
+
 def fetch_few(
     entries: Iterator[bytes],
     get: Callable[[bytes], bytes | None],
@@ -212,10 +244,10 @@ def fetch_few(
     wanted: int,
     most: int,
     found: list[bytes],
-    ids: list[bytes] | None,
+    met: list[bytes] | None,
 ) -> bool:
     """Append the documents behind entries that satisfy both predicates to `found`, up to `wanted` of them, and their
-    record ids to `ids`; whether that was all, or as many as were wanted.
+    entries to `met`; whether that was all, or as many as were wanted.
 
     False where it takes more than a step: `most` entries have been looked at, or the documents are large. `entries`,
     `get`, `prefix` as those of `Fetching`; `once`: a document that was met is passed over.
@@ -234,7 +266,7 @@ def fetch_few(
         if looks == 0 or room < 0:
             return False
         looks -= 1
-        rid = entry[len(entry) - _ID_BYTES :]
+        rid = part(entry, len(entry) - _ID_BYTES, len(entry))
         if seen is not None:
             if rid in seen:
                 continue
@@ -249,8 +281,40 @@ def fetch_few(
         if owned is not None and not owned.test(raw, 0, len(raw)):
             continue
         found.append(raw)
-        if ids is not None:
-            ids.append(rid)
+        if met is not None:
+            met.append(entry)
+        left -= 1
+        if left == 0:
+            return True
+    return True
+
+
+def fetch_several(
+    fetching: Fetching,
+    predicate: Predicate | None,
+    owned: Predicate | None,
+    wanted: int,
+    most: int,
+    found: list[bytes],
+    met: list[bytes] | None,
+) -> bool:
+    """As `fetch_few`, where more are wanted than are read one by one: what `fetching`, which is bare, has read."""
+    raw: bytes
+    left: cython.Py_ssize_t = wanted
+    room: cython.Py_ssize_t = _FEW_BYTES
+    if left <= 0:
+        return True
+    for raw in fetching:  # type: ignore[assignment]
+        if fetching._examined.keys > most or room < 0:
+            return False
+        room -= len(raw)
+        if predicate is not None and not predicate.test(raw, 0, len(raw)):
+            continue
+        if owned is not None and not owned.test(raw, 0, len(raw)):
+            continue
+        found.append(raw)
+        if met is not None:
+            met.append(fetching.entry)
         left -= 1
         if left == 0:
             return True

@@ -1,8 +1,8 @@
-"""Reads whose whole answer is found in one step: those of a prepared form, with few documents.
+"""Reads whose answer, or first batch, is found in one step: those of a prepared form.
 
 Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (a hint, a
-collation, `let`, a view, another state than the newest) or come to (a cursor that stays, a long way) is left to the
-general way, whose answer is the same.
+collation, `let`, a view, another state than the newest) or come to (a long way) is left to the general way, whose
+answer is the same.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from functools import lru_cache
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, bound_scan
+from docstore.collection.read.taking import ScanSource, Taking
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
+from docstore.kernel.match.predicate import And, Predicate
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, ReleasingSource, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
 from docstore.node.slices import SLICE_SECONDS
 from docstore.query.projection.parse import parse_projection
@@ -30,7 +32,7 @@ _OF_COUNT = frozenset(("query", "skip", "limit"))
 
 
 def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
-    """The reply of a find, whose documents are all in it."""
+    """The reply of a find."""
     given = arguments.given()
     if not given.keys() <= _OF_FIND or collection.collation is not None:
         return None
@@ -52,14 +54,32 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
         return None
     ends = given.get("singleBatch", False) or 0 < limit <= batch
     wanted = min(limit or batch, batch)
-    found = bound.documents(node.engine, skip + wanted, owned)
-    if found is None or (not ends and len(found) == skip + wanted):
-        # A cursor stays behind a full batch, whether there is more or not.
+    met: list[bytes] | None = None if ends else []
+    found = bound.documents(node.engine, skip + wanted, owned, met)
+    if found is None:
         return None
+    if met is not None and len(found) == skip + wanted:
+        # A cursor stays behind a full batch, whether there is more or not.
+        snapshot = node.engine.snapshot()
+        behind = bound.rest(snapshot, found, met)
+        if behind is None:
+            snapshot.close()
+            return None
+        bound.used()
+        taking = Taking(
+            behind, _both(bound.predicate, owned), None if projection is None else projection.apply, node.clock
+        )
+        source = ReleasingSource(ScanSource(taking, limit and limit - wanted), snapshot.close)
+        batch_found = found[skip:] if skip else found
+        return opened_reply(context, batch_found if projection is None else projection.apply_all(batch_found), source)
     bound.used()
     if skip:
         found = found[skip:]
     return cursor_reply(found if projection is None else projection.apply_all(found), 0, context.namespace)
+
+
+def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    return one if other is None else other if one is None else And([one, other])
 
 
 def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:

@@ -290,6 +290,13 @@ def _opened(
     return filled_reply(filling, namespace, catalog=catalog, at=context.at_cluster_time)
 
 
+def opened_reply(context: Context, documents: list[bytes], source: DocumentSource) -> bytes:
+    """The reply with a first batch that is there, and a cursor over what comes behind it."""
+    filling = Filling(source, 0, node_of(context))
+    filling.documents = documents
+    return _opened(context, filling, False, False, False, context.namespace, False)
+
+
 def cursor_reply(
     documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
 ) -> bytes:

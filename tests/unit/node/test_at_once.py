@@ -323,3 +323,45 @@ def test_uses_of_indexes_are_counted() -> None:
         assert uses["a"] == 5
 
     loop(work())
+
+
+@pytest.mark.parametrize("walk", [
+    {"filter": {"a": {"$gte": 3}}}, {"filter": {"a": {"$gte": 3}}, "sort": {"a": -1}},
+    {"filter": {"_id": {"$lt": 900}}}, {"filter": {"_id": {"$lt": 900}}, "sort": {"_id": -1}},
+    {"filter": {"g": {"$gt": 1}}},
+    {"filter": {"g": {"$gt": 1}}, "sort": {"g": -1}}, {"filter": {"a": {"$gte": 3}, "z": 1}, "projection": {"a": 1}},
+    {"filter": {"a": {"$gte": 3}}, "limit": 300}, {"filter": {"a": {"$gte": 3}}, "skip": 30, "batchSize": 70},
+])  # fmt: skip
+def test_what_is_behind_a_first_batch_is_of_the_same_state(
+    walk: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0], {"key": {"g": 1}, "name": "g"}]})
+        rows = [
+            {"_id": number, "a": number // 3, "g": [number % 7, number % 5], "z": number % 2} for number in range(990)
+        ]
+        await node.insert("c", *rows)
+        found: list[list[Any]] = []
+        for general in (False, True):
+            with monkeypatch.context() as patch:
+                calls = Calls(patch)
+                if general:
+                    patched(patch)
+                reply = await node.run({"find": "c", "batchSize": 120, **walk})
+                assert calls.served == (not general)
+                batches = [reply["cursor"]["firstBatch"]]
+                # What is written now is not seen, whatever it is.
+                await node.run({"delete": "c", "deletes": [{"q": {"_id": {"$gt": 400, "$lt": 480}}, "limit": 0}]})
+                await node.run({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"a": 1}}, "multi": True}]})
+                await node.insert("c", {"_id": 10000, "a": 300, "g": [3], "z": 1})
+                while reply["cursor"]["id"]:
+                    more = {"getMore": reply["cursor"]["id"], "collection": "c", "batchSize": 130}
+                    reply = await node.run(more)
+                    batches.append(reply["cursor"]["nextBatch"])
+                found.append(batches)
+                await node.run({"delete": "c", "deletes": [{"q": {}, "limit": 0}]})
+                await node.insert("c", *rows)
+        assert found[0] == found[1]
+
+    loop(work())
