@@ -79,7 +79,7 @@ class Lookup(Stage):
         return None
 
     def open(self, source: Stream, environment: Environment) -> Stream:
-        if self.local is not None and not self.pipeline.stages and self.collection is not None:
+        if self.is_equality:
             return BatchJoin(self, source, environment)
         return _LookupStream(self, source, environment)
 
@@ -95,6 +95,11 @@ class Lookup(Stage):
         if self.appends:
             return [_with_last_array(document, parts, matches)]
         return [with_array(document, parts, matches)]
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether partners are those that an equality says, and nothing else."""
+        return self.local is not None and not self.pipeline.stages and self.collection is not None
 
     @property
     def _is_plain(self) -> bool:

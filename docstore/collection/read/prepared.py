@@ -12,7 +12,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements
+from docstore.bson.walk import values as list_values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
 from docstore.collection.read.fetch import fetching
@@ -185,6 +187,7 @@ def bound_scan(
 def _prepared(
     coll: Collection, filter_: bytes, values: list[Value], sort: bytes, reader: Reader, counted: bool
 ) -> PreparedScan | PreparedUnion | None:
+    filter_, values = _with_several(filter_, values)
     try:
         tree = parse_filter(filter_)
         order = parse_sort(sort)
@@ -217,6 +220,18 @@ def _prepared(
         return None
     prefix = cast("Index", kept.plan.index).prefix
     return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
+
+
+def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:
+    """A filter of the same form whose list of values of `_id` has several: one that has one has another plan."""
+    for place, (name, code, data) in enumerate(fields := elements(filter_)):
+        asked = elements(data) if name == "_id" and code == OBJECT else []
+        listed = asked[0][1:] if len(asked) == 1 and asked[0][:2] == ("$in", ARRAY) else None
+        if listed is not None and listed in values and len(members := list_values(listed[1])) == 1:
+            twice = (ARRAY, array_from(members * 2))
+            fields[place] = (name, OBJECT, document_from([("$in", *twice)]))
+            return document_from(fields), [twice if each == listed else each for each in values]
+    return filter_, values
 
 
 def _pattern(order: Sort, provided: bool) -> KeyPattern | None:

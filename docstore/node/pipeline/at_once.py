@@ -4,20 +4,24 @@ An application sends the same stages behind a `$match` (and a `$sort`, and a `$l
 parsed once for all requests of the process, in a context that knows nothing of a request: whatever depends on one (the
 time, random numbers, scripts, variables) is refused there, and left to the general way. So is every request that ends
 with an error, takes more than a step, or leaves a cursor. Nothing else runs in between: what the stages hold while they
-work is theirs alone.
+work is theirs alone. A `$lookup` by an equality that an index serves reads the other collection in the same step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.stage import Environment, Equality, Stream
+from docstore.aggregation.stages.foreign import equal_to_any
+from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.streams import DocumentList
-from docstore.bson.walk import EMPTY_DOCUMENT, INT32, OBJECT, elements
+from docstore.bson.walk import EMPTY_DOCUMENT, INT32, OBJECT, Value, elements
 from docstore.buffers import OperationBuffers
+from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -29,15 +33,16 @@ from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
 from docstore.node.read.requests import batch_size_of
 from docstore.node.read.snapshot import newest
 from docstore.node.slices import slice_end
+from docstore.query.value.collation import Collation
 
 _GIVEN = frozenset(("pipeline", "cursor"))
 _STAGES = frozenset(
     (
-        "$addFields", "$count", "$group", "$limit", "$match", "$project", "$replaceRoot", "$replaceWith", "$set",
-        "$skip", "$sort", "$sortByCount", "$unset", "$unwind",
+        "$addFields", "$count", "$group", "$limit", "$lookup", "$match", "$project", "$replaceRoot", "$replaceWith",
+        "$set", "$skip", "$sort", "$sortByCount", "$unset", "$unwind",
     )
 )  # fmt: skip
-"""Those that are about the documents in front of them and nothing else."""
+"""Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
 _MOST_BYTES = 4096
 _MOST_GIVEN_BYTES = 1 << 20
 
@@ -73,16 +78,73 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     if bound is None:
         return None
     at_once, owned = newest(context)
-    documents = _documents(node, bound, behind, owned) if at_once else None
+    others = Partners(node, context.db)
+    documents = _documents(node, bound, behind, owned, others) if at_once else None
     if documents is None or len(documents) >= (FIRST_BATCH_DOCUMENTS if batch is None else batch):
         return None
     if sum(map(len, documents)) > _MOST_GIVEN_BYTES:
         return None
     bound.used()
+    others.used()
     return cursor_reply(documents, 0, namespace)
 
 
-def _documents(node: DataNode, bound: BoundScan, behind: _Stages, owned: Predicate | None) -> list[bytes] | None:
+class _More(Exception):
+    """It takes more than a step, or something that this way does not have."""
+
+
+class Partners:
+    """The other collections of a database, in the newest state, as far as what is asked for is prepared. Serves
+    `docstore.aggregation.stage.Foreign` for equalities.
+    """
+
+    __slots__ = ("_bound", "_db", "_node")
+
+    def __init__(self, node: DataNode, db: str) -> None:
+        self._node = node
+        self._db = db
+        self._bound: list[BoundScan] = []
+
+    def used(self) -> None:
+        """Note that a request has been answered by the indexes."""
+        for bound in self._bound:
+            bound.used()
+
+    def open(self, namespace: str, pipeline: Pipeline) -> Stream:
+        """The output of a pipeline that is nothing but a filter."""
+        (match,) = pipeline.stages
+        found = self._found(self._collection(namespace), match.raw)
+        return DocumentList(found)
+
+    def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
+        """By one query for many documents, unless an index has several entries for a document."""
+        del collation
+        collection = self._collection(namespace)
+        if any(index.multikey and index.spec.fields[0][0] == path for index in collection.indexes.values()):
+            return Equality(partial(self._equal, collection, path))
+        return None
+
+    def _equal(self, collection: Collection, path: str, values: list[Value]) -> Iterator[bytes]:
+        return iter(self._found(collection, equal_to_any(path, values, None).raw))
+
+    def _collection(self, name: str) -> Collection:
+        collection = self._node.store.collection(f"{self._db}.{name}")
+        if collection is None or collection.collation is not None:
+            raise _More
+        return collection
+
+    def _found(self, collection: Collection, match: bytes) -> list[bytes]:
+        bound = bound_scan(collection, elements(match)[0][2], self._node.engine)
+        found = None if bound is None else bound.documents(self._node.engine, MOST_LOOKS + 1, None)
+        if bound is None or found is None:
+            raise _More
+        self._bound.append(bound)
+        return found
+
+
+def _documents(
+    node: DataNode, bound: BoundScan, behind: _Stages, owned: Predicate | None, others: Partners
+) -> list[bytes] | None:
     """What comes out of the stages; None where that takes more than a step."""
     until = slice_end(node)
     if behind.counted is not None:
@@ -95,7 +157,8 @@ def _documents(node: DataNode, bound: BoundScan, behind: _Stages, owned: Predica
         return found
     buffers = OperationBuffers()
     try:
-        stream = behind.pipeline.open(DocumentList(found), Environment(clock=node.clock, buffers=buffers))
+        environment = Environment(clock=node.clock, buffers=buffers, foreign=others)
+        stream = behind.pipeline.open(DocumentList(found), environment)
         documents: list[bytes] = []
         ended = False
         while not ended:
@@ -103,8 +166,8 @@ def _documents(node: DataNode, bound: BoundScan, behind: _Stages, owned: Predica
             documents += more
             if not ended and node.clock() >= until:
                 return None
-    except CommandError:
-        # The general way ends with it too, where it does not find room.
+    except (CommandError, _More):
+        # The general way ends with an error too, where it does not find room.
         return None
     finally:
         buffers.close()
@@ -128,5 +191,7 @@ def _parsed(stages: tuple[bytes, ...]) -> _Stages | None:
         parse_pipeline(stages, query_context=new_context())
         pipeline = parse_pipeline(stages[taken:], query_context=new_context())
     except CommandError:
+        return None
+    if any(isinstance(stage, Lookup) and not stage.is_equality for stage in pipeline.stages):
         return None
     return _Stages(sort, limit, pipeline, counted_group(pipeline.stages) if taken == 0 else None)

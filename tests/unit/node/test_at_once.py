@@ -284,11 +284,73 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[0]], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, {"$sort": {"c": -1}}, {"$limit": 2}], "cursor": {}},
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[1]], "cursor": {}},
+            {"find": "c", "filter": {"_id": {"$in": [7]}}}, {"find": "c", "filter": {"_id": {"$in": [8]}, "b": 3}},
         ]  # fmt: skip
         for command in commands:
             before = calls.served
             await node.run(command)
             assert calls.served == before + 1, command
+
+    loop(work())
+
+
+JOINS: tuple[list[dict[str, Any]], ...] = (
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l"}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "y", "as": "b"}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "_id", "as": "a.l"}}],
+    [{"$lookup": {"from": "d", "localField": "v.w", "foreignField": "m", "as": "l"}}, {"$unwind": "$l"}],
+    [{"$sort": {"_id": -1}}, {"$lookup": {"from": "d", "localField": "v.w", "foreignField": "x", "as": "l"}}],
+    [{"$lookup": {"from": "c", "localField": "a", "foreignField": "a", "as": "l"}}, {"$match": {"l.v": 3}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l"}}, {"$unwind": "$l"},
+     {"$lookup": {"from": "d", "localField": "l.m", "foreignField": "m", "as": "l"}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "nothing", "as": "l"}}],
+    [{"$lookup": {"from": "missing", "localField": "a", "foreignField": "x", "as": "l"}}],
+    [{"$lookup": {"from": "seen", "localField": "a", "foreignField": "x", "as": "l"}}],
+    [{"$lookup": {"from": "folded", "localField": "v", "foreignField": "x", "as": "l"}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l", "pipeline": [{"$limit": 1}]}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l", "let": {"z": "$a"},
+                  "pipeline": [{"$match": {"$expr": {"$gt": ["$z", "$$z"]}}}]}}],
+)  # fmt: skip
+
+
+def test_partners_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        rng = random.Random(7)
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
+        keys = ({"x": 1}, {"y": 1}, {"m": 1}, {"y": 1, "_id": -1})
+        await node.run({"createIndexes": "d", "indexes": [{"key": key, "name": repr(key)} for key in keys]})
+        await node.run({"create": "folded", "collation": {"locale": "en", "strength": 2}})
+        await node.run({"create": "seen", "viewOn": "d", "pipeline": [{"$match": {"x": {"$gt": 3}}}]})
+        await node.run({"createIndexes": "folded", "indexes": [{"key": {"x": 1}, "name": "x"}]})
+        await node.insert("folded", {"_id": 1, "x": "A"}, {"_id": 2, "x": "a"})
+        kinds: tuple[Any, ...] = (1, 2, 3, "a", "A", None, [1, 2], [], {"w": 2}, [{"w": 1}, {"w": [2, 3]}], 2.0)
+        for number in range(40):
+            some = {"v": rng.choice(kinds)} if rng.random() < 0.9 else {}
+            await node.insert("c", {"_id": number, "a": number // 4, **some})
+            plain = rng.choice((1, 2, 3, "a", "A", None, 2.0))
+            row = {"_id": number, "x": number % 10, "y": plain, "m": rng.choice(kinds[:7]), "z": rng.randrange(9)}
+            await node.insert("d", row if rng.random() < 0.9 else {"_id": number})
+        served = 0
+        whole = pipelines_at_once.aggregate_at_once
+
+        def counted(*arguments: Any) -> bytes | None:
+            nonlocal served
+            found = whole(*arguments)
+            served += found is not None
+            return found
+
+        for stages in JOINS:
+            for number in range(11):
+                wanted = rng.choice(({"a": number}, {"a": {"$gte": number, "$lt": number + 3}}))
+                command = {"aggregate": "c", "pipeline": [{"$match": wanted}, *stages], "cursor": {}}
+                with monkeypatch.context() as patch:
+                    patch.setattr(aggregate_command, "aggregate_at_once", counted)
+                    given = await everything(node, command)
+                with monkeypatch.context() as patch:
+                    patched(patch)
+                    assert repr(given) == repr(await everything(node, command)), command
+        assert served > 40
 
     loop(work())
 
