@@ -91,6 +91,14 @@ class BoundScan(NamedTuple):
         self.used()
         return (long_of(met[0][-RECORD_ID_BYTES:]), found[0]) if found else NOTHING
 
+    def pairs(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[tuple[int, bytes]] | None:
+        """As `documents`, each with its record id."""
+        found: list[bytes] = []
+        met: list[bytes] = []
+        if self.scan.order is not None or not self._fetch(reader, wanted, owned, found, met):
+            return None
+        return [(long_of(entry[-RECORD_ID_BYTES:]), raw) for entry, raw in zip(met, found, strict=True)]
+
     def counted(self, reader: Reader, clock: Clock, until: float) -> int | None:
         """How many entries there are; None where that is not known by `until`, or takes more than counting them."""
         if self.predicate is not None or self._once:

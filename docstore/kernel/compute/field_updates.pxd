@@ -16,6 +16,7 @@ cdef Py_ssize_t _LARGE_ARRAY
 cdef class FieldChanges:
     cdef readonly frozenset names
     cdef readonly bint compares
+    cdef readonly bint of_inserts
     cdef list _names
     cdef list _kinds
     cdef list _codes

@@ -36,7 +36,7 @@ if not cython.compiled:
     )
 
 _MOST = 16
-_LARGEST = 1 << 62
+_LARGEST = (1 << 62) - 1
 """Longs up to this, either way, cannot overflow when two are added."""
 _LARGE_ARRAY = 1 << 16
 
@@ -58,12 +58,14 @@ _ALL = 1 << 40
 
 
 class FieldChanges:
-    """`names` are those of the fields that may change, `compares` says whether values are compared with each other. The
-    lists go with each other, in the order of the names: `_codes` and `_values` are the operands.
+    """`names` are those of the fields that may change, `compares` says whether values are compared with each other,
+    `of_inserts` whether there is something that is done to inserted documents alone, and not here. The lists go with
+    each other, in the order of the names: `_codes` and `_values` are the operands.
     """
 
     names: frozenset[bytes]
     compares: cython.bint
+    of_inserts: cython.bint
     _names: list[bytes]
     _kinds: list[int]
     _codes: list[int]
@@ -78,6 +80,7 @@ class FieldChanges:
         self.names = frozenset([change[0] for change in changes if change[1] != _LEAVE])
         self._kinds = [change[1] for change in changes]
         self.compares = _ADD_TO_SET in self._kinds or _PULL in self._kinds
+        self.of_inserts = _LEAVE in self._kinds
         self._codes = [change[2] for change in changes]
         self._values = [change[3] for change in changes]
         self._members = [change[4] for change in changes]

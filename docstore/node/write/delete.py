@@ -78,6 +78,8 @@ class DeleteWork:
         if (self._tree is None or self._evaluated is not None) and self._retried():
             return True
         if self._tree is None:
+            if self._done_at_once(owned):
+                return True
             self._tree = self._parsed()
         collection = target.collection()
         if collection is None:
@@ -114,6 +116,22 @@ class DeleteWork:
                 raise
             return not self._statement.multi or self._search.exhausted
         return self._search.exhausted
+
+    def _done_at_once(self, owned: Predicate | None) -> bool:
+        """Delete what a prepared scan leads to, if there is one; False, with nothing done, for what is left to the
+        general way. Errors: WriteConflict.
+        """
+        statement, target = self._statement, self._target
+        if self._evaluated is not None or statement.hint is not None or statement.collation is not None:
+            return False
+        if not target.is_plain(statement.multi):
+            return False
+        collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
+        if collection is None or matches is None:
+            return False
+        if matches:
+            self._remove(collection, matches)
+        return True
 
     def _retried(self) -> bool:
         if self._stmt_id is None or self._target.executed(self._stmt_id) is None:

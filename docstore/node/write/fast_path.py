@@ -5,11 +5,11 @@ filter names or to which a prepared scan leads (`docstore.collection.read.prepar
 command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, a long one,
-`let`, a hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one, a
-validator, a collation, a view, a critical section, a write lock, an open transaction, a transaction number that the
-session has used before) is left to it, and errors of a write are the outcome's, as there. On a shard a request enters
-as it does there, in the step in which it writes: a stale version is refused, and a document that the shard does not own
-is not found.
+`let`, a hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one by
+more than an `_id`, a validator, a collation, a view, a critical section, a write lock, an open transaction, a
+transaction number that the session has used before) is left to it, and errors of a write are the outcome's, as there.
+On a shard a request enters as it does there, in the step in which it writes: a stale version is refused, and a document
+that the shard does not own is not found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from docstore.bson import document_from, elements, is_storable
+from docstore.bson import document_from, elements, get_field, is_storable
 from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
@@ -38,7 +38,7 @@ from docstore.node.shard_filter import enter_at_once, post_images_of
 from docstore.node.write.driver import Outcome, acknowledge, acknowledged_fields, effective_concern, session_write
 from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
 from docstore.node.write.modification import Modification, plain_modification
-from docstore.node.write.search import Match, identity_in
+from docstore.node.write.search import Match, identity_filter, identity_in
 from docstore.optime import OpTime
 from docstore.query.projection.projection import Projection
 
@@ -142,8 +142,10 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         return None
     outcome = Outcome(modified=0)
     found = place.search(arguments, given[0][2])
-    if found is None or (upsert and found is NOTHING):
+    if found is None:
         return None
+    if upsert and found is NOTHING:
+        return _upsert(context, place, given[0][2], update)
     if found is NOTHING:
         return acknowledge(context, outcome, place.concern)
     record_id, before = found
@@ -165,6 +167,35 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         return None
     except CommandError as error:
         unit.abort()
+        outcome.fail(0, error)
+    return acknowledge(context, outcome, place.concern)
+
+
+def _upsert(context: Context, place: _Place, filter_: bytes, update: Modification) -> Reply | None:
+    """Insert what an update makes of an `_id` that there is no document with."""
+    tree = identity_filter(filter_)
+    if tree is None or post_images_of(place.node.shard_filter, context.namespace, context.shard_version) is not None:
+        return None
+    outcome = Outcome(modified=0)
+    unit = None
+    try:
+        made = Modification(place.node, tree, update.update).upsert()
+        identity = get_field(made, "_id")
+        if identity is None or (len(made) > LARGE_BYTES and place.collection.secondary):
+            return None
+        unit = place.unit()
+        unit.insert(place.collection, made, stmt_id=place.stmt_id)
+        outcome.last = unit.commit()
+        outcome.n = 1
+        outcome.upserted.append((0, identity))
+    except WriteConflict:
+        # It is waited for, or refuses the command.
+        if unit is not None:
+            unit.abort()
+        return None
+    except CommandError as error:
+        if unit is not None:
+            unit.abort()
         outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)
 

@@ -11,6 +11,7 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.read.prepared import bound_scan
 from docstore.collection.read.script_filter import has_scripts
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -22,6 +23,7 @@ from docstore.node.read.requests import query_context_at, under
 from docstore.node.shard_filter import Hold, post_images_of
 from docstore.node.write.driver import Outcome
 from docstore.node.write.evaluated import Overtaken
+from docstore.node.write.search import identity_in
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext
@@ -97,6 +99,29 @@ class WriteTarget:
     @property
     def retryable(self) -> bool:
         return self.session_write is not None
+
+    def is_plain(self, multi: bool) -> bool:
+        """Whether a statement is about all that is owned, in a language without variables, and holds nothing."""
+        held = multi and self.node.shard_filter is not None
+        return self.let is None and self.within is None and not held
+
+    def matches_at_once(
+        self, filter_: bytes, owned: Predicate | None, *, multi: bool
+    ) -> tuple[Collection | None, list[tuple[int, bytes]] | None]:
+        """(the collection, (record id, document) of what a filter matches, of one document unless `multi`), by a scan
+        that is prepared; None where there is none, or where changing them takes more than a step.
+        """
+        collection = self.node.store.collection(self.namespace)
+        if collection is None or collection.collation is not None or identity_in(filter_) is not None:
+            return None, None
+        bound = bound_scan(collection, filter_, self.node.engine)
+        found = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1 if multi else 1, owned)
+        if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
+            return None, None
+        if any(len(raw) > LARGE_BYTES for _, raw in found):
+            return None, None
+        bound.used()
+        return collection, found
 
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session_write)

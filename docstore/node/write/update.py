@@ -23,7 +23,13 @@ from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of
 from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
-from docstore.node.write.modification import Modification, check_form, direct_modification, update_of
+from docstore.node.write.modification import (
+    Modification,
+    check_form,
+    direct_modification,
+    plain_modification,
+    update_of,
+)
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.query.filter.parse import parse_filter
@@ -58,6 +64,12 @@ class UpdateStatement:
     array_filters: tuple[bytes, ...] = ()
     constants: bytes | None = None
     collation: bytes | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but a filter, and a document as the update."""
+        given = self.hint, self.constants, self.collation
+        return given == (None, None, None) and not self.array_filters and self.update[0] == OBJECT
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
@@ -124,11 +136,32 @@ class UpdateWork:
         if (self._modification is None or self._evaluated is not None) and self._retried():
             return True
         if self._modification is None:
+            if self._done_at_once(owned):
+                return True
             self._modification = self._direct() or self._parsed_aside()
         collection = target.collection()
         if collection is None or self._search is None or collection is not self._collection:
             return self._begin(collection, self._modification, owned, until)
         return self._continue(collection, self._modification, self._search, owned, until)
+
+    def _done_at_once(self, owned: Predicate | None) -> bool:
+        """Update what a prepared scan leads to, if there is one; False, with nothing done, for what is left to the
+        general way. Errors: WriteConflict.
+        """
+        statement, target = self._statement, self._target
+        if self._evaluated is not None or not statement.is_plain or not target.is_plain(statement.multi):
+            return False
+        update = plain_modification(target.node, statement.update[1])
+        if update is None or (statement.multi and update.update.is_replacement):
+            return False
+        collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
+        rules = target.post_images()
+        if collection is None or matches is None or (rules is not None and rules.concerned(update.changed)):
+            return False
+        if not matches:
+            return not statement.upsert
+        self._change(collection, update, matches)
+        return True
 
     def _direct(self) -> Modification | None:
         """The modification without the cost of the general way, for most statements."""

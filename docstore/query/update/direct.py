@@ -1,7 +1,8 @@
 """Updates that the kernel applies by itself: of whole top-level fields (`docstore.kernel.compute.field_updates`).
 
 Most updates are of this kind. `direct_update` answers None for every other one. What the kernel does not decide for a
-document, and every upsert, is done by the update of the general language, which is parsed when it is first needed.
+document, and what only inserts do, is done by the update of the general language, which is parsed when it is first
+needed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from docstore.bson.walk import Value
 from docstore.kernel.compute.field_updates import FieldChanges, field_changes
 from docstore.query.filter.tree import Filter
 from docstore.query.update.parse import parse_update
-from docstore.query.update.update import Update
+from docstore.query.update.update import Update, inserted
+from docstore.query.update.upsert import seed_document
 
 
 class DirectUpdate:
@@ -42,6 +44,10 @@ class DirectUpdate:
         return False
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
+        if not self._changes.of_inserts and b"_id" not in self._changes.names:
+            made = self._changes.apply(seed_document(tree))
+            if made is not None:
+                return inserted(made, new_id)
         return self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
 
     def _whole(self) -> Update:

@@ -109,7 +109,7 @@ class OperatorUpdate:
         made = apply_tree(self.on_insert, seed, situation, self.selectors)
         if any(change.path == "_id" and isinstance(change.modifier, AddToSet | Push) for change in self.changes):
             raise _array_id()
-        return _inserted(made, new_id)
+        return inserted(made, new_id)
 
 
 def _while_updating(change: Change) -> Change:
@@ -149,7 +149,7 @@ class Replacement:
             raise _array_id()
         if wanted is not None and own is not None and encode_key(wanted) != encode_key(own):
             raise _altered_id(own)
-        return _inserted(fill_timestamps(self.document, timestamp), wanted if wanted is not None else new_id)
+        return inserted(fill_timestamps(self.document, timestamp), wanted if wanted is not None else new_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class PipelineUpdate:
         own = get_field(result, "_id")
         if own is not None and own[0] == ARRAY:
             raise _array_id()
-        return _inserted(result, new_id)
+        return inserted(result, new_id)
 
 
 def _with_kept_id(made: bytes, old_id: Value | None) -> bytes:
@@ -201,7 +201,8 @@ def _altered_id(new_id: Value) -> CommandError:
     )
 
 
-def _inserted(raw: bytes, new_id: Value) -> bytes:
+def inserted(raw: bytes, new_id: Value) -> bytes:
+    """What an upsert stores of the document that it has made. Errors: those of an `_id`."""
     document = with_id_first(raw, new_id)
     found = get_field(document, "_id")
     if found is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from docstore.bson.build import document_from
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.errors import Code, CommandError
-from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Or
+from docstore.query.filter.tree import Always, And, Comparison, DocumentTest, Filter, Nor, Op, Or
 from docstore.query.plan.bounds import fixed_values
 from docstore.query.update.fields import Set
 from docstore.query.update.modifier import Situation
@@ -14,6 +15,9 @@ from docstore.query.value.paths import covers
 
 def seed_document(tree: Filter) -> bytes:
     """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
+    if isinstance(tree, Comparison) and tree.op is Op.EQ and tree.path and "." not in tree.path:
+        # What most upserts ask for.
+        return document_from([(tree.path, *tree.value)])
     refuse_expressions(tree)
     root = PathNode()
     fixed = _fixed(tree)

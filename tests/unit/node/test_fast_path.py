@@ -16,6 +16,8 @@ from bson.timestamp import Timestamp
 from docstore.errors import Code, CommandError
 from docstore.node.commands import delete, find_and_modify, insert, update
 from docstore.node.write import modification
+from docstore.node.write.delete import DeleteWork
+from docstore.node.write.update import UpdateWork
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from tests.unit.node.local import LocalNode, loop, session
@@ -85,6 +87,27 @@ def _command(rng: random.Random) -> dict[str, Any]:
     return {"update": "c", "updates": [statement]}
 
 
+def _batch(rng: random.Random) -> dict[str, Any]:
+    """Updates or deletes of one command, of which some are of many documents."""
+    kind = rng.choice(("update", "delete"))
+    statements: list[dict[str, Any]] = []
+    while len(statements) < rng.choice((1, 2, 4)):
+        statements += _command(rng).get(f"{kind}s", ())
+    for each in statements:
+        if rng.random() < 0.5:
+            each["q"] = rng.choice(({"k": {"$gt": rng.randrange(9)}}, {"a": _value(rng)}, {"k": rng.randrange(12)}, {}))
+            each |= {"multi": rng.random() < 0.9} if kind == "update" else {"limit": 0}
+    return {kind: "c", f"{kind}s": statements, "ordered": rng.random() < 0.5}
+
+
+def _statements(command: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*command.get("updates", ()), *command.get("deletes", ())]
+
+
+def _is_many(command: dict[str, Any]) -> bool:
+    return any(each.get("multi") or each.get("limit") == 0 for each in _statements(command))
+
+
 def _found_and_modified(rng: random.Random, wanted: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     command: dict[str, Any] = {"findAndModify": "c", "query": wanted}
     if rng.random() < 0.2:
@@ -142,11 +165,11 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
                 await node.insert("c", *({"_id": identity} for identity in range(12)))
                 own_a_part(node)
         for number in range(150):
-            command = _command(rng)
-            if replicated and rng.random() < 0.7:
+            command = _command(rng) if rng.random() < 0.6 else _batch(rng)
+            if replicated and rng.random() < 0.7 and not _is_many(command):
                 command |= session(rng.randrange(3), number // 2)
                 if role == "shard":
-                    command["stmtIds"] = rng.choice(([0], [3], [0, 1], []))
+                    command["stmtIds"] = rng.choice(([0], [3], [0, 1], [])) if len(_statements(command)) < 2 else []
             if role == "shard" and rng.random() < 0.9:
                 command["shardVersion"] = VERSION
             # The identity that an upsert makes is the same on both.
@@ -155,6 +178,9 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
             with monkeypatch.context() as patch:
                 for module, name in AT_ONCE:
                     patch.setattr(module, name, lambda *_: None)
+                for work_of_one in (UpdateWork, DeleteWork):
+                    patch.setattr(work_of_one, "_done_at_once", lambda *_: False)
+                patch.setattr(modification, "direct_update", lambda _: None)
                 replies.append(await general.reply(command))
             assert _comparable(replies[0]) == _comparable(replies[1]), command
         assert await _state(quick) == await _state(general)

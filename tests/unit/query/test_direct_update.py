@@ -116,20 +116,37 @@ def test_what_the_general_way_refuses_is_never_simple() -> None:
     assert refused > 100
 
 
-def test_a_long_that_overflows_is_refused_as_ever() -> None:
-    direct = direct_update(bson.encode({"$inc": {"n": Int64(1)}}))
+@pytest.mark.parametrize(("stored", "added"), [(2**63 - 1, 1), (2**62, 2**62), (-(2**62) - 1, -(2**62))])
+def test_a_long_that_overflows_is_refused_as_ever(stored: int, added: int) -> None:
+    direct = direct_update(bson.encode({"$inc": {"n": Int64(added)}}))
     assert isinstance(direct, DirectUpdate)
     with pytest.raises(CommandError, match="Failed to apply"):
-        direct.apply(bson.encode({"n": Int64(2**63 - 1)}), matched_index=None, now=1, timestamp=1)
+        direct.apply(bson.encode({"n": Int64(stored)}), matched_index=None, now=1, timestamp=1)
 
 
-def test_an_upsert_is_made_the_general_way() -> None:
-    specification = bson.encode({"$inc": {"n": 1}, "$set": {"b": 2, "a": 1}})
-    direct = direct_update(specification)
-    assert direct is not None
-    tree = parse_filter(bson.encode({"_id": 5}))
-    made = direct.upsert(tree, (7, bytes(12)), now=1, timestamp=1)
-    assert made == parse_update(specification).upsert(tree, (7, bytes(12)), now=1, timestamp=1)
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"_id": 5}, {"_id": {"$eq": "x"}}, {"_id": {"$in": [4]}}, {"a": 1}, {"a": 1, "b": 2}, {"a.b": 1}, {"": 1},
+    {"a": []}, {"a": {"$gt": 1}}, {"_id": None}, {"_id": [1]}, {"$or": [{"a": 3}]}, {},
+)  # fmt: skip
+
+
+def test_an_upsert_makes_what_the_general_way_makes() -> None:
+    rng = Random(20)
+    made = 0
+    for _ in range(4000):
+        specification, wanted = some_specification(rng), bson.encode(rng.choice(FILTERS))
+        direct = direct_update(specification)
+        if direct is None:
+            continue
+        given: list[Any] = []
+        for each in (direct, parse_update(specification)):
+            try:
+                given.append(each.upsert(parse_filter(wanted), (7, bytes(12)), now=1, timestamp=1))
+            except CommandError as error:
+                given.append((error.code, error.message))
+        assert given[0] == given[1], (specification, wanted)
+        made += isinstance(given[0], bytes)
+    assert made > 500
 
 
 @pytest.mark.parametrize("kernel", [kernels.installed(), kernels.interpreted()], ids=["installed", "interpreted"])
