@@ -29,9 +29,9 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.pipeline.count import CountedGroup, counted_group
+from docstore.node.read.at_once import scan_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
 from docstore.node.read.requests import batch_size_of
-from docstore.node.read.snapshot import newest
 from docstore.node.slices import slice_end
 from docstore.query.value.collation import Collation
 
@@ -62,7 +62,7 @@ class _Stages:
 def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> bytes | None:
     """The reply of an aggregate whose documents are all in it; None, with nothing done, where this way has none."""
     collection = node.store.collection(namespace)
-    if collection is None or collection.collation is not None or not arguments.given().keys() <= _GIVEN:
+    if collection is None or not arguments.given().keys() <= _GIVEN:
         return None
     stages: list[bytes] = arguments["pipeline"]
     if context.api_strict or context.begun_progress is not None or not stages or arguments["cursor"] is None:
@@ -74,12 +74,13 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     batch = batch_size_of(arguments)
     if behind is None or batch == 0:
         return None
-    bound = bound_scan(collection, first[0][2], node.engine, sort=behind.sort, counted=behind.counted is not None)
-    if bound is None:
+    counted = behind.counted is not None
+    scan = scan_of_newest(context, node, collection, first[0][2], sort=behind.sort, counted=counted)
+    if scan is None:
         return None
-    at_once, owned = newest(context)
+    bound, owned = scan
     others = Partners(node, context.db)
-    documents = _documents(node, bound, behind, owned, others) if at_once else None
+    documents = _documents(node, bound, behind, owned, others)
     if documents is None or len(documents) >= (FIRST_BATCH_DOCUMENTS if batch is None else batch):
         return None
     if sum(map(len, documents)) > _MOST_GIVEN_BYTES:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.collection.collection import Collection
-from docstore.collection.read.prepared import MOST_LOOKS, bound_scan
+from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
 from docstore.collection.read.taking import ScanSource, Taking
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -31,10 +31,31 @@ _OF_DISTINCT = frozenset(("key", "query"))
 _OF_COUNT = frozenset(("query", "skip", "limit"))
 
 
+def scan_of_newest(
+    context: Context,
+    node: DataNode,
+    collection: Collection,
+    filter_: bytes,
+    *,
+    sort: bytes = EMPTY_DOCUMENT,
+    counted: bool = False,
+) -> tuple[BoundScan, Predicate | None] | None:
+    """The scan that is prepared for a request, and the filter of what is owned; None where there is none, or the
+    request may not read the newest state at once. Errors: StaleConfig.
+    """
+    if collection.collation is not None:
+        return None
+    bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted)
+    if bound is None:
+        return None
+    at_once, owned = newest(context)
+    return (bound, owned) if at_once else None
+
+
 def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
     """The reply of a find."""
     given = arguments.given()
-    if not given.keys() <= _OF_FIND or collection.collation is not None:
+    if not given.keys() <= _OF_FIND:
         return None
     projection = None
     if "projection" in given:
@@ -42,12 +63,10 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
         if projection is None:
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
-    bound = bound_scan(collection, given.get("filter", EMPTY_DOCUMENT), node.engine, sort=sort)
-    if bound is None:
+    scan = scan_of_newest(context, node, collection, given.get("filter", EMPTY_DOCUMENT), sort=sort)
+    if scan is None:
         return None
-    at_once, owned = newest(context)
-    if not at_once:
-        return None
+    bound, owned = scan
     skip, limit, batch = given.get("skip", 0), given.get("limit", 0), given.get("batchSize", FIRST_BATCH_DOCUMENTS)
     if batch == 0:
         # A cursor stays, whatever there is.
@@ -86,14 +105,12 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
     """How many documents a count finds, by the entries of an index."""
     given = arguments.given()
     collection = node.store.collection(context.namespace)
-    if collection is None or collection.collation is not None or not given.keys() <= _OF_COUNT:
+    if collection is None or not given.keys() <= _OF_COUNT:
         return None
-    bound = bound_scan(collection, given.get("query", EMPTY_DOCUMENT), node.engine, counted=True)
-    if bound is None:
+    scan = scan_of_newest(context, node, collection, given.get("query", EMPTY_DOCUMENT), counted=True)
+    if scan is None or scan[1] is not None:
         return None
-    at_once, owned = newest(context)
-    if not at_once or owned is not None:
-        return None
+    bound = scan[0]
     counted = bound.counted(node.engine, node.clock, node.clock() + SLICE_SECONDS)
     if counted is None:
         return None
@@ -107,13 +124,13 @@ def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> 
     """The documents whose values a distinct is about."""
     given = arguments.given()
     collection = node.store.collection(context.namespace)
-    if collection is None or collection.collation is not None or not given.keys() <= _OF_DISTINCT:
+    if collection is None or not given.keys() <= _OF_DISTINCT:
         return None
-    bound = bound_scan(collection, given.get("query", EMPTY_DOCUMENT), node.engine)
-    if bound is None:
+    scan = scan_of_newest(context, node, collection, given.get("query", EMPTY_DOCUMENT))
+    if scan is None:
         return None
-    at_once, owned = newest(context)
-    documents = bound.documents(node.engine, MOST_LOOKS + 1, owned) if at_once else None
+    bound, owned = scan
+    documents = bound.documents(node.engine, MOST_LOOKS + 1, owned)
     if documents is not None:
         bound.used()
     return documents

@@ -253,8 +253,7 @@ class Calls:
             self.served += found is not None
             return found
 
-        for module in (at_once, pipelines_at_once):
-            monkeypatch.setattr(module, "bound_scan", counted)
+        monkeypatch.setattr(at_once, "bound_scan", counted)
 
 
 def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
