@@ -144,6 +144,7 @@ class Code(IntEnum):
     IncompleteTransactionHistory = 217
     QueryFeatureNotAllowed = 224
     TransactionTooOld = 225
+    RetryChangeStream = 234
     NotImplemented = 238
     SnapshotTooOld = 239
     ConversionFailure = 241
@@ -152,6 +153,7 @@ class Code(IntEnum):
     NoSuchTransaction = 251
     PreparedTransactionInProgress = 267
     TransactionCommitted = 256
+    InvalidResumeToken = 260
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262
     OperationNotSupportedInTransaction = 263
@@ -159,7 +161,9 @@ class Code(IntEnum):
     IndexBuildAborted = 276
     UnsatisfiableCommitQuorum = 278
     ClientDisconnect = 279
+    ChangeStreamFatalError = 280
     WouldChangeOwningShard = 283
+    ChangeStreamHistoryLost = 286
     NoQueryExecutionPlans = 291
     QueryExceededMemoryLimitNoDiskUseAllowed = 292
     DataCorruptionDetected = 301

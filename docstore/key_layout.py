@@ -13,6 +13,7 @@
 | `meta`    | `g`, ident of a dropped or unfinished tree    | timestamp of the drop; 0: remove at the next start |
 | `meta`    | `k`, ident of a collection                    | count and data size                                |
 | `meta`    | `n`                                           | the next ident                                     |
+| `meta`    | `i`, timestamp, place in the entry (4 bytes)  | when, and the document before the change           |
 | `meta`    | `p`, session id                               | the row of a session whose transaction is prepared |
 | `meta`    | `s`, session id                               | the session's newest retryable write               |
 
@@ -30,6 +31,7 @@ NEXT_IDENT_KEY = b"n"
 CATALOG_PREFIX = b"c"
 GARBAGE_PREFIX = b"g"
 COUNTERS_PREFIX = b"k"
+PRE_IMAGE_PREFIX = b"i"
 PREPARED_PREFIX = b"p"
 SESSION_PREFIX = b"s"
 FAMILY_PREFIX = b"W"
@@ -43,6 +45,7 @@ RECORD_ID_BYTES = 8
 _IDENT = struct.Struct(">I")
 _LONG = struct.Struct(">Q")
 _IDENT_LONG = struct.Struct(">IQ")
+_LONG_PLACE = struct.Struct(">QI")
 
 ident_bytes = _IDENT.pack
 """The prefix of every key of a collection's records or an index's entries."""
@@ -51,6 +54,11 @@ record_id_bytes = _LONG.pack
 timestamp_key = _LONG.pack
 record_key = _IDENT_LONG.pack
 """(ident, record id) -> key."""
+
+
+def pre_image_key(timestamp: int, place: int) -> bytes:
+    """The key of the document before a change."""
+    return PRE_IMAGE_PREFIX + _LONG_PLACE.pack(timestamp, place)
 
 
 def ident_end(ident: int) -> bytes:

@@ -51,6 +51,11 @@ class Pipeline:
         return not self.stages or self.stages[0].needs_collection
 
     @property
+    def is_change_stream(self) -> bool:
+        """Whether the pipeline is one of a change stream, which is opened in a way of its own."""
+        return bool(self.stages) and self.stages[0].follows_changes
+
+    @property
     def target(self) -> Out | Merge | None:
         """The stage that writes the results, which is always the last."""
         last = self.stages[-1] if self.stages else None

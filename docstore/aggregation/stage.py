@@ -139,6 +139,8 @@ class Stage:
 
     makes_documents: ClassVar[bool] = False
     """Whether it stands first and makes the documents, so that no collection is read."""
+    follows_changes: ClassVar[bool] = False
+    """Whether the documents that it makes are those of a change stream."""
     keeps_documents: ClassVar[bool] = False
     """Whether documents come out as they went in, so that what their find knows of them (`$meta`) still holds."""
     runs_on_shards: ClassVar[bool] = False

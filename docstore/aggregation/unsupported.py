@@ -5,4 +5,4 @@ A name is in one of these tables or in a table of what is served, never in both.
 
 from __future__ import annotations
 
-STAGES = frozenset(["$changeStream", "$shardedDataDistribution"])
+STAGES = frozenset(["$shardedDataDistribution"])

@@ -24,7 +24,7 @@ from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.entries import Entries, Grown, Marked
-from docstore.collection.oplog.diff import make_update
+from docstore.collection.oplog.diff import Paths, make_update
 from docstore.collection.oplog.entry import entry_head
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.read.overlay import overlaid
@@ -181,11 +181,13 @@ class WriteUnitOfWork:
         stmt_id: int | None = None,
         image: Image | None = None,
         changed: frozenset[bytes] | None = None,
+        paths: Paths | None = None,
         ahead: KeysAhead | None = None,
     ) -> None:
         """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
 
-        `changed`: the top-level fields in which they may differ, where that is known. `ahead`: as in `insert`.
+        `changed`: the top-level fields in which they may differ, where that is known; `paths`: what the entry says of
+        the change, as in `make_update`. `ahead`: as in `insert`.
         """
         rid = record_id_bytes(record_id)
         removed: Marked = {}
@@ -210,10 +212,12 @@ class WriteUnitOfWork:
             self._count(coll, 0, growth)
         journal = self._journal
         if journal is not None and coll.replicates:
+            if coll.options.pre_images and not self.from_migrate:
+                journal.keep_before(before)
             journal.note(_RECORDS, record_key, before)
             journal.note_marked(_INDEXES, removed)
             journal.note_absent(_INDEXES, [key for key in added if key not in removed])
-            o = after if journal.replaying else make_update(before, after)
+            o = after if journal.replaying else make_update(before, after, paths)
             o2 = b"\x03o2\0" + _id_document(_id_of(after))
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
@@ -242,6 +246,8 @@ class WriteUnitOfWork:
         self._count(coll, -1, -len(before))
         journal = self._journal
         if journal is not None and coll.replicates:
+            if coll.options.pre_images and not self.from_migrate:
+                journal.keep_before(before)
             journal.note(_RECORDS, record_key, before)
             journal.note(_INDEXES, id_key, coll.id_entry(before, rid))
             journal.note_marked(_INDEXES, removed)

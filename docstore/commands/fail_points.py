@@ -2,6 +2,7 @@
 
 * `failCommand` does all that to the commands it names.
 * `maxTimeAlwaysTimeOut` lets the time of every maxTimeMS be over at once.
+* `failGetMoreAfterCursorCheckout` refuses a getMore that has its cursor, and ends that.
 * `onPrimaryTransactionalWrite` closes the connection after a retryable write was done, or refuses it before.
 
 They are there only in a process started with `enableTestCommands`. `FailPoints.enter` is asked by the dispatcher for
@@ -24,6 +25,7 @@ CONFIGURE = "configureFailPoint"
 FAIL_COMMAND = "failCommand"
 TIME_OUT = "maxTimeAlwaysTimeOut"
 WRITE = "onPrimaryTransactionalWrite"
+GET_MORE = "failGetMoreAfterCursorCheckout"
 
 
 class InducedError(CommandError):
@@ -85,7 +87,7 @@ class FailPoints:
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
         self.sleep = sleep
-        self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE)}
+        self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE, GET_MORE)}
         self._command, self._time_out, self._write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
         self.active = False
 
@@ -97,6 +99,12 @@ class FailPoints:
         count = point.configure(mode, raw)
         self.active = any(each.active for each in self.by_name.values())
         return count
+
+    def check_get_more(self) -> None:
+        """Errors: that with which a getMore is to end."""
+        point = self.by_name[GET_MORE]
+        if point.active and point.fires():
+            raise CommandError(int(point.data["errorCode"]), f"Hit the '{GET_MORE}' failpoint")
 
     def times_out(self) -> bool:
         """Whether a command with a time limit is to be out of time."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.objectid import ObjectId
 
+from docstore.collection.oplog.oplog import INITIATION
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.addresses import local_hosts, own_hosts
@@ -261,7 +262,7 @@ class Membership:
         if self.store.last_optime == NULL_OPTIME:
             self.store.oplog.term, self.store.oplog.writable = 0, True
             with self.store.unit() as unit:
-                unit.noop(bson.encode({"msg": "initiating set"}))
+                unit.noop(bson.encode({"msg": INITIATION}))
                 unit.commit()
             self.store.oplog.writable = False
         self.syncing.needs_initial_sync = False

@@ -103,6 +103,8 @@ class ReplicaSet:
         self._appearance: tuple[object, ...] = ()
         self._shown = MemberState.STARTUP
         self._noted = (NULL_OPTIME, NULL_OPTIME)
+        self.watchers: list[Callable[[], None]] = []
+        """Called when more has been committed."""
         self._reign = (0, False)
         self._gossip = NO_GOSSIP
         pool.times = MemberTimes(self._oplog, lambda: self.membership.state.config is not None)
@@ -189,6 +191,11 @@ class ReplicaSet:
         """Return when the counter is no longer `counter`, or after `timeout` seconds."""
         await self._topology.wait(lambda: self._topology_counter != counter, timeout)
 
+    @property
+    def committed(self) -> OpTime:
+        """The newest entry here that will not be rolled back."""
+        return min(self.membership.state.commit_point, self._store.last_optime)
+
     async def wait_oplog(self, after: int, timeout: float) -> None:
         """Return when the oplog has an entry later than the packed timestamp `after`, or after `timeout` seconds.
 
@@ -270,11 +277,14 @@ class ReplicaSet:
         state = self.membership.state
         noted = (self._store.last_optime, state.commit_point)
         if noted != self._noted:
-            self._noted = noted
+            known, self._noted = self._noted, noted
             whole = state.follower_state is not MemberState.STARTUP2
             if whole and min(noted) != NULL_OPTIME:
                 self._store.discard_undo(min(noted))
             self._reading.progressed(*noted, keep=whole)
+            if min(noted) != min(known):
+                for watcher in self.watchers:
+                    watcher()
         reign = (state.term, state.writable)
         if reign != self._reign:
             self._reign = reign

@@ -192,6 +192,7 @@ STAGES: dict[str, list[Pipeline]] = {
         [SORTED, {"$collStats": {}}],
     ],
     "$indexStats": [[{"$indexStats": {}}, {"$project": {"name": 1, "key": 1}}], [{"$indexStats": {"x": 1}}]],
+    "$changeStream": [[{"$changeStream": {}}], [SORTED, {"$changeStream": {}}], [{"$changeStream": {"x": 1}}]],
     "$currentOp": [[{"$currentOp": {}}], [SORTED, {"$currentOp": {}}]],
     "$listLocalSessions": [[{"$listLocalSessions": {}}, {"$match": {"_id": 1}}]],
     "$listSessions": [[{"$listSessions": {}}]],

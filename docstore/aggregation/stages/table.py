@@ -8,6 +8,7 @@ from docstore.aggregation.stage import Declaration
 from docstore.aggregation.stages import (
     bucket,
     bucket_auto,
+    change_stream,
     count,
     densify,
     facet,
@@ -33,6 +34,7 @@ from docstore.aggregation.stages import (
 _MODULES = (
     bucket,
     bucket_auto,
+    change_stream,
     count,
     densify,
     facet,

@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+from bson.int64 import Int64
+
 from docstore.bson import document_from, elements, from_python
+from docstore.collection.catalog.modification import options_before
 from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.build import create_index_entry
@@ -166,9 +169,9 @@ def modify_index(
     change: list[tuple[str, int, bytes]] = [("name", *from_python(name))]
     if expire_after is not None:
         index.spec = index.spec.with_expire_after(expire_after)
-        change.append(("expireAfterSeconds", *from_python(expire_after)))
+        change.append(("expireAfterSeconds", *from_python(Int64(expire_after))))
         if before.expire_after is not None:
-            old.append(("expireAfterSeconds", *from_python(before.expire_after)))
+            old.append(("expireAfterSeconds", *from_python(Int64(before.expire_after))))
     if hidden is not None:
         index.spec = index.spec.with_hidden(hidden)
         change.append(("hidden", *from_python(hidden)))
@@ -180,7 +183,7 @@ def modify_index(
     unit.on_abort(restore)
     catalog.set_indexes(unit, coll, coll.indexes, coll.building)
     o = document_from([("collMod", *from_python(coll.name)), ("index", _OBJECT, document_from(change))])
-    o2 = document_from([("indexOptions_old", _OBJECT, document_from(old))])
+    o2 = document_from([*options_before(coll), ("indexOptions_old", _OBJECT, document_from(old))])
     unit.command(coll, f"{coll.database}.$cmd", o, o2)
     return before
 

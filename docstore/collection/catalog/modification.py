@@ -22,19 +22,24 @@ if TYPE_CHECKING:
 _OBJECT = 3
 _VALIDATION = ("validator", "validationLevel", "validationAction")
 _WIDE = ("keyspace", "columnFamily")
-MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", *_WIDE))
+_IMAGES = "changeStreamPreAndPostImages"
+MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", _IMAGES, *_WIDE))
 """The fields of `collMod` that change options."""
 
 
 def modify_options(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, request: Mapping[str, Value]) -> None:
     """Change the options by the fields of a `collMod`, those in MODIFIABLE; they have been checked."""
-    before = coll.options
+    before, o2 = coll.options, document_from(options_before(coll))
     catalog.set_options(unit, coll, modified(before, request))
     asked = [(name, *value) for name, value in request.items()]
     o = document_from([("collMod", *from_python(coll.name)), *asked])
-    old = document_from([("uuid", *uuid_value(coll.uuid)), *elements(before.raw)])
-    o2 = document_from([("collectionOptions_old", _OBJECT, old)])
     unit.command(coll, f"{coll.database}.$cmd", o, o2)
+
+
+def options_before(coll: Collection) -> list[tuple[str, int, bytes]]:
+    """What the entry of a `collMod` says of the options before it."""
+    old = document_from([("uuid", *uuid_value(coll.uuid)), *elements(coll.options.raw)])
+    return [("collectionOptions_old", _OBJECT, old)]
 
 
 def modified(options: CollectionOptions, request: Mapping[str, Value]) -> CollectionOptions:
@@ -50,5 +55,8 @@ def modified(options: CollectionOptions, request: Mapping[str, Value]) -> Collec
         changes["size"] = from_python(capped_size(int(to_python(request["cappedSize"]))))
     if "cappedMax" in request:
         changes["max"] = from_python(capped_maximum(int(to_python(request["cappedMax"]))))
+    if _IMAGES in request:
+        # What is off is not there.
+        changes[_IMAGES] = request[_IMAGES] if to_python(request[_IMAGES])["enabled"] else None
     changes.update((name, request[name]) for name in _WIDE if name in request)
     return options.changed(changes)

@@ -30,7 +30,8 @@ class CollectionOptions:
     """`max_bytes` and `max_documents` (0: no limit) hold for a capped collection.
 
     `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
-    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `keyspace` and
+    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `pre_images`: change
+    streams may ask for documents as they were before a change. `keyspace` and
     `family` are the raw definitions of what is a keyspace's mark or a column family.
     """
 
@@ -42,6 +43,7 @@ class CollectionOptions:
     level: str = "strict"
     action: str = "error"
     collation: Collation | None = None
+    pre_images: bool = False
     keyspace: bytes | None = None
     family: bytes | None = None
 
@@ -90,6 +92,7 @@ def parse_options(raw: bytes) -> CollectionOptions:
         level=of("validationLevel", "strict"),
         action=of("validationAction", "error"),
         collation=parse_collation(fields["collation"][1]) if "collation" in fields else None,
+        pre_images="changeStreamPreAndPostImages" in fields,
         keyspace=fields["keyspace"][1] if "keyspace" in fields else None,
         family=fields["columnFamily"][1] if "columnFamily" in fields else None,
     )

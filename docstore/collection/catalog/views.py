@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson import array_documents, array_value, document_from, elements, from_python, get_field, to_python
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
+from docstore.collection.oplog.diff import REPLACED
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.query.value.collation import Collation, parse_collation
@@ -123,7 +124,7 @@ def redefine_view(store: Store, unit: WriteUnitOfWork, view: ViewDefinition) -> 
     """Give a view that exists another definition. GraphContainsCycle, ViewDepthLimitExceeded."""
     _check_graph(store, view)
     coll, record_id, before = _stored(store, view.ns)
-    unit.replace(coll, record_id, before, view.document())
+    unit.replace(coll, record_id, before, view.document(), paths=REPLACED)
 
 
 def remove_view(store: Store, unit: WriteUnitOfWork, ns: str) -> None:

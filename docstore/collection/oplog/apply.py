@@ -12,7 +12,7 @@ may collide until the end is reached. Applying a suffix of the oplog a second ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -77,9 +77,14 @@ class EntryUnit:
         fields = {name: (code, data) for name, code, data in elements(entry)}
         unit = self._unit
         unit.from_migrate = "fromMigrate" in fields
-        self._journal.begin(optime_of(fields["ts"], fields.get("t")))
-        _Applier(self._store, unit, fields, self._collections, self._tolerant, build, entry).run()
+        wall = fields.get("wall")
+        wall_ms = 0 if wall is None else int.from_bytes(wall[1], "little", signed=True)
+        self._journal.begin(optime_of(fields["ts"], fields.get("t")), wall_ms)
+        _Applier(self._store, unit, fields, self._collections, self._tolerant, build, entry, at=self._at).run()
         self._journal.end(entry, fields)
+
+    def _at(self, place: int) -> None:
+        self._journal.place = place
 
     def commit(self) -> None:
         """Write all of it. OutOfDiskSpace: nothing has an effect."""
@@ -127,8 +132,10 @@ class _Applier:
         tolerant: bool,
         build: IndexBuild | None = None,
         entry: bytes = b"",
+        at: Callable[[int], None] = lambda place: None,
     ) -> None:
-        """`fields` are those of the entry, or of an operation in a transaction's."""
+        """`fields` are those of the entry, or of an operation in a transaction's; `at` is told the place of each."""
+        self._at = at
         self._store = store
         self._entry = entry
         self._unit = unit
@@ -264,7 +271,8 @@ class _Applier:
         self.run_operations(operations)
 
     def run_operations(self, operations: Sequence[bytes]) -> None:
-        for operation in operations:
+        for place, operation in enumerate(operations):
+            self._at(place)
             fields = {name: (code, data) for name, code, data in elements(operation)}
             _Applier(self._store, self._unit, fields, self._collections, self._tolerant).run()
 
@@ -333,7 +341,7 @@ class _Applier:
         if index is not None:
             self._modify_index(coll, index)
         request = {name: (code, data) for name, code, data in elements(self._o) if name in MODIFIABLE}
-        if request:
+        if request or index is None:
             modify_options(self._store.catalog, self._unit, coll, request)
 
     def _modify_index(self, coll: Collection, value: Value) -> None:

@@ -2,6 +2,9 @@
 
 What a diff says: `docstore.kernel.compute.differences`.
 
+What is changed inside and what as a whole is decided as real servers do, since change streams show it: where operators
+have changed a document, by the paths that they name, else by what takes less room.
+
 Invariants: applying a made update to the document it was made from gives the other document byte for byte; applying
 it to any other document never fails, and a sequence of updates applied from any point of itself ends in the same
 document, because each names what it leaves behind and not what it found.
@@ -10,20 +13,31 @@ document, because each names what it leaves behind and not what it found.
 from __future__ import annotations
 
 import struct
+from types import MappingProxyType
 
 from docstore.bson import ARRAY, NULL, OBJECT, Value, array_from, document_from, elements, get_field, values
 from docstore.bson.build import enclosed
-from docstore.kernel.compute.differences import document_diff
+from docstore.kernel.compute.differences import ANY_ELEMENT, Paths, document_diff
+
+WHOLE_FIELDS: Paths = MappingProxyType({})
+"""Of operators on top-level fields."""
+REPLACED: Paths = MappingProxyType({"": False})
+"""Of a document that was put in the place of the other."""
+__all__ = ["ANY_ELEMENT", "REPLACED", "WHOLE_FIELDS", "Paths", "apply_update", "is_replacement", "make_update"]
 
 _INT = struct.Struct("<i")
 _HEAD = b"\x10$v\0\x02\0\0\0\x03diff\0"
 _NULL: Value = (NULL, b"")
 
 
-def make_update(before: bytes, after: bytes) -> bytes:
-    """The `o` of an update entry: a diff when it is shorter than `after`, else `after`."""
-    diff = document_diff(before, after)
-    if diff is None or len(diff) + len(_HEAD) + 5 >= len(after):
+def make_update(before: bytes, after: bytes, paths: Paths | None = None) -> bytes:
+    """The `o` of an update entry: a diff where operators have changed these `paths`; `after` where it was REPLACED.
+    Otherwise a diff when it is shorter than `after`, else `after`.
+    """
+    if paths is REPLACED:
+        return after
+    diff = document_diff(before, after, paths)
+    if diff is None or (paths is None and len(diff) + len(_HEAD) + 5 >= len(after)):
         return after
     return enclosed(_HEAD + diff)
 

@@ -14,6 +14,7 @@ from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
 from docstore.collection.oplog.inserts import inserts_command
 from docstore.collection.oplog.operations import COMMAND_HEAD, abort_command, commit_command, operations_commands
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
+from docstore.collection.oplog.pre_images import pre_image_value
 from docstore.collection.oplog.sessions import (
     ABORTED,
     COMMITTED,
@@ -25,7 +26,7 @@ from docstore.collection.oplog.sessions import (
 from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_absent, undo_as_of, undo_head, undo_key, undo_sums
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
-from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
+from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, pre_image_key, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
@@ -56,6 +57,7 @@ class Journal:
 
     __slots__ = (
         "_batch",
+        "_before",
         "_claimed",
         "_claims",
         "_from_migrate",
@@ -97,6 +99,7 @@ class Journal:
         self._from_migrate = from_migrate
         self._wall_ms = wall_ms
         self._undo: list[bytes] = []
+        self._before: bytes | None = None
         self._reserved = 0
         self._logged = 0
         self._logged_bytes = 0
@@ -146,6 +149,21 @@ class Journal:
         for key, value in entries.items():
             self._undo.append(undo_key(family, key, value))
 
+    def keep_before(self, document: bytes) -> None:
+        """The operation that is logged next changes this document, which change streams may ask for."""
+        if not self._from_migrate:
+            self._before = document
+
+    def _put_before(self, timestamp: int, place: int, document: bytes, wall_ms: int) -> None:
+        key = pre_image_key(timestamp, place)
+        self._batch.changes[_META][key] = pre_image_value(wall_ms, document)
+        self._undo.append(undo_key(_META, key, None))
+
+    def _log_before(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            self._put_before(self.next_timestamp(), 0, before, self._wall_ms)
+
     def log(
         self,
         head: bytes,
@@ -164,6 +182,7 @@ class Journal:
             middle += _FROM_MIGRATE
         session = self._session
         if stmt_id is None or session is None:
+            self._log_before()
             self._append(head, o, middle, b"", undo_head(*counted) + b"".join(self._undo))
             self._undo.clear()
             return
@@ -173,6 +192,7 @@ class Journal:
             self._append(NOOP_HEAD, image.document, b"", b"", NOTHING_COUNTED)
             assert self.last is not None, "an image has been logged"
             last += optime_field(image.field.encode() + b"OpTime", self.last)
+        self._log_before()
         timestamp = self.next_timestamp()
         self._undo.append(undo_key(_META, self._row_key, self._row))
         self._row = pack_row(session.txn_number, self._oplog.term, timestamp, self._wall_ms)
@@ -188,18 +208,25 @@ class Journal:
         self.log(INSERTS_HEAD, inserts_command(head, documents), counted=counted)
 
     def log_transaction(
-        self, operations: Sequence[bytes], undo: Sequence[bytes], counted: Sequence[tuple[int, int, int]]
+        self,
+        operations: Sequence[bytes],
+        undo: Sequence[bytes],
+        counted: Sequence[tuple[int, int, int]],
+        before: Mapping[int, bytes],
     ) -> None:
         """The entries of a transaction, which its session has committed: as many as it takes, each with a link to the
         one before, and the last with the undo record of all.
 
         `operations` are documents as `docstore.collection.oplog.operations` has them, `undo` what undoes them, and
-        `counted` as that of `log`, for each collection.
+        `counted` as that of `log`, for each collection. `before`: of some operations, by their place, the document that
+        they changed.
         """
         *parts, end = operations_commands(operations)
         previous, _ = self._log_parts(parts)
         row = self._move_row(COMMITTED)
-        self._log_end(end, previous, b"".join((undo_sums(counted), *undo, row)))
+        self._put_all_before(before)
+        self._log_end(end, previous, b"".join((undo_sums(counted), *undo, *self._undo, row)))
+        self._undo.clear()
 
     def log_prepared(self, operations: Sequence[bytes]) -> None:
         """The entries of a transaction that has no effect yet, and may be neither changed nor forgotten."""
@@ -211,10 +238,14 @@ class Journal:
         self._log_end(end, previous, b"".join((NOTHING_COUNTED, row, undo_key(_META, key, None))))
 
     def log_decided(
-        self, undo: Sequence[bytes], counted: Sequence[tuple[int, int, int]], commit_timestamp: int | None
+        self,
+        undo: Sequence[bytes],
+        counted: Sequence[tuple[int, int, int]],
+        commit_timestamp: int | None,
+        before: Mapping[int, bytes],
     ) -> None:
         """The entry by which the session's prepared transaction takes effect as of a timestamp, or, without one, is
-        given up. `undo` and `counted` are as those of `log_transaction`.
+        given up. `undo`, `counted` and `before` are as those of `log_transaction`.
         """
         previous, prepared = self._session_last, self._row
         end, ending = (
@@ -224,8 +255,14 @@ class Journal:
         key = PREPARED_PREFIX + self._row_key[1:]
         self._batch.changes[_META][key] = None
         as_of = b"" if commit_timestamp is None else undo_as_of(commit_timestamp)
-        record = b"".join((undo_sums(counted), as_of, *undo, row, undo_key(_META, key, prepared)))
+        self._put_all_before(before)
+        record = b"".join((undo_sums(counted), as_of, *undo, *self._undo, row, undo_key(_META, key, prepared)))
         self._log_end(end, previous, record)
+        self._undo.clear()
+
+    def _put_all_before(self, before: Mapping[int, bytes]) -> None:
+        for place, document in before.items():
+            self._put_before(self.next_timestamp(), place, document, self._wall_ms)
 
     def _log_parts(self, parts: Sequence[bytes]) -> tuple[OpTime, int]:
         """(the optime of the last of the entries that only lead to the next, the timestamp of the first)."""

@@ -47,6 +47,16 @@ def optime_of(timestamp: Value, term: Value | None) -> OpTime:
     return OpTime(number, int.from_bytes(timestamp[1], "little"))
 
 
+INITIATION = "initiating set"
+"""What the first entry of a set says."""
+
+
+def _is_initiation(entry: bytes) -> bool:
+    o = get_field(entry, "o")
+    message = None if o is None else get_field(o[1], "msg")
+    return message is not None and message[1][4:-1] == INITIATION.encode()
+
+
 class Oplog:
     """The oplog of one node. `clock` gives seconds since 1970; `max_bytes` is what `truncate_old` comes back to.
 
@@ -85,6 +95,12 @@ class Oplog:
         for entry in self._engine.values(Family.OPLOG, MIN_KEY, END_KEY, reverse):
             return entry_optime(entry)
         return NULL_OPTIME
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log begins with the first entry that its set has ever had."""
+        first = self.entry(self.first.timestamp)
+        return first is not None and _is_initiation(first)
 
     def next_timestamp(self) -> int:
         """A timestamp above all that were given out, applied or heard of."""

@@ -34,27 +34,35 @@ if TYPE_CHECKING:
 
 class ReplayJournal(Journal):
     """`tolerant`: the data may already be ahead of the entries (initial sync), so undo records would be of no use, and
-    an entry may have been logged before.
+    an entry may have been logged before. `place`: of the operation in its entry, where that holds several.
     """
 
-    __slots__ = ("_counted", "_optime", "_rows", "_tolerant", "_writes")
+    __slots__ = ("_counted", "_optime", "_rows", "_tolerant", "_writes", "place")
     replaying = True
 
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
         super().__init__(batch, oplog, sessions, session=None, from_migrate=False, wall_ms=0)
         self._tolerant = tolerant
         self._optime = NULL_OPTIME
+        self.place = 0
         self._counted: list[tuple[int, int, int]] = []
         # The sessions' rows as this unit leaves them, and what it tells the table, in order.
         self._rows: dict[bytes, bytes] = {}
         self._writes: list[tuple[bytes, int, bytes, dict[int, OpTime]]] = []
 
-    def begin(self, optime: OpTime) -> None:
-        """What is noted from here on belongs to the entry of that optime."""
+    def begin(self, optime: OpTime, wall_ms: int) -> None:
+        """What is noted from here on belongs to the entry of that optime, written at `wall_ms`."""
         self._optime = optime
+        self._wall_ms = wall_ms
+        self.place = 0
 
     def next_timestamp(self) -> int:
         return self._optime.timestamp
+
+    def keep_before(self, document: bytes) -> None:
+        """Where the data is ahead of the entry, the document is not the one that was changed."""
+        if not self._tolerant:
+            self._put_before(self._optime.timestamp, self.place, document, self._wall_ms)
 
     def log(
         self,

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class TransactionJournal(Journal):
     """Of one unit."""
 
-    __slots__ = ("_operations", "_previous", "_transaction")
+    __slots__ = ("_images", "_operations", "_previous", "_transaction")
 
     def __init__(self, transaction: TransactionStore) -> None:
         self._transaction = transaction
         self._previous: dict[Family, dict[bytes, bytes | None]] = {}
         self._operations: list[bytes] = []
+        self._images: dict[int, bytes] = {}
         self.last: OpTime | None = None
 
     def next_timestamp(self) -> int:
@@ -39,6 +40,10 @@ class TransactionJournal(Journal):
     def check_free(self, key: bytes) -> None:
         """Errors: WriteConflict for a key of an index that another transaction puts in or takes out."""
         self._transaction.check_free(key)
+
+    def keep_before(self, document: bytes) -> None:
+        """The operation that is logged next changes this document, which change streams may ask for."""
+        self._images[len(self._operations)] = document
 
     def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
         """The operation that is logged next has changed `key`. Errors: WriteConflict."""
@@ -98,6 +103,8 @@ class TransactionJournal(Journal):
 
     def written(self) -> None:
         """The unit stands: what it did becomes part of the transaction."""
+        done = len(self._transaction.operations)
+        self._transaction.before |= {done + place: document for place, document in self._images.items()}
         self._transaction.operations += self._operations
         for family, stood in self._previous.items():
             known = self._transaction.previous.setdefault(family, stood)

@@ -45,7 +45,8 @@ _IDENTITY, _UNIQUE = 1, 2
 class TransactionStore(Store):
     """Made by its owner, who calls `commit` or `abort` once; from then on nothing of it can be read or written.
 
-    `operations`: documents as they will stand in the oplog, in order; `previous`: what stood at the keys that it has
+    `operations`: documents as they will stand in the oplog, in order; `before`: of some of them, by their place, the
+    document that they change, for change streams; `previous`: what stood at the keys that it has
     touched; `deltas`: by how many documents and bytes collections grow; `changes`: what listeners will be told.
     """
 
@@ -66,6 +67,7 @@ class TransactionStore(Store):
         self._listeners = ()
         self.watchers = []
         self.operations: list[bytes] = []
+        self.before: dict[int, bytes] = {}
         self.previous: dict[Family, dict[bytes, bytes | None]] = {}
         self.catalog: _Catalog = _Catalog(self, below.catalog, newest=newest)
         self._begun = below.sequence if newest else -1
@@ -253,7 +255,7 @@ class TransactionStore(Store):
         self._ended = True
         self.claims.release(self, self._claimed, self.catalog.used)
         self.state.end()
-        self.operations, self.previous, self.changes = [], {}, []
+        self.operations, self.before, self.previous, self.changes = [], {}, {}, []
         over, self._over = self._over, []
         for waiter in over:
             if not waiter.done():

@@ -75,7 +75,7 @@ class CommitUnit(WriteUnitOfWork):
 
     def give_up(self) -> None:
         """Log that a prepared transaction has no effect. Errors: NotWritablePrimary."""
-        self._logging.log_decided([], [], None)
+        self._logging.log_decided([], [], None, {})
 
     @property
     def _logging(self) -> Journal:
@@ -98,9 +98,9 @@ class CommitUnit(WriteUnitOfWork):
             undo += undo_absent(family, [key for key, value in stood.items() if value is None])
             undo += [undo_key(family, key, value) for key, value in stood.items() if value is not None]
         if as_of is None:
-            self._logging.log_transaction(transaction.operations, undo, counted)
+            self._logging.log_transaction(transaction.operations, undo, counted, transaction.before)
         else:
-            self._logging.log_decided(undo, counted, as_of)
+            self._logging.log_decided(undo, counted, as_of, transaction.before)
 
     def _enter(self, coll: Collection) -> None:
         """A collection that the transaction has made; the undo record knows of its row."""

@@ -3,9 +3,16 @@
 A diff says of a document which fields go (`d`), which get a new value in place (`u`), which are put at its end (`i`,
 wherever they stood before), and which are changed inside (`s` + name). Of an array (`a: true`) it says the new
 length (`l`), new elements (`u` + position) and changed ones (`s` + position).
+
+What is told inside and what as a whole: by what takes less room, or by `paths`, which are what operators have changed:
+names to what is below them, or, where an operator was applied to the field itself, whether what it adds to the end of
+an array is told by itself. What they do not name is told as a whole. `ANY_ELEMENT` stands for one element of an array.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Union
 
 import cython
 
@@ -13,15 +20,19 @@ from docstore.bson.build import enclosed
 from docstore.bson.walk import Value, elements, values
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, INT32, OBJECT, document_stop, name_end, part, value_end
+    from docstore.bson.walk import ARRAY, INT32, NULL, OBJECT, document_stop, name_end, part, value_end
 
 Element = tuple[str, int, bytes]
+Paths = Mapping[str, Union["Paths", bool]]
 
+ANY_ELEMENT = "$"
 _DELETED = b"\0"
+_EACH = ""
+"""In the paths of an array: every element that is not named."""
 _IS_ARRAY = b"\x08a\0\x01"
 
 
-def document_diff(before: bytes, after: bytes) -> bytes | None:
+def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> bytes | None:
     """The diff document; None when a name stands twice in a document, which no diff can speak of."""
     old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
     new_stop: cython.Py_ssize_t = document_stop(after, 0, len(after))
@@ -59,6 +70,7 @@ def document_diff(before: bytes, after: bytes) -> bytes | None:
                 part(after, new_named + 1, new_end),
                 updated,
                 inside,
+                paths,
             )
         old_at = old_end
         new_at = new_end
@@ -67,7 +79,7 @@ def document_diff(before: bytes, after: bytes) -> bytes | None:
         if _twice(before, old_stop) or _twice(after, new_stop):
             return None
         if old_at < old_stop:
-            _rearrange(elements(before)[same:], elements(after)[same:], updated, inside, deleted, inserted)
+            _rearrange(elements(before)[same:], elements(after)[same:], updated, inside, deleted, inserted, paths)
         else:
             inserted.append(part(after, new_at, new_stop))
     elif (updated or inside) and _twice(before, old_stop):
@@ -114,6 +126,7 @@ def _rearrange(
     inside: list[bytes],
     deleted: list[bytes],
     inserted: list[bytes],
+    paths: Paths | None,
 ) -> None:
     """Sort the fields behind the common beginning: kept while the old order allows, then put at the end."""
     places: dict[str, int] = {item[0]: place for place, item in enumerate(old)}
@@ -126,7 +139,7 @@ def _rearrange(
             break
         mine = old[place]
         if mine != item:
-            _change(mine[1], mine[2], item[0].encode(), item[1], item[2], updated, inside)
+            _change(mine[1], mine[2], item[0].encode(), item[1], item[2], updated, inside, paths)
         last = place
         kept += 1
     for item in new[kept:]:
@@ -143,25 +156,50 @@ def _change(
     data: bytes,
     updated: list[bytes],
     inside: list[bytes],
+    paths: Paths | None,
 ) -> None:
     """Say of a field that it has another value now."""
-    diff: bytes | None = None
-    if code == old_code:
-        if code == OBJECT:
-            diff = document_diff(old, data)
-        elif code == ARRAY:
-            diff = _array_diff(old, data)
-    if diff is not None and len(diff) < len(data):
+    diff = _inner_diff(old_code, old, name, code, data, paths)
+    if diff is not None:
         inside.append(_encoded(OBJECT, b"s" + name, diff))
     else:
         updated.append(_encoded(code, name, data))
 
 
-def _array_diff(before: bytes, after: bytes) -> bytes | None:
+def _inner_diff(
+    old_code: cython.int, old: bytes, name: bytes, code: cython.int, data: bytes, paths: Paths | None
+) -> bytes | None:
+    """The diff of two values under a name; None where the new value is told as a whole."""
+    if code != old_code or (code != OBJECT and code != ARRAY):
+        return None
+    if paths is None:
+        diff = document_diff(old, data) if code == OBJECT else _array_diff(old, data, None)
+        return diff if diff is not None and len(diff) < len(data) else None
+    below = paths.get(name.decode(), paths.get(_EACH, False))
+    if isinstance(below, bool):
+        return _appended(old, data) if below and code == ARRAY else None
+    return document_diff(old, data, below) if code == OBJECT else _array_diff(old, data, below)
+
+
+def _appended(before: bytes, after: bytes) -> bytes | None:
+    """The diff of two arrays; None unless the new one begins as the old one is."""
+    old: list[Value] = list(values(before))
+    new: list[Value] = list(values(after))
+    if new[: len(old)] != old or len(new) == len(old):
+        return None
+    parts = [_IS_ARRAY]
+    for at in range(len(old), len(new)):
+        parts.append(_encoded(new[at][0], b"u%d" % at, new[at][1]))
+    return enclosed(b"".join(parts))
+
+
+def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | None:
     """The diff of two arrays; None when the new one is not numbered as arrays are, which a diff would mend."""
     for number, (name, _, _) in enumerate(elements(after)):
         if name != str(number):
             return None
+    if paths is not None and ANY_ELEMENT in paths:
+        paths = {**paths, _EACH: paths[ANY_ELEMENT]}
     old: list[Value] = list(values(before))
     new: list[Value] = list(values(after))
     parts: list[bytes] = [_IS_ARRAY]
@@ -173,13 +211,19 @@ def _array_diff(before: bytes, after: bytes) -> bytes | None:
         mine = old[place] if place < len(old) else None
         if mine == item:
             continue
+        if (
+            mine is None
+            and paths is not None
+            and str(place) not in paths
+            and item[0] == NULL
+            and place < len(new) - 1
+        ):
+            # An array is filled up to a new element with nulls.
+            continue
         diff = None
-        if mine is not None and mine[0] == item[0]:
-            if item[0] == OBJECT:
-                diff = document_diff(mine[1], item[1])
-            elif item[0] == ARRAY:
-                diff = _array_diff(mine[1], item[1])
-        if diff is not None and len(diff) < len(item[1]):
+        if mine is not None:
+            diff = _inner_diff(mine[0], mine[1], b"%d" % place, item[0], item[1], paths)
+        if diff is not None:
             parts.append(_encoded(OBJECT, b"s%d" % place, diff))
         else:
             parts.append(_encoded(item[0], b"u%d" % place, item[1]))

@@ -34,6 +34,7 @@ from docstore.node.commands import (
     find_and_modify,
     fsync,
     fsync_unlock,
+    get_cluster_parameter,
     get_cmd_line_opts,
     get_default_rw_concern,
     get_more,
@@ -50,6 +51,7 @@ from docstore.node.commands import (
     re_index,
     rename_collection,
     server_status,
+    set_cluster_parameter,
     set_index_commit_quorum,
     shutdown,
     top,
@@ -60,12 +62,13 @@ from docstore.node.commands import (
 from docstore.node.namespace_guard import for_documents
 
 _MODULES = (
-    abort_transaction, aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, commit_transaction, compact,
-    conn_pool_stats, convert_to_capped, count, create, create_indexes, current_op, data_size, db_hash, db_stats, delete,
-    distinct, drop, drop_database, drop_indexes, explain, find, find_and_modify, fsync, fsync_unlock, get_cmd_line_opts,
-    get_default_rw_concern, get_more, hello, host_info, insert, is_master, kill_op, list_collections, list_databases,
-    list_indexes, plan_cache_clear, profile, re_index, rename_collection, server_status, set_index_commit_quorum,
-    shutdown, top, update, validate, validate_db_metadata,
+    abort_transaction, aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, commit_transaction,
+    compact, conn_pool_stats, convert_to_capped, count, create, create_indexes, current_op, data_size, db_hash,
+    db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, find, find_and_modify, fsync,
+    fsync_unlock, get_cmd_line_opts, get_cluster_parameter, get_default_rw_concern, get_more, hello, host_info,
+    insert, is_master, kill_op, list_collections, list_databases, list_indexes, plan_cache_clear, profile, re_index,
+    rename_collection, server_status, set_cluster_parameter, set_index_commit_quorum, shutdown, top, update, validate,
+    validate_db_metadata,
 )  # fmt: skip
 
 _OF_DOCUMENTS = frozenset(

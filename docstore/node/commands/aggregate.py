@@ -12,6 +12,7 @@ from docstore.commands.requests.aggregate import check_stable_stages, check_stag
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
+from docstore.node.change_streams.opening import open_change_stream
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
@@ -22,6 +23,7 @@ from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
 from docstore.node.slices import Steps, run_steps
+from docstore.query.unsupported import not_supported
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -38,6 +40,8 @@ def run(context: Context, arguments: Arguments) -> Response:
         check_stable_stages(stages)
     query_context = query_context_of(context, arguments)
     pipeline = parse_pipeline(stages, query_context=query_context)
+    if pipeline.is_change_stream:
+        return _run_change_stream(context, arguments, collection, pipeline)
     context = context.about(_namespace(context, collection, pipeline))
     shown = context.namespace
     resolved = viewed(context)
@@ -55,6 +59,16 @@ def run(context: Context, arguments: Arguments) -> Response:
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
     return run_steps(context, _run(context, arguments, pipeline, shown))
+
+
+def _run_change_stream(context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline) -> Response:
+    """The reply of an aggregate that opens a change stream."""
+    context = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")
+    if arguments["explain"]:
+        raise not_supported("explain of", "$changeStream")
+    if arguments["cursor"] is None:
+        raise CommandError(Code.FailedToParse, "The 'cursor' option is required")
+    return run_steps(context, open_change_stream(context, arguments, collection, pipeline))
 
 
 def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str) -> Steps[Result]:

@@ -37,7 +37,10 @@ _INDEX = declared(
     Parameter("prepareUnique", Type.SAFE_BOOL, unsupported="indexes cannot be made unique"),
 )
 _OF_VIEWS = ("pipeline", "viewOn")
-_OF_COLLECTIONS = ("index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax")
+_OF_COLLECTIONS = (
+    "index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax",
+    "changeStreamPreAndPostImages",
+)  # fmt: skip
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -60,14 +63,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
         if arguments["index"] is not None:
             reply.update(_change_index(context, unit, collection, arguments["index"], key))
         request = _request(context, arguments)
-        if request:
+        if request or arguments["index"] is None:
             modify_options(node.store.catalog, unit, collection, request)
 
     return await change(context, reply, act)
 
 
 def _check(context: Context, arguments: Arguments) -> None:
-    check_images("collMod", arguments)
+    check_images("collMod", arguments, context.namespace)
     if arguments["validator"] is not None:
         check_validator(node_of(context), arguments["validator"])
     for name, allowed in (("validationLevel", LEVELS), ("validationAction", ACTIONS)):

@@ -4,6 +4,7 @@ entry; on others it has what is left of the time that the command which opened t
 
 from __future__ import annotations
 
+from docstore.aggregation.change_stream.errors import labelled
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
@@ -11,6 +12,8 @@ from docstore.commands.declaration import Exceptional, Parameter, Response, Resu
 from docstore.commands.specs.reads import GET_MORE
 from docstore.errors import Code, CommandError
 from docstore.js import script_thread
+from docstore.node.change_streams.opening import StreamFilling
+from docstore.node.change_streams.stream import ChangeStream
 from docstore.node.node import node_of
 from docstore.node.read.cursors import BATCH_BYTES, Filling, filled_reply
 from docstore.node.read.tailing import Tail
@@ -37,25 +40,33 @@ def run(context: Context, arguments: Arguments) -> Response:
 def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) -> Steps[Result]:
     node, tail = node_of(context), cursor.source
     try:
-        awaits = isinstance(tail, Tail) and tail.await_data
+        points = context.services.fail_points
+        if points is not None:
+            points.check_get_more()
+        awaits = isinstance(tail, Tail | ChangeStream) and tail.await_data
         if context.max_time_ms and not awaits:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         if cursor.time_left is not None and not awaits:
-            points = context.services.fail_points
             if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
             context.progress.deadline = context.started + cursor.time_left
-        filling = Filling(tail, arguments["batchSize"] or _NO_LIMIT, node, arguments["batchBytes"])
+        most, most_bytes = arguments["batchSize"] or _NO_LIMIT, arguments["batchBytes"]
+        if isinstance(tail, ChangeStream):
+            filling: Filling = StreamFilling(context, tail, most, most_bytes)
+        else:
+            filling = Filling(tail, most, node, most_bytes)
         yield from filling.fill()
-        if isinstance(tail, Tail) and tail.await_data:
+        if isinstance(tail, Tail | ChangeStream) and awaits:
             until = node.clock() + (
                 context.max_time_ms / 1000 if context.raw_field("maxTimeMS") is not None else AWAIT_SECONDS
             )
-            while not filling.documents and node.clock() < until:
+            while not filling.documents and not filling.exhausted and node.clock() < until:
                 yield tail.wait(until - node.clock())
                 yield from filling.fill()
-    except BaseException:
+    except BaseException as error:
         context.services.cursors.close(cursor)
+        if isinstance(tail, ChangeStream) and isinstance(error, CommandError):
+            raise labelled(error) from None
         raise
     reply = _reply(context, cursor, filling)
     if filling.is_large:

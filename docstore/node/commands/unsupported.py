@@ -11,7 +11,6 @@ _OPLOG = "the oplog is written by this server alone"
 _POOLS = "connections to other members are not pooled by names that could be given here"
 _PLANS = "index filters cannot be set"
 _MONITORING = "nothing is reported to anyone outside"
-_CLUSTER_PARAMETERS = "parameters belong to one process"
 
 UNSUPPORTED = {
     "appendOplogNote": _OPLOG,
@@ -25,7 +24,6 @@ UNSUPPORTED = {
     "dropConnections": _POOLS,
     "dropRole": _ROLES,
     "filemd5": "files of GridFS are not hashed",
-    "getClusterParameter": _CLUSTER_PARAMETERS,
     "getDiagnosticData": "diagnostic data are not collected",
     "getFreeMonitoringStatus": _MONITORING,
     "grantPrivilegesToRole": _ROLES,
@@ -36,7 +34,6 @@ UNSUPPORTED = {
     "revokePrivilegesFromRole": _ROLES,
     "revokeRolesFromRole": _ROLES,
     "rotateCertificates": "there is no encryption of connections yet",
-    "setClusterParameter": _CLUSTER_PARAMETERS,
     "setDefaultRWConcern": "default concerns cannot be set",
     "setFreeMonitoring": _MONITORING,
     "setProfilingFilterGlobally": "the profiler has no filter for all databases",

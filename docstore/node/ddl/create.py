@@ -20,7 +20,7 @@ from docstore.query.value.collation import Collation, parse_collation
 LEVELS = ("off", "strict", "moderate")
 ACTIONS = ("error", "warn")
 
-_IMAGES = declared(Parameter("enabled", Type.BOOL, required=True, unsupported="change streams are not supported"))
+_IMAGES = declared(Parameter("enabled", Type.BOOL, required=True))
 _TIME_SERIES = declared(
     Parameter("timeField", Type.STRING, required=True),
     Parameter("metaField", Type.STRING),
@@ -46,6 +46,8 @@ def created_options(node: DataNode, arguments: Arguments, namespace: str) -> Col
             fields["max"] = from_python(capped_maximum(arguments["max"]))
     if arguments["autoIndexId"]:
         fields["autoIndexId"] = (BOOL, b"\1")
+    if check_images("create", arguments, namespace):
+        fields["changeStreamPreAndPostImages"] = from_python({"enabled": True})
     validator = arguments["validator"]
     if validator is not None and validator != EMPTY_DOCUMENT:
         check_validator(node, validator)
@@ -106,7 +108,7 @@ def check_create(arguments: Arguments, namespace: str) -> None:
     _check_kind(arguments)
     if "temp" in arguments:
         raise CommandError(Code.InvalidOptions, "the 'temp' field is an invalid option")
-    check_images("create", arguments)
+    check_images("create", arguments, namespace)
     _check_id_index(arguments["idIndex"])
     _check_storage_engine(arguments["storageEngine"])
     defaults = arguments["indexOptionDefaults"]
@@ -130,11 +132,23 @@ def _check_kind(arguments: Arguments) -> None:
         raise CommandError(Code.NotImplemented, "clustered collections are not supported")
 
 
-def check_images(command: str, arguments: Arguments) -> None:
-    """Refuse to record images for change streams. Errors: NotImplemented, Location40414."""
+def check_images(command: str, arguments: Arguments, namespace: str) -> bool:
+    """Whether documents are to be kept for change streams as they were before changes. Errors: Location40414,
+    TypeMismatch, InvalidOptions.
+    """
     images = arguments["changeStreamPreAndPostImages"]
-    if images is not None:
-        parse_fields(f"{command}.changeStreamPreAndPostImages", images, _IMAGES)
+    if images is None:
+        return False
+    enabled: bool = parse_fields(f"{command}.changeStreamPreAndPostImages", images, _IMAGES)["enabled"]
+    db = split_namespace(namespace)[0]
+    if enabled and db in ("admin", "config", "local"):
+        raise CommandError(
+            Code.InvalidOptions,
+            f"changeStreamPreAndPostImages collection option is not supported on the {db} database",
+        )
+    if arguments["viewOn"] is not None:
+        raise CommandError(Code.InvalidOptions, "option not supported on a view: changeStreamPreAndPostImages")
+    return enabled
 
 
 def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:

@@ -12,6 +12,7 @@ from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
 from docstore.bson import Value, document_from, elements, get_field, to_python, validate
 from docstore.bson.walk import OBJECT_ID
 from docstore.collection.collection import Collection, Index
+from docstore.collection.oplog.diff import REPLACED
 from docstore.collection.read.matching import find_matches
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -153,7 +154,8 @@ class MergeOutput:
         validate(after)
         if self._validator is not None:
             self._validator.check_change(before, after)
-        unit.replace(collection, record_id, before, after)
+        paths = REPLACED if self._stage.matched is WhenMatched.REPLACE else None
+        unit.replace(collection, record_id, before, after, paths=paths)
 
     def _changed(self, before: bytes, document: bytes, identity: Identity) -> bytes:
         matched = self._stage.matched

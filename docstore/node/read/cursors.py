@@ -142,11 +142,12 @@ class Filling:
     """A batch being filled, step by step.
 
     A step that ends before its time has run out has filled the batch: the source had nothing more that fits.
+    `fields`: encoded ones that the reply has behind the batch.
     """
 
     __slots__ = (
         "_bytes_left", "_docs_left", "_joined", "_joined_documents", "_max_bytes", "_node", "cursor_id", "documents",
-        "exhausted", "source",
+        "exhausted", "fields", "source",
     )  # fmt: skip
 
     def __init__(self, source: DocumentSource, max_docs: int, node: DataNode, max_bytes: int = MAX_BATCH_BYTES) -> None:
@@ -154,6 +155,7 @@ class Filling:
         self.documents: list[bytes] = []
         self.exhausted = False
         self.cursor_id = 0
+        self.fields = b""
         self._docs_left = max_docs
         self._bytes_left = self._max_bytes = max_bytes
         self._node = node
@@ -246,12 +248,34 @@ def first_batch(
     `evaluates`: stages run whenever documents are asked for, and no batch but this one can be begun anew.
     The source is closed when no cursor stays, also when filling fails.
     """
+    most = FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size
+    return first_reply(
+        context,
+        Filling(source, most, node_of(context), max_bytes),
+        single=single,
+        no_timeout=no_timeout,
+        catalog=catalog,
+        namespace=namespace,
+        evaluates=evaluates,
+    )
+
+
+def first_reply(
+    context: Context,
+    filling: Filling,
+    *,
+    single: bool = False,
+    no_timeout: bool = False,
+    catalog: bool = False,
+    namespace: str | None = None,
+    evaluates: bool = False,
+) -> Steps[bytes]:
+    """The same with a batch that is to be filled."""
     namespace = namespace or context.namespace
-    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context), max_bytes)
     try:
         yield from filling.fill()
     except BaseException:
-        source.close()
+        filling.source.close()
         raise
     reply = _opened(context, filling, single, no_timeout, catalog, namespace, evaluates)
     if filling.is_large:
@@ -301,7 +325,8 @@ def cursor_reply(
     documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
 ) -> bytes:
     """The reply with a batch that was not filled step by step; see `_reply`."""
-    return _reply(documents_array_parts(documents), cursor_id, namespace, first=first, catalog=catalog, at=None)
+    array = documents_array_parts(documents)
+    return _reply(array, cursor_id, namespace, first=first, catalog=catalog, at=None, behind=b"")
 
 
 def filled_reply(
@@ -313,7 +338,9 @@ def filled_reply(
     at: int | None = None,
 ) -> bytes:
     """The reply with the batch that has been filled; see `_reply`."""
-    return _reply(filling.array_parts(), filling.cursor_id, namespace, first=first, catalog=catalog, at=at)
+    return _reply(
+        filling.array_parts(), filling.cursor_id, namespace, first=first, catalog=catalog, at=at, behind=filling.fields
+    )
 
 
 def _reply(
@@ -324,14 +351,17 @@ def _reply(
     first: bool,
     catalog: bool,
     at: int | None,
+    behind: bytes,
 ) -> bytes:
-    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp."""
+    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp, `behind` are fields
+    between batch and id.
+    """
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
     name = namespace.encode()
     identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
     if at is not None:
         identity += b"\x11atClusterTime\0" + at.to_bytes(8, "little")
-    before, after = (identity + batch, b"\0\0") if catalog else (batch, identity + b"\0\0")
+    before, after = (identity + batch, b"\0\0") if catalog else (batch, behind + identity + b"\0\0")
     parts, size = array
     # Lengths count themselves; of the two NULs at the end one is the inner document's, one the outer's.
     inside = 4 + len(before) + size + len(after) - 1

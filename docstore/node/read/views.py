@@ -50,6 +50,11 @@ def checked_definition(
                     f"definition of {namespace} because it writes to disk",
                 )
     parsed = parse_pipeline(pipeline, query_context=replace(query_context_at(node, None), collation=collation))
+    if parsed.is_change_stream:
+        raise CommandError(
+            Code.OptionNotSupportedOnView,
+            f"Invalid pipeline for view {namespace}: $changeStream cannot be used in a view definition",
+        )
     if not parsed.needs_collection:
         raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
     database = namespace.partition(".")[0]

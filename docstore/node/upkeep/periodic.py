@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from docstore.collection.oplog.oplog import OPLOG_NS
+from docstore.collection.oplog.pre_images import remove_pre_images
+from docstore.node.cluster_parameters import expired_before
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
@@ -72,7 +74,9 @@ class PeriodicTask(ABC):
 
 
 class Housekeeping(PeriodicTask):
-    """Truncation of the oplog, space of dropped collections, rows of sessions that ended long ago."""
+    """Truncation of the oplog and of documents before changes, space of dropped collections, rows of sessions that
+    ended long ago.
+    """
 
     name = "housekeeping"
 
@@ -88,6 +92,8 @@ class Housekeeping(PeriodicTask):
         if store.oplog is not None:
             oplog = store.oplog
             await self._carry_out(lambda until: not oplog.truncate_old(until, needed=node.store.sessions.oldest_needed))
+            oldest, before = oplog.first.timestamp, expired_before(store, node.wall_clock())
+            await self._carry_out(lambda until: not remove_pre_images(store.engine, oldest, before, until))
         await self._carry_out(store.reclaim)
         await self._carry_out(lambda _until: not store.sessions.reap(ended))
 

@@ -155,7 +155,10 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     try:
         after = update.apply(before)
         if after != before:
-            unit.replace(place.collection, record_id, before, after, stmt_id=place.stmt_id, changed=update.changed)
+            unit.replace(
+                place.collection, record_id, before, after,
+                stmt_id=place.stmt_id, changed=update.changed, paths=update.paths,
+            )  # fmt: skip
             outcome.last = unit.commit()
         else:
             unit.abort()
@@ -271,8 +274,9 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
             else:
                 image = Image("postImage", after) if new else Image("preImage", before)
                 unit.replace(
-                    place.collection, record_id, before, after, stmt_id=stmt_id, changed=update.changed, image=image
-                )
+                    place.collection, record_id, before, after,
+                    stmt_id=stmt_id, changed=update.changed, paths=update.paths, image=image,
+                )  # fmt: skip
             last = unit.commit()
         except WriteConflict:
             unit.abort()

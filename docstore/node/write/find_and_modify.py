@@ -161,7 +161,10 @@ class FindAndModifyWork:
                     self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
                     ahead = None if scripted is None else scripted.keys(collection, (before, after))
-                    unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image, ahead=ahead)
+                    unit.replace(
+                        collection, record_id, before, after,
+                        stmt_id=self._stmt_id, image=image, paths=modification.paths, ahead=ahead,
+                    )  # fmt: skip
             if scripted is not None:
                 scripted.check()
         except BaseException:

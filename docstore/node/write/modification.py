@@ -12,6 +12,7 @@ from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
 from docstore.collection.collection import Collection
+from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
@@ -22,7 +23,7 @@ from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
-from docstore.query.update.update import Update
+from docstore.query.update.update import OperatorUpdate, Update
 from docstore.query.value.collation import Collation
 
 
@@ -34,6 +35,20 @@ class Modification:
     tree: Filter
     update: Update
     positions: Positions | None = None
+    _paths: Paths | None = None
+
+    @property
+    def paths(self) -> Paths | None:
+        """What the oplog says of the change; None where it goes by what takes less room."""
+        if self._paths is None:
+            update = self.update
+            if isinstance(update, DirectUpdate):
+                self._paths = WHOLE_FIELDS
+            elif update.is_replacement:
+                self._paths = REPLACED
+            elif isinstance(update, OperatorUpdate):
+                self._paths = update.paths
+        return self._paths
 
     def apply(self, before: bytes) -> bytes:
         """The document after the update; the same object when it does not count as modified.

@@ -304,8 +304,9 @@ class UpdateWork:
                         changed = modification.changed
                         ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
                         unit.replace(
-                            collection, record_id, before, after, stmt_id=self._stmt_id, changed=changed, ahead=ahead
-                        )
+                            collection, record_id, before, after,
+                            stmt_id=self._stmt_id, changed=changed, paths=modification.paths, ahead=ahead,
+                        )  # fmt: skip
                     modified += modification.counts(before, after)
                 except WriteConflict:
                     raise

@@ -7,9 +7,9 @@ Depth and size of the result are the caller's to check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Union
 
 from docstore.bson.build import document_from
 from docstore.bson.order import compare
@@ -24,6 +24,8 @@ from docstore.query.update.upsert import seed_document, seeded_id
 from docstore.query.value.identity import check_id
 from docstore.query.value.long_lists import paced
 from docstore.query.value.values import display, timestamp_bytes
+
+ChangedPaths = Mapping[str, Union["ChangedPaths", bool]]
 
 
 class Update(Protocol):
@@ -100,6 +102,13 @@ class OperatorUpdate:
         after = apply_tree(tree, raw, situation, self.selectors)
         return after if situation.modified or after != raw else raw
 
+    @property
+    def paths(self) -> ChangedPaths:
+        """What the operators may change: names to what is below them, or, for an operator on the field itself, whether
+        it adds elements to the end of an array. Arrays of which several elements are chosen are such fields.
+        """
+        return _changed_paths(self.on_update)
+
     def leaves_id_out(self, raw: bytes) -> bool:
         return False
 
@@ -110,6 +119,16 @@ class OperatorUpdate:
         if any(change.path == "_id" and isinstance(change.modifier, AddToSet | Push) for change in self.changes):
             raise _array_id()
         return inserted(made, new_id)
+
+
+def _changed_paths(node: PathNode) -> ChangedPaths:
+    changed: dict[str, ChangedPaths | bool] = {}
+    for name, child in node.children.items():
+        if isinstance(child, PathNode):
+            changed[name] = False if child.selects else _changed_paths(child)
+        else:
+            changed[name] = isinstance(child, Push) and child.position is None and child.sort is None
+    return changed
 
 
 def _while_updating(change: Change) -> Change:

@@ -35,7 +35,7 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
 from docstore.collection.storage_mode import mode_of
 from docstore.errors import Code, CommandError
-from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, after_prefix
+from docstore.key_layout import PRE_IMAGE_PREFIX, PREPARED_PREFIX, SESSION_PREFIX, after_prefix
 from docstore.log import component
 from docstore.namespace import replicates
 from docstore.net.errors import NetworkError
@@ -199,7 +199,7 @@ class InitialSync:
         batch = Batch()
         batch.delete_range(Family.OPLOG, MIN_KEY, END_KEY)
         batch.delete_range(Family.UNDO, MIN_KEY, END_KEY)
-        for prefix in (SESSION_PREFIX, PREPARED_PREFIX):
+        for prefix in (SESSION_PREFIX, PREPARED_PREFIX, PRE_IMAGE_PREFIX):
             batch.delete_range(Family.META, prefix, after_prefix(prefix))
         batch.delete(Family.META, COUNTERS_KEY)
         store.engine.write(batch)

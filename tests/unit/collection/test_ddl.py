@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson.binary import Binary
 
 from docstore.collection.catalog.ddl import modify_index
 from docstore.collection.catalog.options import options_of
@@ -180,7 +181,8 @@ def test_an_index_is_hidden_and_shown_again() -> None:
         unit.commit()
     entry = logged(store)
     assert entry["o"] == {"collMod": "c", "index": {"name": "x_1", "hidden": True}}
-    assert entry["o2"] == {"indexOptions_old": {"hidden": False}}
+    before = {"uuid": Binary.from_uuid(coll.uuid)}
+    assert entry["o2"] == {"collectionOptions_old": before, "indexOptions_old": {"hidden": False}}
     assert store_on(engine).catalog.collections["db.c"].indexes["x_1"].hidden
 
 

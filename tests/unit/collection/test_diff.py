@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.bson import ARRAY, INT32, array_from, document_from
-from docstore.collection.oplog.diff import apply_update, is_replacement, make_update
+from docstore.collection.oplog.diff import (
+    REPLACED,
+    WHOLE_FIELDS,
+    Paths,
+    apply_update,
+    is_replacement,
+    make_update,
+)
 from tests.unit.collection.building import doc, plain
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "u", "i", "s", "sa", "", "0"])
@@ -148,3 +155,32 @@ def test_an_array_that_is_numbered_strangely_keeps_its_numbers() -> None:
 def _string(text: str) -> tuple[int, bytes]:
     encoded = text.encode() + b"\0"
     return 2, len(encoded).to_bytes(4, "little") + encoded
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "paths", "diff"),
+    [
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 2, "c": 2}}, {"a": {"b": False}}, {"sa": {"u": {"b": 2}}}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 2, "c": 2}}, {"a": False}, {"u": {"a": {"b": 2, "c": 2}}}),
+        ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": False}}, {"sa": {"d": {"b": False}}}),
+        ({"l": [1]}, {"l": [1, 2]}, {"l": True}, {"sl": {"a": True, "u1": 2}}),
+        ({"l": [1]}, {"l": [1, 2]}, {"l": False}, {"u": {"l": [1, 2]}}),
+        ({"l": [1, 2]}, {"l": [0, 1, 2]}, {"l": True}, {"u": {"l": [0, 1, 2]}}),
+        ({"l": [1]}, {"l": [1, None, None, 4]}, {"l": {"3": False}}, {"sl": {"a": True, "u3": 4}}),
+        ({"l": [{"x": 1}, {"x": 2}]}, {"l": [{"x": 1}, {"x": 3}]}, {"l": {"$": {"x": False}}},
+         {"sl": {"a": True, "s1": {"u": {"x": 3}}}}),
+        ({"n": 1}, {"n": 2}, WHOLE_FIELDS, {"u": {"n": 2}}),
+    ],
+)  # fmt: skip
+def test_what_operators_changed_is_told_by_their_paths(
+    before: dict[str, Any], after: dict[str, Any], paths: Paths, diff: dict[str, Any]
+) -> None:
+    """As a real mongod 6.0.5 logs it, however short the documents are."""
+    o = make_update(bson.encode(before), bson.encode(after), paths)
+    assert bson.decode(o) == {"$v": 2, "diff": diff}
+    assert apply_update(bson.encode(before), o) == bson.encode(after)
+
+
+def test_a_replacement_is_told_as_a_whole() -> None:
+    before, after = {"_id": 1, "a": "x" * 100, "n": 1}, {"_id": 1, "a": "x" * 100, "n": 2}
+    assert make_update(bson.encode(before), bson.encode(after), REPLACED) == bson.encode(after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,20 @@ class LonePrimary(Standalone):
         super().__init__(store, engine_flush=engine.flush, snapshot=engine.snapshot)
         self.primary = True
         store.attach_oplog(1 << 20)
+        self._store = store
+        self.held_back: OpTime | None = None
+        self.watchers: list[Callable[[], None]] = []
+        store.watchers.append(lambda _optime: self.progressed())
+
+    @property
+    def committed(self) -> OpTime:
+        """What the majority has: everything, unless it is held back."""
+        return self._store.last_optime if self.held_back is None else self.held_back
+
+    def progressed(self) -> None:
+        """The commit point has moved."""
+        for watcher in self.watchers:
+            watcher()
 
     @property
     def defaults_to_majority(self) -> bool:

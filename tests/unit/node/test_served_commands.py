@@ -20,6 +20,7 @@ ADMIN: dict[str, dict[str, Any]] = {
     "currentOp": {},
     "fsync": {"lock": True},
     "fsyncUnlock": {},
+    "getClusterParameter": {"getClusterParameter": "*"},
     "getCmdLineOpts": {},
     "getLog": {"getLog": "global"},
     "getParameter": {"getParameter": "*"},
@@ -85,7 +86,14 @@ REFUSED: dict[str, dict[str, Any]] = {
     "setIndexCommitQuorum": {"indexNames": ["x_1"], "commitQuorum": 1},
 }
 """What those need besides a name."""
-ELSEWHERE = {"abortTransaction", "backup", "commitTransaction", "getDefaultRWConcern", "shutdown"}
+ELSEWHERE = {
+    "abortTransaction",
+    "backup",
+    "commitTransaction",
+    "getDefaultRWConcern",
+    "setClusterParameter",
+    "shutdown",
+}
 """They need files, a set or a transaction, or end the process: they have tests of their own."""
 
 

@@ -1,0 +1,108 @@
+"""What stands behind `$changeStream`, checked as MongoDB 6.0 checks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.change_stream.token import ResumeToken, parse_token
+from docstore.bson.walk import BOOL, NULL, OBJECT, STRING, TIMESTAMP, UNDEFINED, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.value.values import display, type_name
+
+DEFAULT, LOOKUP, AVAILABLE, REQUIRED, OFF = "default", "updateLookup", "whenAvailable", "required", "off"
+_FULL = (DEFAULT, LOOKUP, AVAILABLE, REQUIRED)
+_BEFORE = (OFF, AVAILABLE, REQUIRED)
+_TYPES = {
+    "fullDocument": ("string", STRING),
+    "fullDocumentBeforeChange": ("string", STRING),
+    "resumeAfter": ("object", OBJECT),
+    "startAfter": ("object", OBJECT),
+    "startAtOperationTime": ("timestamp", TIMESTAMP),
+}
+_BOOLEANS = ("allChangesForCluster", "showExpandedEvents")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeStreamOptions:
+    """`token`: where to go on, from `resumeAfter` or `startAfter`; `start`: a packed timestamp to begin at."""
+
+    full_document: str = DEFAULT
+    before_change: str = OFF
+    token: ResumeToken | None = None
+    start: int | None = None
+    expanded: bool = False
+    whole_cluster: bool = False
+
+
+def parse_options(value: Value) -> ChangeStreamOptions:
+    """Errors: Location6188500, Location40415, TypeMismatch, BadValue, Location50865, Location40674,
+    InvalidResumeToken, those of tokens.
+    """
+    if value[0] != OBJECT:
+        shown = display(value)
+        raise CommandError(6188500, f"$changeStream must take a nested object but found: $changeStream: {shown}")
+    given: dict[str, Value] = {}
+    for name, code, data in elements(value[1]):
+        _check_type(name, (code, data))
+        if code not in (NULL, UNDEFINED):
+            given[name] = code, data
+    _check_starts(given)
+    token = None
+    for name in ("resumeAfter", "startAfter"):
+        if name in given:
+            token = parse_token(given[name][1])
+            if token.invalidates and name == "resumeAfter":
+                raise CommandError(
+                    Code.InvalidResumeToken,
+                    "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate "
+                    "notification",
+                )
+    start = given.get("startAtOperationTime")
+    return ChangeStreamOptions(
+        full_document=_choice(given, "fullDocument", DEFAULT, _FULL),
+        before_change=_choice(given, "fullDocumentBeforeChange", OFF, _BEFORE),
+        token=token,
+        start=None if start is None else int.from_bytes(start[1], "little"),
+        expanded=_truth(given, "showExpandedEvents"),
+        whole_cluster=_truth(given, "allChangesForCluster"),
+    )
+
+
+def _check_type(name: str, value: Value) -> None:
+    code = value[0]
+    if name in _BOOLEANS:
+        if code != BOOL:
+            raise CommandError(
+                Code.TypeMismatch, f"Field '{name}' should be a boolean value, but found: {type_name(value)}"
+            )
+    elif name in _TYPES:
+        wanted, accepted = _TYPES[name]
+        if code not in (accepted, NULL, UNDEFINED):
+            raise CommandError(
+                Code.TypeMismatch,
+                f"BSON field '$changeStream.{name}' is the wrong type '{type_name(value)}', expected type '{wanted}'",
+            )
+    else:
+        raise CommandError(40415, f"BSON field '$changeStream.{name}' is an unknown field.")
+
+
+def _check_starts(given: dict[str, Value]) -> None:
+    if "resumeAfter" in given and "startAfter" in given:
+        raise CommandError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage")
+    if "startAtOperationTime" in given and ("resumeAfter" in given or "startAfter" in given):
+        raise CommandError(40674, "Only one type of resume option is allowed, but multiple were found")
+
+
+def _choice(given: dict[str, Value], name: str, default: str, allowed: tuple[str, ...]) -> str:
+    if name not in given:
+        return default
+    text = given[name][1][4:-1].decode()
+    if text not in allowed:
+        raise CommandError(
+            Code.BadValue, f"Enumeration value '{text}' for field '$changeStream.{name}' is not a valid value."
+        )
+    return text
+
+
+def _truth(given: dict[str, Value], name: str) -> bool:
+    return name in given and given[name][1] == b"\1"

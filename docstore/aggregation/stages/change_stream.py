@@ -1,0 +1,60 @@
+"""`$changeStream`: the events of a collection, a database or a deployment, from a place in their order on.
+
+The stage itself makes no documents: where it stands first, the whole pipeline is one of a change stream, which nodes
+and routers open by themselves. Behind it only stages may stand that turn one document into one or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.change_stream.options import ChangeStreamOptions, parse_options
+from docstore.aggregation.stage import Declaration, Environment, Position, Stage, Stream
+from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.project import Project
+from docstore.aggregation.stages.redact import Redact
+from docstore.aggregation.stages.replace_root import ReplaceRoot
+from docstore.bson import document_from, elements
+from docstore.bson.walk import Value
+from docstore.errors import Code, CommandError
+from docstore.query.context import QueryContext
+from docstore.query.unsupported import not_supported
+
+if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
+
+_ALLOWED = (Match, Project, Redact, ReplaceRoot)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStream(Stage):
+    raw: bytes
+    options: ChangeStreamOptions
+
+    makes_documents = True
+    follows_changes = True
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        raise not_supported("stage in this place", "$changeStream")
+
+
+def change_stream_of(pipeline: Pipeline) -> tuple[ChangeStreamOptions, Pipeline]:
+    """(options, the stages behind it) of a change stream's pipeline. Errors: IllegalOperation for a stage that may not
+    stand there.
+    """
+    first = pipeline.stages[0]
+    assert isinstance(first, ChangeStream), "the pipeline is one of a change stream"
+    rest = pipeline.stages[1:]
+    for stage in rest:
+        if not isinstance(stage, _ALLOWED):
+            name = elements(stage.raw)[0][0]
+            raise CommandError(Code.IllegalOperation, f"{name} is not permitted in a $changeStream pipeline")
+    return first.options, replace(pipeline, stages=rest)
+
+
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
+    return [ChangeStream(document_from([("$changeStream", *value)]), parse_options(value))]
+
+
+DECLARATIONS = (Declaration("$changeStream", _parse, Position(only_first=True, in_facet=False, in_pipelines=False)),)

@@ -1,0 +1,162 @@
+"""What an operation looks like to a change stream: MongoDB 6.0's fields in its order.
+
+An event is made once for all streams; what differs between them is put in when it is given out: `collectionUUID`,
+`operationDescription` and `stateBeforeChange` for those who asked for expanded events, images for those who asked.
+"""
+
+from __future__ import annotations
+
+from docstore.aggregation.change_stream.token import EventToken, ddl_identifier
+from docstore.bson import document_from, elements, from_python, get_field
+from docstore.bson.build import enclosed
+from docstore.bson.walk import ARRAY, BINARY, OBJECT, Value
+from docstore.node.change_streams.operations import Operation
+from docstore.node.change_streams.update_description import update_description
+
+_LENGTH = 4
+_UUID_HEAD = b"\x05collectionUUID\0\x10\0\0\0\x04"
+_MADE = frozenset(("create", "createIndexes", "dropIndexes", "modify"))
+"""Types whose events are told apart by what they describe."""
+
+
+class Event:
+    """The parts of an event. `full` is the document of an insert or a replacement; `key` the document key.
+
+    `key_fields` of a document's event is `{_id, ...}`, raw.
+    """
+
+    __slots__ = ("_assembled", "_behind", "_operation", "document_key", "full", "token")
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self.document_key: bytes | None = None
+        self.full: bytes | None = None
+        self._assembled: dict[bool, bytes] = {}
+        identifier: Value | None = None
+        behind = b""
+        kind = operation.kind
+        if operation.of_view or kind in _MADE:
+            description = None if kind == "drop" else _description(operation)
+            if description is not None:
+                identifier = ddl_identifier(kind, description)
+                behind = b"\x03operationDescription\0" + description + _state_before(operation)
+        elif kind == "rename":
+            behind = b"\x03operationDescription\0" + _rename_description(operation)
+        elif kind not in ("drop", "dropDatabase"):
+            self.document_key = _document_key(operation)
+            identifier = OBJECT, self.document_key
+            behind = b"\x03documentKey\0" + self.document_key
+            if kind == "update":
+                behind += b"\x03updateDescription\0" + update_description(operation.o)
+            else:
+                self.full = operation.o if kind != "delete" else None
+        self._behind = behind
+        self.token = EventToken(operation.timestamp, operation.index, operation.uuid, identifier)
+
+    def document(self, *, expanded: bool) -> bytes:
+        """The event for a stream without images."""
+        made = self._assembled.get(expanded)
+        if made is None:
+            full = b"" if self.full is None else b"\x03fullDocument\0" + self.full
+            made = self._assembled[expanded] = self._document(expanded, full, b"")
+        return made
+
+    def with_images(self, *, expanded: bool, full: bytes | None, asked_full: bool, before: bytes | None) -> bytes:
+        """The event with the encoded field `fullDocumentBeforeChange` in the end, and the document after an update
+        where it was `asked_full`, which is null where there is none.
+        """
+        image = b""
+        if self.full is not None:
+            image = b"\x03fullDocument\0" + self.full
+        elif asked_full:
+            image = b"\x0afullDocument\0" if full is None else b"\x03fullDocument\0" + full
+        return self._document(expanded, image, b"" if before is None else before)
+
+    def invalidation(self) -> bytes:
+        """The event behind this one, which ends the stream."""
+        operation = self._operation
+        return enclosed(
+            b"".join(
+                (
+                    b"\x03_id\0", self.token.invalidation_raw, b"\x02operationType\0\x0b\0\0\0invalidate\0",
+                    b"\x11clusterTime\0", operation.timestamp.to_bytes(8, "little"), operation.wall,
+                )
+            )
+        )  # fmt: skip
+
+    def _document(self, expanded: bool, full: bytes, before: bytes) -> bytes:
+        operation = self._operation
+        kind = operation.kind.encode() + b"\0"
+        name = document_from(_namespace_fields(operation.db, operation.collection))
+        front = operation.session
+        behind = self._behind
+        if operation.kind == "rename":
+            target_db, _, target = operation.target.partition(".")
+            front += b"\x03to\0" + document_from(_namespace_fields(target_db, target))
+            behind = self._behind if expanded else b""
+        uuid = b""
+        if expanded and operation.uuid is not None and not operation.of_view:
+            uuid = _UUID_HEAD + operation.uuid
+        return enclosed(
+            b"".join(
+                (
+                    front, b"\x03_id\0", self.token.raw,
+                    b"\x02operationType\0", len(kind).to_bytes(_LENGTH, "little"), kind,
+                    b"\x11clusterTime\0", operation.timestamp.to_bytes(8, "little"),
+                    uuid, operation.wall, full, b"\x03ns\0", name, behind, before,
+                )
+            )
+        )  # fmt: skip
+
+
+def event_of(operation: Operation) -> Event:
+    """What has been made of the operation, or is made now."""
+    event = operation.event
+    if event is None:
+        event = operation.event = Event(operation)
+    return event
+
+
+def _namespace_fields(db: str, collection: str) -> list[tuple[str, int, bytes]]:
+    fields = [("db", *from_python(db))]
+    return [*fields, ("coll", *from_python(collection))] if collection else fields
+
+
+def _document_key(operation: Operation) -> bytes:
+    if operation.kind == "delete":
+        return operation.o
+    assert operation.o2 is not None, "an oplog entry of a document without o2"
+    return operation.o2
+
+
+def _description(operation: Operation) -> bytes:
+    """`operationDescription` of a change of the catalog."""
+    fields = elements(operation.o)
+    if operation.of_view:
+        return document_from([field for field in fields if field[0] != "_id"])
+    if operation.kind == "createIndexes":
+        return _indexes(document_from(fields[1:]))
+    if operation.kind == "dropIndexes":
+        return _indexes(document_from(fields[1:]) if operation.o2 is None else operation.o2)
+    return document_from(fields[1:])
+
+
+def _indexes(spec: bytes) -> bytes:
+    return document_from([("indexes", ARRAY, document_from([("0", OBJECT, spec)]))])
+
+
+def _rename_description(operation: Operation) -> bytes:
+    target_db, _, target = operation.target.partition(".")
+    described: list[tuple[str, int, bytes]] = [("to", OBJECT, document_from(_namespace_fields(target_db, target)))]
+    dropped = get_field(operation.o, "dropTarget")
+    if dropped is not None and dropped[0] == BINARY:
+        described.append(("dropTarget", *dropped))
+    return document_from(described)
+
+
+def _state_before(operation: Operation) -> bytes:
+    """The field `stateBeforeChange` of a `collMod`'s event."""
+    if operation.kind != "modify" or operation.o2 is None or operation.of_view:
+        return b""
+    before = [(name.removesuffix("_old"), code, data) for name, code, data in elements(operation.o2)]
+    return b"\x03stateBeforeChange\0" + document_from(before)

@@ -1,0 +1,36 @@
+"""The documents before and behind a change, for streams that ask for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from docstore.bson import get_field
+from docstore.collection.oplog.diff import apply_update
+from docstore.collection.oplog.pre_images import stored_pre_image
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+    from docstore.node.change_streams.operations import Operation
+    from docstore.storage.engine import Reader
+
+
+def pre_image(store: Store, operation: Operation) -> bytes | None:
+    """The document before the operation; None where none was kept, or no longer."""
+    return stored_pre_image(store.engine, operation.timestamp, operation.index)
+
+
+def post_image(before: bytes, operation: Operation) -> bytes:
+    """The document behind an update, from the one before it."""
+    return apply_update(before, operation.o)
+
+
+def current_document(store: Store, view: Reader, operation: Operation) -> bytes | None:
+    """The document that an update changed, as it stands in that state; None where it is gone."""
+    assert operation.uuid is not None, "documents are in collections"
+    assert operation.o2 is not None, "an update says of which document"
+    coll = store.catalog.by_uuid(UUID(bytes=operation.uuid))
+    identity = get_field(operation.o2, "_id")
+    assert identity is not None, "a document has an _id"
+    found = None if coll is None else coll.by_id(view, identity)
+    return None if found is None else found[1]

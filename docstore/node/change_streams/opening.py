@@ -1,0 +1,97 @@
+"""An aggregate whose first stage is `$changeStream`: what is refused, where the stream begins, its first batch."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from docstore.aggregation.change_stream.errors import history_lost, labelled
+from docstore.aggregation.change_stream.options import ChangeStreamOptions
+from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Environment
+from docstore.aggregation.stages.change_stream import change_stream_of
+from docstore.collection.catalog.views import find_view
+from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import ReadLevel
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.change_streams.scope import scope_of
+from docstore.node.change_streams.shared_reader import CommitProgress, SharedReader, is_lost
+from docstore.node.change_streams.stream import ChangeStream, StreamOptions
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.cursors import Filling, first_reply
+from docstore.node.read.requests import batch_size_of
+from docstore.node.slices import Steps
+
+
+class StreamFilling(Filling):
+    """A batch of a change stream being filled: it may have to fetch a state to look documents up in."""
+
+    def __init__(self, context: Context, stream: ChangeStream, most: int, max_bytes: int) -> None:
+        super().__init__(stream, most, node_of(context), max_bytes)
+        self._stream = stream
+        self._deadline = context.deadline
+
+    def fill(self) -> Steps[None]:
+        """Errors: as the stream's, with labels."""
+        stream = self._stream
+        try:
+            yield from super().fill()
+            while stream.lacks_view:
+                yield stream.fetch_view(self._deadline)
+                yield from super().fill()
+        except CommandError as error:
+            raise labelled(error) from None
+        finally:
+            stream.release_view()
+        self.fields = b"\x03postBatchResumeToken\0" + stream.resume_token
+        if self.exhausted:
+            self.fields += b"\x08invalidated\0\x01"
+
+
+def open_change_stream(
+    context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline
+) -> Steps[bytes]:
+    """The reply with the first batch. Errors: Location40573, InvalidOptions, InvalidNamespace,
+    CommandNotSupportedOnView, IllegalOperation, ChangeStreamHistoryLost, those of tokens.
+    """
+    node = node_of(context)
+    options, rest = change_stream_of(pipeline)
+    replication = node.replication
+    if replication.set_name is None or node.store.oplog is None:
+        raise CommandError(40573, "The $changeStream stage is only supported on replica sets")
+    scope = scope_of(context.db, collection, expanded=options.expanded, whole_cluster=options.whole_cluster)
+    check_concern(context)
+    if collection is not None and find_view(node.store, context.namespace) is not None:
+        raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {context.namespace} is a view, not a collection")
+    start = _start(node, options)
+    if is_lost(node.store.oplog, start - 1):
+        raise history_lost()
+    reader = node.parts.get(SharedReader)
+    if reader is None:
+        reader = node.parts[SharedReader] = SharedReader(node, node.store.oplog, cast("CommitProgress", replication))
+    environment = Environment(clock=node.clock, rng=node.rng)
+    stream = ChangeStream(node, reader, StreamOptions(scope, options), rest, environment, start)
+    batch_size = batch_size_of(arguments)
+    filling = StreamFilling(context, stream, 101 if batch_size is None else batch_size, arguments["batchBytes"])
+    return first_reply(context, filling)
+
+
+def check_concern(context: Context) -> None:
+    """Refuse a read concern that a change stream cannot have. Errors: InvalidOptions."""
+    level = context.read_concern.level
+    concern = context.body.get("readConcern")
+    if concern is not None and "level" in concern and level is not ReadLevel.MAJORITY:
+        raise CommandError(
+            Code.InvalidOptions,
+            "Aggregation stage $changeStream cannot run with a readConcern other than 'majority'. "
+            f"Current readConcern: {level.value}",
+        )
+
+
+def _start(node: DataNode, options: ChangeStreamOptions) -> int:
+    """The packed timestamp from which on operations are told of."""
+    if options.token is not None:
+        return options.token.timestamp
+    if options.start is not None:
+        return options.start
+    return node.store.last_optime.timestamp + 1

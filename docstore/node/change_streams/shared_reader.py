@@ -1,0 +1,192 @@
+"""The oplog, read once for all change streams that have caught up with it.
+
+Always true: what is kept are the operations of all entries in (`start`, `end`], in order, numbered without gaps; no
+entry is read before it is committed, so nothing that was told is ever taken back. Streams that wait are woken when
+there is an operation that concerns the name that they wait under, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.node.change_streams.operations import Operation, operations_in
+from docstore.node.slices import slice_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from docstore.collection.oplog.oplog import Oplog
+    from docstore.node.node import DataNode
+    from docstore.optime import OpTime
+
+MOST_OPERATIONS = 4096
+MOST_BYTES = 8 << 20
+"""Of entries that are kept for streams that are not far behind; those further behind read for themselves."""
+_ENTRIES_PER_LOOK = 16
+
+
+class CommitProgress(Protocol):
+    """What a replica set says of its commit point. `watchers` are called when it has moved."""
+
+    watchers: list[Callable[[], None]]
+
+    @property
+    def committed(self) -> OpTime: ...
+
+
+class SharedReader:
+    """That of one node. `start`, `end` are packed timestamps."""
+
+    def __init__(self, node: DataNode, oplog: Oplog, replication: CommitProgress) -> None:
+        self._node = node
+        self.oplog = oplog
+        self._replication = replication
+        self._operations: list[Operation] = []
+        self._first = 0
+        self._bytes = 0
+        self._streams = 0
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._scheduled = False
+        self.start = self.end = 0
+        replication.watchers.append(self._progressed)
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next operation will have."""
+        return self._first + len(self._operations)
+
+    @property
+    def committed(self) -> int:
+        """The timestamp up to which the log may be read."""
+        return self._replication.committed.timestamp
+
+    def opened(self) -> None:
+        """There is one more stream."""
+        self._streams += 1
+
+    def closed(self) -> None:
+        """There is one less; what was kept goes with the last."""
+        self._streams -= 1
+        if not self._streams:
+            self._restart(self.end)
+
+    def join(self, position: int) -> int | None:
+        """The number of the first operation behind the packed timestamp `position`, which is committed; None where that
+        is too old.
+
+        What has been kept may be left behind by a stream that is ahead of it.
+        """
+        if position > self.end:
+            self._restart(position)
+        if position < self.start:
+            return None
+        place = len(self._operations)
+        while place and self._operations[place - 1].timestamp > position:
+            place -= 1
+        return self._first + place
+
+    def _restart(self, position: int) -> None:
+        """Keep nothing up to the packed timestamp `position`; whoever has not seen all of it reads for itself."""
+        self._first = self.next_number + 1
+        self._operations.clear()
+        self._bytes = 0
+        self.start = self.end = position
+
+    def operations(self, number: int, most: int) -> Sequence[Operation] | None:
+        """About so many from that number on, all of an entry together; None where they have gone."""
+        place, kept = number - self._first, self._operations
+        if place < 0:
+            return None
+        end = min(place + most, len(kept))
+        while 0 < end < len(kept) and kept[end].timestamp == kept[end - 1].timestamp:
+            end += 1
+        return kept[place:end]
+
+    def advance(self, deadline: float) -> None:
+        """Read what has been committed meanwhile, until `deadline`."""
+        committed = self.committed
+        if committed <= self.end:
+            return
+        if is_lost(self.oplog, self.end):
+            self._restart(self.oplog.first.timestamp - 1)
+        clock = self._node.clock
+        for read, entry in enumerate(self.oplog.scan(self._node.engine, self.end), 1):
+            timestamp = entry_optime(entry).timestamp
+            if timestamp > committed:
+                break
+            found = operations_in(entry, self.oplog)
+            if found:
+                self._operations += found
+                self._bytes += len(entry)
+                self._wake(found)
+            self.end = timestamp
+            if read % _ENTRIES_PER_LOOK == 0 and clock() >= deadline:
+                break
+        else:
+            self.end = committed
+        self._trim()
+
+    def _trim(self) -> None:
+        if len(self._operations) <= MOST_OPERATIONS and self._bytes <= MOST_BYTES:
+            return
+        kept = MOST_OPERATIONS // 2 if self._bytes <= MOST_BYTES else len(self._operations) // 4
+        gone = len(self._operations) - kept
+        # An entry's operations stay or go together, as `start` says of them.
+        while gone < len(self._operations) and (
+            self._operations[gone].timestamp == self._operations[gone - 1].timestamp
+        ):
+            gone += 1
+        self.start = self._operations[gone - 1].timestamp
+        self._first += gone
+        self._bytes = self._bytes * (len(self._operations) - gone) // len(self._operations)
+        del self._operations[:gone]
+
+    async def wait(self, name: str, timeout: float) -> None:
+        """Return when there is an operation that concerns the name, or after `timeout` seconds."""
+        if self.committed > self.end or timeout <= 0:
+            return
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(waiter)
+        timer = loop.call_later(timeout, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            if waiter in waiting:
+                waiting.remove(waiter)
+            if not waiting and self._waiting.get(name) is waiting:
+                del self._waiting[name]
+
+    def _progressed(self) -> None:
+        """More has been committed."""
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        self._scheduled = False
+        if self._waiting:
+            self.advance(slice_end(self._node))
+            if self.committed > self.end:
+                self._progressed()
+
+    def _wake(self, operations: Sequence[Operation]) -> None:
+        if self._waiting:
+            for operation in operations:
+                for name in operation.names:
+                    for waiter in self._waiting.pop(name, ()):
+                        _wake(waiter)
+
+
+def is_lost(oplog: Oplog, position: int) -> bool:
+    """Whether entries behind the packed timestamp `position` have left the log."""
+    return oplog.first.timestamp > position + 1 and oplog.entry(position) is None and not oplog.is_whole
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,380 @@
+"""A change stream as a cursor's source: events from a place in the log on, through the stages behind `$changeStream`.
+
+Always true:
+
+* an event is given out once, in the order of the log, and only when it is committed;
+* `resume_token` is a place behind everything that was given out or passed over, and before everything that was not, so
+  that a stream that goes on from there misses nothing and repeats nothing;
+* a stream that was opened at an event's token gives out nothing before it has met that event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.change_stream.errors import fatal, history_lost
+from docstore.aggregation.change_stream.options import DEFAULT, LOOKUP, OFF, REQUIRED, ChangeStreamOptions
+from docstore.aggregation.change_stream.token import high_water_mark
+from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Environment
+from docstore.aggregation.stages.match import Match
+from docstore.aggregation.streams import Feed
+from docstore.bson import get_field
+from docstore.bson.walk import OBJECT
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.commands.concerns import ReadConcern, ReadLevel
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.change_streams.events import Event, event_of
+from docstore.node.change_streams.images import current_document, post_image, pre_image
+from docstore.node.change_streams.operations import Operation, operations_in
+from docstore.node.change_streams.shared_reader import is_lost
+from docstore.node.read.cursors import Batch, Documents
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.tree import conjunction
+from docstore.query.value.values import display
+
+if TYPE_CHECKING:
+    from docstore.node.change_streams.scope import Scope
+    from docstore.node.change_streams.shared_reader import SharedReader
+    from docstore.node.node import DataNode
+    from docstore.storage.engine import Reader
+
+_AT_ONCE = 128
+"""Operations that are made into events between two looks at the clock."""
+_READ_AHEAD = 1024
+_CHANGED = ("update", "replace", "delete")
+_MAJORITY = ReadConcern(ReadLevel.MAJORITY)
+_ABOUT_IMAGES = (b"fullDocument", b"$$", b"$function")
+Made = tuple[bytes, bytes, int]
+"""(event, its raw token, its packed timestamp)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What a stream gives out: the operations in `scope`, with the images that `options` ask for."""
+
+    scope: Scope
+    options: ChangeStreamOptions
+
+    @property
+    def wants_full(self) -> bool:
+        """Whether an update's event has the document."""
+        return self.options.full_document != DEFAULT
+
+    @property
+    def wants_before(self) -> bool:
+        return self.options.before_change != OFF
+
+
+class ChangeStream:
+    """See the module. `start`: the packed timestamp from which on operations are told of.
+
+    `lacks_view`: the last batch ended because the newest majority state has to be fetched (`fetch_view`) to look a
+    document up.
+    """
+
+    await_data = True
+
+    def __init__(
+        self,
+        node: DataNode,
+        reader: SharedReader,
+        asked: StreamOptions,
+        pipeline: Pipeline,
+        environment: Environment,
+        start: int,
+    ) -> None:
+        options = asked.options
+        token = options.token
+        self._node = node
+        self._reader = reader
+        self._asked = asked
+        self._scope = asked.scope
+        self._early, pipeline = _early_filter(pipeline, asked)
+        self._feed = Feed()
+        self._stages = pipeline.open(self._feed, environment) if pipeline.stages else None
+        self._position = start - 1
+        self._number: int | None = None
+        self._pending: deque[Operation] = deque()
+        self._ready: deque[Made] = deque()
+        self._after = token
+        self._awaited = token if token is not None and not token.is_mark else None
+        self._token = high_water_mark(start) if token is None else token.raw
+        self._token_time = start if token is None else token.timestamp
+        self._end: tuple[bytes, int] | None = None
+        self._view: tuple[Reader, Callable[[], None]] | None = None
+        self.lacks_view = False
+        reader.opened()
+
+    # As a cursor's source
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        taken: list[bytes] = []
+        room = max_bytes
+        ready = self._ready
+        clock = self._node.clock
+        while len(taken) < max_docs:
+            if ready:
+                document = ready[0][0]
+                if taken and len(document) > room:
+                    return Documents(taken, False)
+                room -= len(document)
+                taken.append(document)
+                _, self._token, self._token_time = ready.popleft()
+                continue
+            if self._end is not None:
+                return Documents(taken, True)
+            if taken and clock() >= deadline:
+                return Documents(taken, False)
+            if not self._pending and not self._read(deadline):
+                return Documents(taken, False, at_end=self._is_at_end)
+            self._make_ready()
+            if self.lacks_view:
+                return Documents(taken, False, at_end=True)
+            if not ready and clock() >= deadline:
+                return Documents(taken, False)
+        return Documents(taken, self.is_invalidated)
+
+    async def wait(self, timeout: float) -> None:
+        """Return when there may be more, or after `timeout` seconds."""
+        if self._is_at_end:
+            await self._reader.wait(self._scope.name, timeout)
+
+    def close(self) -> None:
+        """The stream is not read from any more."""
+        self.release_view()
+        self._pending.clear()
+        self._ready.clear()
+        self._reader.closed()
+
+    @property
+    def _is_at_end(self) -> bool:
+        reader = self._reader
+        if self._position > reader.committed:
+            return reader.committed <= reader.end
+        if self._pending or self._number is None or self._number < reader.next_number:
+            return False
+        return reader.committed <= reader.end
+
+    @property
+    def is_invalidated(self) -> bool:
+        """Whether the stream has ended by itself, and everything has been given out."""
+        return self._end is not None and not self._ready
+
+    @property
+    def resume_token(self) -> bytes:
+        """The raw token of the place behind all that has been given out."""
+        if self._ready:
+            return self._token
+        if self._end is not None:
+            return self._end[0]
+        passed = self._pending[0].timestamp - 1 if self._pending else self._position
+        return high_water_mark(passed) if passed > self._token_time else self._token
+
+    # Reading the log
+
+    def _read(self, deadline: float) -> bool:
+        """Have operations at hand; False where there are none up to the commit point, or time is up."""
+        reader = self._reader
+        if self._position > reader.committed:
+            # It begins in the future: only to be woken is of use to it.
+            reader.join(reader.committed)
+            reader.advance(deadline)
+            return False
+        while not self._pending:
+            if self._number is None:
+                self._number = reader.join(self._position)
+            if self._number is None:
+                if not self._read_alone(deadline):
+                    return False
+                continue
+            found = reader.operations(self._number, _READ_AHEAD)
+            if found is None:
+                self._number = None
+                continue
+            if not found:
+                reader.advance(deadline)
+                found = reader.operations(self._number, _READ_AHEAD)
+                if found is None:
+                    continue
+            if not found:
+                self._position = max(self._position, reader.end)
+                return False
+            self._number += len(found)
+            self._take(found)
+            self._position = found[-1].timestamp
+        return True
+
+    def _read_alone(self, deadline: float) -> bool:
+        """Read on where the shared reader has nothing of what comes next; False when time is up.
+
+        Errors: ChangeStreamHistoryLost.
+        """
+        oplog, committed = self._reader.oplog, self._reader.committed
+        if is_lost(oplog, self._position):
+            raise history_lost()
+        clock = self._node.clock
+        for read, entry in enumerate(oplog.scan(self._node.engine, self._position), 1):
+            timestamp = entry_optime(entry).timestamp
+            if timestamp > committed:
+                break
+            self._take(operations_in(entry, oplog))
+            self._position = timestamp
+            if len(self._pending) >= _READ_AHEAD:
+                return True
+            if read % _AT_ONCE == 0 and clock() >= deadline:
+                return bool(self._pending)
+        self._position = max(self._position, committed)
+        return True
+
+    def _take(self, operations: Sequence[Operation]) -> None:
+        takes = self._scope.takes
+        self._pending += [each for each in operations if takes(each)]
+
+    # Making events
+
+    def _make_ready(self) -> None:
+        """Make the next operations into events that can be given out."""
+        made: list[Made] = []
+        self.lacks_view = False
+        pending = self._pending
+        while pending and len(made) < _AT_ONCE and self._end is None:
+            operation = pending[0]
+            event = event_of(operation)
+            after = self._after
+            if after is None or operation.timestamp > after.timestamp:
+                self._after = None
+                document = self._document(event, operation)
+                if document is None:
+                    self.lacks_view = True
+                    break
+                self._add(made, document, event.token.raw, operation.timestamp)
+            elif event.token.key == after.key and self._lets_pass(event.document(expanded=self._scope.expanded)):
+                self._awaited = None
+            elif event.token.key > after.key:
+                # Behind the place in the same entry.
+                self._after = None
+                continue
+            pending.popleft()
+            if self._scope.invalidated_by(operation):
+                self._invalidate(made, event, operation.timestamp)
+        self._ready += made if self._stages is None else self._transformed(made)
+
+    def _invalidate(self, made: list[Made], event: Event, timestamp: int) -> None:
+        """The stream ends behind the event, unless it was opened behind that end."""
+        token = event.token
+        if self._after is None or token.invalidation_key > self._after.key:
+            self._after = None
+            self._end = token.invalidation_raw, timestamp
+            self._add(made, event.invalidation(), token.invalidation_raw, timestamp)
+        elif token.invalidation_key == self._after.key:
+            self._awaited = None
+
+    def _lets_pass(self, document: bytes) -> bool:
+        return self._early is None or self._early.matches(document)
+
+    def _add(self, made: list[Made], document: bytes, token: bytes, timestamp: int) -> None:
+        if not self._lets_pass(document):
+            return
+        if self._awaited is not None:
+            shown = display((OBJECT, token))
+            raise fatal(f"cannot resume stream; the resume token was not found. {shown}")
+        made.append((document, token, timestamp))
+
+    def _document(self, event: Event, operation: Operation) -> bytes | None:
+        """The event with the images that are asked for; None where a view has to be fetched first."""
+        asked, kind = self._asked, operation.kind
+        expanded = self._scope.expanded
+        full = asked.wants_full and kind == "update"
+        before = asked.wants_before and kind in _CHANGED
+        if operation.of_view or not (full or before):
+            return event.document(expanded=expanded)
+        image = post = None
+        how = asked.options.full_document
+        if before or (full and how != LOOKUP):
+            image = pre_image(self._node.store, operation)
+            if image is None and before and asked.options.before_change == REQUIRED:
+                raise _no_image("pre-image for all update, delete and replace events", "pre-image", operation)
+        if full and how == LOOKUP:
+            if self._view is None:
+                return None
+            post = current_document(self._node.store, self._view[0], operation)
+        elif full:
+            post = None if image is None else post_image(image, operation)
+            if post is None and how == REQUIRED:
+                raise _no_image("post-image for all update events", "post-image", operation)
+        shown = None
+        if before:
+            shown = b"\x0afullDocumentBeforeChange\0" if image is None else b"\x03fullDocumentBeforeChange\0" + image
+        return event.with_images(expanded=expanded, full=post, asked_full=full, before=shown)
+
+    def _transformed(self, made: list[Made]) -> list[Made]:
+        """What the stages make of events. Errors: ChangeStreamFatalError where one has lost its token."""
+        stages, results = self._stages, list[Made]()
+        assert stages is not None, "there are stages behind"
+        self._feed.put([document for document, _, _ in made])
+        at = 0
+        while True:
+            documents, _ = stages.next_batch(math.inf)
+            if not documents:
+                break
+            for document in documents:
+                identity = get_field(document, "_id")
+                found = None if identity is None else identity[1]
+                place = at
+                while place < len(made) and made[place][1] != found:
+                    place += 1
+                if place == len(made) or identity is None or identity[0] != OBJECT:
+                    raise _modified(made[at][1] if at < len(made) else made[-1][1], document)
+                results.append((document, made[place][1], made[place][2]))
+                at = place + 1
+        return results
+
+    # Looking documents up
+
+    async def fetch_view(self, deadline: float | None) -> None:
+        """Have the newest state that a majority has, for the rest of the batch. Errors: MaxTimeMSExpired."""
+        self.release_view()
+        self._view = await self._node.replication.reader(_MAJORITY, deadline)
+
+    def release_view(self) -> None:
+        """Let go of that state."""
+        view, self._view = self._view, None
+        if view is not None:
+            view[1]()
+
+
+def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate | None, Pipeline]:
+    """(the filter of the `$match` stages in front, the stages behind them): what is about the images waits for them."""
+    filters = []
+    for stage in pipeline.stages:
+        if not isinstance(stage, Match) or (
+            (asked.wants_full or asked.wants_before) and any(text in stage.raw for text in _ABOUT_IMAGES)
+        ):
+            break
+        filters.append(stage.filter)
+    rest = replace(pipeline, stages=pipeline.stages[len(filters) :])
+    return (compile_filter(conjunction(filters)) if filters else None), rest
+
+
+def _no_image(which: str, image: str, operation: Operation) -> CommandError:
+    return CommandError(
+        Code.NoMatchingDocument,
+        f"Change stream was configured to require a {which}, but the {image} was not found for event: "
+        f"{{operationType: {operation.kind}, ns: {operation.namespace}}}",
+    )
+
+
+def _modified(token: bytes, found: bytes) -> CommandError:
+    identity = get_field(found, "_id")
+    shown = "{}" if identity is None else display(identity)
+    return fatal(
+        "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Only "
+        "transformations that retain the unmodified _id field are allowed, as the stream could not be resumed. "
+        f"Expected: {display((OBJECT, token))} but found: {shown}"
+    )

@@ -1,0 +1,28 @@
+"""getClusterParameter: parameters of all members."""
+
+from __future__ import annotations
+
+from docstore.bson import to_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cluster_parameters import CHANGE_STREAM_OPTIONS, value_of
+from docstore.node.node import node_of
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    asked = to_python(arguments.value)
+    names = [CHANGE_STREAM_OPTIONS] if asked == "*" else asked if isinstance(asked, list) else [asked]
+    if not names:
+        raise CommandError(
+            Code.BadValue, "Must supply at least one cluster server parameter name to getClusterParameter"
+        )
+    store = node_of(context).store
+    return {"clusterParameters": [value_of(store, str(name)) for name in names]}
+
+
+COMMAND = Command(
+    "getClusterParameter", run, privilege=Privilege("getParameter", Resource.CLUSTER), role=Role.ANY,
+    value=Type.ANY, admin_only=True, help="parameters of all members",
+)  # fmt: skip

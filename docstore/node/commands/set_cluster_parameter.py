@@ -1,0 +1,30 @@
+"""setClusterParameter: a parameter of all members is set."""
+
+from __future__ import annotations
+
+from docstore.bson import document_to_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cluster_parameters import checked_value, set_value
+from docstore.node.ddl.catalog_changes import change
+from docstore.node.node import node_of
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    given = document_to_python(arguments.value)
+    if len(given) != 1:
+        raise CommandError(Code.IllegalOperation, "one cluster parameter is set at a time")
+    ((name, value),) = given.items()
+    checked = checked_value(name, value)
+    node = node_of(context)
+    if node.replication.set_name is None:
+        raise CommandError(Code.IllegalOperation, "setClusterParameter cannot be run on standalones")
+    return await change(context, {}, lambda unit: set_value(node.store, unit, name, checked))
+
+
+COMMAND = Command(
+    "setClusterParameter", run, privilege=Privilege("setParameter", Resource.CLUSTER), role=Role.PRIMARY,
+    value=Type.OBJECT, admin_only=True, help="set a parameter of all members",
+)  # fmt: skip

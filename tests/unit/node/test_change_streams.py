@@ -1,0 +1,449 @@
+"""Change streams of one node: what is told, in which order, from where, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import bson
+import pytest
+from bson.timestamp import Timestamp
+
+from docstore.collection.oplog.oplog import INITIATION
+from docstore.collection.oplog.pre_images import remove_pre_images
+from docstore.node.cluster_parameters import expired_before
+from docstore.optime import pack_timestamp
+from tests.unit.node.local import LocalNode, LonePrimary, loop
+from tests.unit.node.test_transactions import Client
+
+
+def member() -> LocalNode:
+    """A node whose log begins as that of any set."""
+    node = LocalNode(replicated=True)
+    with node.node.store.unit() as unit:
+        unit.noop(bson.encode({"msg": INITIATION}))
+        unit.commit()
+    return node
+
+
+class Stream:
+    """A stream as a client reads it."""
+
+    def __init__(self, node: LocalNode, collection: str | int = "c", db: str = "test") -> None:
+        self.node = node
+        self.collection = collection
+        self.db = db
+        self.cursor: dict[str, Any] = {}
+
+    async def open(self, *stages: dict[str, Any], batch_size: int | None = None, **options: Any) -> Stream:
+        reply = await self.reply(*stages, batch_size=batch_size, **options)
+        self.cursor = reply["cursor"]
+        return self
+
+    async def reply(self, *stages: dict[str, Any], batch_size: int | None = None, **options: Any) -> dict[str, Any]:
+        cursor = {} if batch_size is None else {"batchSize": batch_size}
+        pipeline = [{"$changeStream": options}, *stages]
+        return await self.node.reply({"aggregate": self.collection, "pipeline": pipeline, "cursor": cursor}, self.db)
+
+    async def more(self, **options: Any) -> dict[str, Any]:
+        name = self.cursor["ns"].partition(".")[2]
+        command = {"getMore": bson.Int64(self.cursor["id"]), "collection": name, "maxTimeMS": 20, **options}
+        return await self.node.reply(command, self.db)
+
+    async def events(self, **options: Any) -> list[dict[str, Any]]:
+        reply = await self.more(**options)
+        assert reply["ok"] == 1, reply
+        self.cursor = reply["cursor"]
+        found: list[dict[str, Any]] = self.cursor["nextBatch"]
+        return found
+
+    @property
+    def token(self) -> dict[str, Any]:
+        token: dict[str, Any] = self.cursor["postBatchResumeToken"]
+        return token
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [event["operationType"] for event in events]
+
+
+async def change(node: LocalNode) -> None:
+    await node.insert("c", {"_id": 1, "a": {"b": 1, "c": 1}, "l": [1]})
+    await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a.b": 2}, "$push": {"l": 2}}}]})
+    await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"x": 1}}]})
+    await node.run({"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})
+
+
+def test_changes_are_told_in_order() -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open()
+        await change(node)
+        await node.insert("other", {"_id": 1})
+        events = await stream.events()
+        assert kinds(events) == ["insert", "update", "replace", "delete"]
+        assert list(events[0]) == [
+            "_id",
+            "operationType",
+            "clusterTime",
+            "wallTime",
+            "fullDocument",
+            "ns",
+            "documentKey",
+        ]
+        assert events[1]["updateDescription"] == {
+            "updatedFields": {"a.b": 2, "l.1": 2}, "removedFields": [], "truncatedArrays": [],
+        }  # fmt: skip
+        assert events[2]["fullDocument"] == {"_id": 1, "x": 1}
+        assert all(event["documentKey"] == {"_id": 1} for event in events)
+        assert await stream.events() == []
+
+    loop(work())
+
+
+def test_a_stream_goes_on_from_every_token() -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open()
+        start = stream.token
+        await change(node)
+        client = Client(node)
+        await client.first({"insert": "c", "documents": [{"_id": 7}, {"_id": 8}]})
+        await client.then({"insert": "other", "documents": [{"_id": 9}]})
+        await client.commit()
+        events = await stream.events()
+        assert kinds(events[4:]) == ["insert", "insert"]
+        assert events[4]["clusterTime"] == events[5]["clusterTime"]
+        assert events[4]["lsid"]["id"] == client.lsid["id"]
+        for place, event in enumerate(events):
+            again = await Stream(node).open(resumeAfter=event["_id"])
+            assert again.cursor["firstBatch"] == events[place + 1 :]
+        assert (await Stream(node).open(resumeAfter=start)).cursor["firstBatch"] == events
+        assert (await Stream(node).open(startAtOperationTime=events[2]["clusterTime"])).cursor["firstBatch"] == events[
+            2:
+        ]
+
+    loop(work())
+
+
+def test_a_token_after_each_batch_misses_and_repeats_nothing() -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open()
+        first = stream.token
+        for identity in range(20):
+            await node.insert("c" if identity % 3 else "other", {"_id": identity})
+        wanted = [identity for identity in range(20) if identity % 3]
+        told: list[int] = []
+        token = first
+        while len(told) < len(wanted):
+            part = await Stream(node).open(batch_size=2, resumeAfter=token)
+            told += [event["documentKey"]["_id"] for event in part.cursor["firstBatch"]]
+            token = part.token
+        assert told == wanted
+
+    loop(work())
+
+
+def test_only_what_a_majority_has_is_told() -> None:
+    async def work() -> None:
+        node = member()
+        set_ = node.replication
+        assert isinstance(set_, LonePrimary)
+        stream = await Stream(node).open()
+        set_.held_back = node.node.store.last_optime
+        await node.insert("c", {"_id": 1})
+        assert await stream.events() == []
+        waiting = asyncio.ensure_future(stream.events(maxTimeMS=5000))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        set_.held_back = None
+        set_.progressed()
+        assert kinds(await asyncio.wait_for(waiting, 1)) == ["insert"]
+
+    loop(work())
+
+
+def test_a_waiting_stream_is_woken_by_its_own_changes() -> None:
+    async def work() -> None:
+        node = member()
+        streams = [await Stream(node, name).open() for name in ("c", "d")]
+        both = await Stream(node, 1).open()
+        waiting = [asyncio.ensure_future(each.events(maxTimeMS=300)) for each in (*streams, both)]
+        await asyncio.sleep(0.01)
+        await node.insert("c", {"_id": 1})
+        assert [kinds(events) for events in await asyncio.gather(*waiting)] == [["insert"], [], ["insert"]]
+
+    loop(work())
+
+
+def test_streams_end_with_what_they_are_about() -> None:
+    async def work() -> None:
+        node = member()
+        await node.insert("c", {"_id": 1})
+        stream = await Stream(node).open()
+        database = await Stream(node, 1).open()
+        everything = await Stream(node, 1, "admin").open(allChangesForCluster=True)
+        await node.run({"drop": "c"})
+        events = await stream.events()
+        assert kinds(events) == ["drop", "invalidate"]
+        assert stream.cursor["id"] == 0
+        assert stream.cursor["invalidated"]
+        assert stream.token == events[1]["_id"]
+        await node.insert("c", {"_id": 2})
+        assert (await Stream(node).reply(resumeAfter=events[1]["_id"]))["code"] == 260
+        behind = await Stream(node).open(startAfter=events[1]["_id"])
+        assert kinds(behind.cursor["firstBatch"]) == ["insert"]
+        before = await Stream(node).open(resumeAfter=events[0]["_id"])
+        assert kinds(before.cursor["firstBatch"]) == ["invalidate"]
+        await node.run({"dropDatabase": 1})
+        assert kinds(await database.events()) == ["drop", "insert", "drop", "dropDatabase", "invalidate"]
+        assert kinds(await everything.events()) == ["drop", "insert", "drop", "dropDatabase"]
+
+    loop(work())
+
+
+def test_changes_of_the_catalog_are_told_to_those_who_ask() -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node, 1).open(showExpandedEvents=True)
+        plain = await Stream(node, 1).open()
+        await node.run({"create": "c"})
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]})
+        await node.run({"collMod": "c", "validationLevel": "off"})
+        await node.run({"dropIndexes": "c", "index": "a_1"})
+        await node.run({"create": "v", "viewOn": "c", "pipeline": []})
+        await node.run({"renameCollection": "test.c", "to": "test.d"}, "admin")
+        events = await stream.events()
+        assert kinds(events) == ["create", "createIndexes", "modify", "dropIndexes", "create", "rename"]
+        assert events[1]["operationDescription"] == {"indexes": [{"v": 2, "key": {"a": 1}, "name": "a_1"}]}
+        assert events[5]["to"] == {"db": "test", "coll": "d"}
+        assert all("collectionUUID" in event for event in events if event["ns"]["coll"] == "c")
+        assert kinds(await plain.events()) == ["rename"]
+        for place, event in enumerate(events):
+            again = await Stream(node, 1).open(resumeAfter=event["_id"], showExpandedEvents=True)
+            assert again.cursor["firstBatch"] == events[place + 1 :]
+
+    loop(work())
+
+
+def test_images_of_a_collection_that_keeps_them() -> None:
+    async def work() -> None:
+        node = member()
+        await node.run({"create": "c", "changeStreamPreAndPostImages": {"enabled": True}})
+        stream = await Stream(node).open(fullDocument="required", fullDocumentBeforeChange="required")
+        client = Client(node)
+        await client.first({"insert": "c", "documents": [{"_id": 5, "n": 1}]})
+        for _ in range(2):
+            await client.then({"update": "c", "updates": [{"q": {"_id": 5}, "u": {"$inc": {"n": 1}}}]})
+        await client.commit()
+        await change(node)
+        events = await stream.events()
+        images = [(event.get("fullDocumentBeforeChange"), event.get("fullDocument")) for event in events]
+        first = {"_id": 1, "a": {"b": 1, "c": 1}, "l": [1]}
+        second = {"_id": 1, "a": {"b": 2, "c": 1}, "l": [1, 2]}
+        assert images == [
+            (None, {"_id": 5, "n": 1}), ({"_id": 5, "n": 1}, {"_id": 5, "n": 2}),
+            ({"_id": 5, "n": 2}, {"_id": 5, "n": 3}),
+            (None, first), (first, second), (second, {"_id": 1, "x": 1}), ({"_id": 1, "x": 1}, None),
+        ]  # fmt: skip
+
+    loop(work())
+
+
+def test_images_that_are_not_kept() -> None:
+    async def work() -> None:
+        node = member()
+        lookup = await Stream(node).open(fullDocument="updateLookup")
+        available = await Stream(node).open(fullDocument="whenAvailable", fullDocumentBeforeChange="whenAvailable")
+        full = await Stream(node).open(fullDocument="required")
+        before = await Stream(node).open(fullDocumentBeforeChange="required")
+        await node.insert("c", {"_id": 1, "n": 1})
+        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]})
+        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 3}}}]})
+        assert [event["fullDocument"] for event in await lookup.events()] == [
+            {"_id": 1, "n": 1}, {"_id": 1, "n": 3}, {"_id": 1, "n": 3},
+        ]  # fmt: skip
+        shown = await available.events()
+        assert shown[1]["fullDocument"] is None
+        assert shown[1]["fullDocumentBeforeChange"] is None
+        for stream in (full, before):
+            assert (await stream.more())["code"] == 47
+
+    loop(work())
+
+
+def test_stages_behind() -> None:
+    async def work() -> None:
+        node = member()
+        stages = ({"$match": {"operationType": "insert"}}, {"$set": {"twice": {"$multiply": ["$fullDocument.n", 2]}}})
+        stream = await Stream(node).open(*stages)
+        await node.insert("c", {"_id": 1, "n": 4})
+        await node.run({"delete": "c", "deletes": [{"q": {}, "limit": 0}]})
+        await node.insert("c", {"_id": 2, "n": 5})
+        assert [event["twice"] for event in await stream.events()] == [8, 10]
+        gone = await Stream(node).open({"$match": {"operationType": "insert"}})
+        await node.run({"drop": "c"})
+        assert await gone.events() == []
+        assert gone.cursor["id"] == 0
+        assert gone.cursor["invalidated"]
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "stage", [{"$project": {"_id": 0}}, {"$set": {"_id": 1}}, {"$replaceWith": {"a": 1}}, {"$unset": "_id._data"}]
+)
+def test_events_keep_their_tokens(stage: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open(stage)
+        await node.insert("c", {"_id": 1})
+        refused = await stream.more()
+        assert (refused["code"], refused["errorLabels"]) == (280, ["NonResumableChangeStreamError"])
+
+    loop(work())
+
+
+def test_a_stream_that_begins_later_waits() -> None:
+    async def work() -> None:
+        node = member()
+        await node.insert("c", {"_id": 1})
+        stream = await Stream(node).open(startAtOperationTime=Timestamp(4000000000, 1))
+        token = stream.token
+        await node.insert("c", {"_id": 2})
+        assert await stream.events() == []
+        assert stream.token == token
+        assert node.node.store.oplog is not None
+        node.node.store.oplog.observe(pack_timestamp(Timestamp(4000000000, 5)))
+        await node.insert("c", {"_id": 3})
+        assert [event["documentKey"]["_id"] for event in await stream.events()] == [3]
+
+    loop(work())
+
+
+def test_places_that_are_lost() -> None:
+    async def work() -> None:
+        node = member()
+        slow = await Stream(node).open()
+        for identity in range(20):
+            await node.insert("c", {"_id": identity})
+        oplog = node.node.store.oplog
+        assert oplog is not None
+        oplog.max_bytes, oplog.commit_limit = 1, oplog.last.timestamp
+        while oplog.truncate_old():
+            continue
+        for refused in (await slow.more(), await Stream(node).reply(startAtOperationTime=Timestamp(1, 1))):
+            assert (refused["code"], refused["errorLabels"]) == (286, ["NonResumableChangeStreamError"])
+
+    loop(work())
+
+
+def test_a_token_that_is_not_met() -> None:
+    async def work() -> None:
+        node = member()
+        other = await Stream(node, "other").open()
+        await node.insert("other", {"_id": 1})
+        (event,) = await other.events()
+        stream = await Stream(node).open(resumeAfter=event["_id"])
+        await node.insert("c", {"_id": 1})
+        assert (await stream.more())["code"] == 280
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    ("collection", "db", "options", "stages", "code"),
+    [
+        (1, "admin", {}, (), 73),
+        ("c", "config", {}, (), 73),
+        ("system.views", "test", {}, (), 73),
+        ("c", "test", {"allChangesForCluster": True}, (), 72),
+        (1, "test", {"allChangesForCluster": True}, (), 72),
+        ("c", "test", {"fullDocument": "x"}, (), 2),
+        ("c", "test", {"foo": 1}, (), 40415),
+        ("c", "test", {"resumeAfter": {"_data": ""}}, (), 40649),
+        ("c", "test", {"resumeAfter": {"_data": "00"}}, (), 50811),
+        ("c", "test", {}, ({"$group": {"_id": 1}},), 20),
+        ("c", "test", {}, ({"$out": "x"},), 20),
+        ("c", "test", {}, ({"$changeStream": {}},), 40602),
+        ("v", "test", {}, (), 166),
+    ],
+)
+def test_what_is_refused(
+    collection: str | int, db: str, options: dict[str, Any], stages: tuple[dict[str, Any], ...], code: int
+) -> None:
+    async def work() -> None:
+        node = member()
+        await node.run({"create": "v", "viewOn": "c", "pipeline": []})
+        assert (await Stream(node, collection, db).reply(*stages, **options))["code"] == code
+
+    loop(work())
+
+
+def test_a_node_alone_has_none() -> None:
+    async def work() -> None:
+        assert (await Stream(LocalNode()).reply())["code"] == 40573
+
+    loop(work())
+
+
+def test_what_stays_behind_reads_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams fall out of what is kept for all of them, and come back to it, without gap or repeat."""
+    monkeypatch.setattr("docstore.node.change_streams.shared_reader.MOST_OPERATIONS", 8)
+
+    async def work() -> None:
+        node = member()
+        fast, slow = await Stream(node).open(), await Stream(node).open()
+        told: dict[str, list[int]] = {"fast": [], "slow": []}
+        for identity in range(60):
+            await node.insert("c", {"_id": identity})
+            told["fast"] += [event["documentKey"]["_id"] for event in await fast.events()]
+            if identity % 20 == 19:
+                for _ in range(5):
+                    told["slow"] += [event["documentKey"]["_id"] for event in await slow.events(batchSize=3)]
+        while events := await slow.events():
+            told["slow"] += [event["documentKey"]["_id"] for event in events]
+        assert told == {"fast": list(range(60)), "slow": list(range(60))}
+
+    loop(work())
+
+
+def test_images_go_with_the_log_or_when_their_time_is_over() -> None:
+    async def work() -> None:
+        node = member()
+        store = node.node.store
+        assert store.oplog is not None
+        await node.run({"create": "c", "changeStreamPreAndPostImages": {"enabled": True}})
+        await change(node)
+        asked = {"fullDocumentBeforeChange": "required", "startAtOperationTime": Timestamp(1, 1)}
+        await Stream(node).open(**asked)
+        setting = {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 100}}}
+        await node.run({"setClusterParameter": setting}, "admin")
+        (shown,) = (await node.run({"getClusterParameter": "*"}, "admin"))["clusterParameters"]
+        assert shown["preAndPostImages"] == {"expireAfterSeconds": 100}
+        now = node.node.wall_clock()
+        first = store.oplog.first.timestamp
+        remove_pre_images(store.engine, first, expired_before(store, now), float("inf"))
+        await Stream(node).open(**asked)
+        remove_pre_images(store.engine, first, expired_before(store, now + 200), float("inf"))
+        assert (await Stream(node).reply(**asked))["code"] == 47
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    ("parameter", "code"),
+    [
+        ({"nope": {}}, 20),
+        ({"changeStreamOptions": 1}, 20),
+        ({"changeStreamOptions": {}}, 2),
+        ({"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 0}}}, 2),
+        ({"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": "on"}}}, 2),
+    ],
+)
+def test_parameters_that_are_refused(parameter: dict[str, Any], code: int) -> None:
+    async def work() -> None:
+        assert (await member().reply({"setClusterParameter": parameter}, "admin"))["code"] == code
+
+    loop(work())
