@@ -14,6 +14,7 @@ from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from mongos.merge.aggregate_requests import request_of
 from mongos.merge.batches import first_reply
+from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
 from mongos.merge.output import write_results
 from mongos.merge.pipelines import open_pipeline
@@ -31,6 +32,8 @@ async def run(context: Context, args: Arguments) -> Result:
     if args["explain"]:
         return await explain_pipeline(context, request, "queryPlanner", context.raw)
     batch_size = _batch_size(args["cursor"])
+    if request.pipeline.is_change_stream:
+        return await open_change_stream(context, request, batch_size)
     reading = replace(request, pipeline=request.pipeline.without_target())
     if request.pipeline.target is not None:
         return await write_results(context, request.pipeline.target, reading)

@@ -8,6 +8,7 @@ from docstore.commands.specs.reads import GET_MORE
 from docstore.js import script_thread
 from docstore.query.context import ScriptsWanted
 from mongos.merge.batches import next_reply
+from mongos.merge.change_stream import RoutedStream, next_stream_reply
 
 
 async def run(context: Context, args: Arguments) -> bytes:
@@ -18,6 +19,8 @@ async def run(context: Context, args: Arguments) -> bytes:
     if cursor.apart and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted
+    if isinstance(cursor.source, RoutedStream):
+        return await next_stream_reply(context, cursor, args["batchSize"])
     return await next_reply(context, cursor, args["batchSize"])
 
 

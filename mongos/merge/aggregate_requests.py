@@ -22,8 +22,9 @@ def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
     query_context = query_context_of(context, args["let"], args["collation"], scripts=RUNNING)
     pipeline = parse_pipeline(args["pipeline"], query_context=query_context)
     if pipeline.is_change_stream:
-        raise not_supported("stage through a router", "$changeStream")
-    if pipeline.needs_collection == (collection is None):
+        if args["explain"]:
+            raise not_supported("explain of", "$changeStream")
+    elif pipeline.needs_collection == (collection is None):
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"
         )

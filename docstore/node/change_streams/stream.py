@@ -10,20 +10,18 @@ Always true:
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.change_stream.errors import fatal, history_lost
+from docstore.aggregation.change_stream.kept_tokens import EventStages, Made
 from docstore.aggregation.change_stream.options import DEFAULT, LOOKUP, OFF, REQUIRED, ChangeStreamOptions
 from docstore.aggregation.change_stream.token import high_water_mark
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.match import Match
-from docstore.aggregation.streams import Feed
-from docstore.bson import get_field
 from docstore.bson.walk import OBJECT
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.commands.concerns import ReadConcern, ReadLevel
@@ -50,8 +48,6 @@ _READ_AHEAD = 1024
 _CHANGED = ("update", "replace", "delete")
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)
 _ABOUT_IMAGES = (b"fullDocument", b"$$", b"$function")
-Made = tuple[bytes, bytes, int]
-"""(event, its raw token, its packed timestamp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +92,7 @@ class ChangeStream:
         self._asked = asked
         self._scope = asked.scope
         self._early, pipeline = _early_filter(pipeline, asked)
-        self._feed = Feed()
-        self._stages = pipeline.open(self._feed, environment) if pipeline.stages else None
+        self._stages = EventStages(pipeline, environment)
         self._position = start - 1
         self._number: int | None = None
         self._pending: deque[Operation] = deque()
@@ -263,7 +258,7 @@ class ChangeStream:
             pending.popleft()
             if self._scope.invalidated_by(operation):
                 self._invalidate(made, event, operation.timestamp)
-        self._ready += made if self._stages is None else self._transformed(made)
+        self._ready += self._stages.transformed(made)
 
     def _invalidate(self, made: list[Made], event: Event, timestamp: int) -> None:
         """The stream ends behind the event, unless it was opened behind that end."""
@@ -313,28 +308,6 @@ class ChangeStream:
             shown = b"\x0afullDocumentBeforeChange\0" if image is None else b"\x03fullDocumentBeforeChange\0" + image
         return event.with_images(expanded=expanded, full=post, asked_full=full, before=shown)
 
-    def _transformed(self, made: list[Made]) -> list[Made]:
-        """What the stages make of events. Errors: ChangeStreamFatalError where one has lost its token."""
-        stages, results = self._stages, list[Made]()
-        assert stages is not None, "there are stages behind"
-        self._feed.put([document for document, _, _ in made])
-        at = 0
-        while True:
-            documents, _ = stages.next_batch(math.inf)
-            if not documents:
-                break
-            for document in documents:
-                identity = get_field(document, "_id")
-                found = None if identity is None else identity[1]
-                place = at
-                while place < len(made) and made[place][1] != found:
-                    place += 1
-                if place == len(made) or identity is None or identity[0] != OBJECT:
-                    raise _modified(made[at][1] if at < len(made) else made[-1][1], document)
-                results.append((document, made[place][1], made[place][2]))
-                at = place + 1
-        return results
-
     # Looking documents up
 
     async def fetch_view(self, deadline: float | None) -> None:
@@ -367,14 +340,4 @@ def _no_image(which: str, image: str, operation: Operation) -> CommandError:
         Code.NoMatchingDocument,
         f"Change stream was configured to require a {which}, but the {image} was not found for event: "
         f"{{operationType: {operation.kind}, ns: {operation.namespace}}}",
-    )
-
-
-def _modified(token: bytes, found: bytes) -> CommandError:
-    identity = get_field(found, "_id")
-    shown = "{}" if identity is None else display(identity)
-    return fatal(
-        "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Only "
-        "transformations that retain the unmodified _id field are allowed, as the stream could not be resumed. "
-        f"Expected: {display((OBJECT, token))} but found: {shown}"
     )

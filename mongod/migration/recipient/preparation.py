@@ -125,6 +125,7 @@ def follow_definition(
     validator = get_field(options.raw, "validator")
     if validator is not None:
         validation["validator"] = validator
+    validation["changeStreamPreAndPostImages"] = from_python({"enabled": options.pre_images})
     differ = collection.options.family is None and _validation(collection.options) != _validation(options)
     if not left and not differ:
         return
@@ -137,8 +138,8 @@ def follow_definition(
     LOG.info("Definition follows the donor's", ns=collection.ns, dropped=left)
 
 
-def _validation(options: CollectionOptions) -> tuple[Value | None, str, str]:
-    return get_field(options.raw, "validator"), options.level, options.action
+def _validation(options: CollectionOptions) -> tuple[Value | None, str, str, bool]:
+    return get_field(options.raw, "validator"), options.level, options.action, options.pre_images
 
 
 def _same(one: IndexSpec, other: IndexSpec) -> bool:

@@ -1,0 +1,82 @@
+"""Change streams through a router: one order over all shards, whatever moves between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.routed import Cluster, routed_cluster
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory: Path = tmp_path_factory.mktemp("streams")
+    with routed_cluster(directory) as made:
+        yield made
+
+
+def told(stream: Any, wanted: int) -> list[dict[str, Any]]:
+    """So many events."""
+    return [next(stream) for _ in range(wanted)]
+
+
+def test_events_of_all_shards_come_in_one_order(cluster: Cluster) -> None:
+    coll = cluster.shard("ordered", {"_id": 1})
+    cluster.split_and_move("ordered", {"_id": 100})
+    with coll.watch(max_await_time_ms=2000) as stream:
+        identities = [each for number in range(20) for each in (number, 100 + number)]
+        for identity in identities:
+            coll.insert_one({"_id": identity})
+        events = told(stream, len(identities))
+        assert [event["documentKey"]["_id"] for event in events] == identities
+        times = [event["clusterTime"] for event in events]
+        assert times == sorted(times)
+        for at in (0, 7, 38):
+            with coll.watch(resume_after=events[at]["_id"], max_await_time_ms=2000) as again:
+                assert told(again, len(events) - at - 1) == events[at + 1 :]
+
+
+def test_a_chunk_that_moves_is_no_change(cluster: Cluster) -> None:
+    coll = cluster.shard("moved", {"_id": 1})
+    coll.insert_many([{"_id": number} for number in range(50)])
+    with coll.watch(max_await_time_ms=2000) as stream:
+        cluster.split_and_move("moved", {"_id": 25})
+        coll.insert_one({"_id": 30.5})
+        coll.update_one({"_id": 40}, {"$set": {"a": 1}})
+        coll.insert_one({"_id": 1.5})
+        assert [event["documentKey"]["_id"] for event in told(stream, 3)] == [30.5, 40, 1.5]
+        assert stream.try_next() is None
+
+
+def test_documents_are_looked_up_where_they_are(cluster: Cluster) -> None:
+    coll = cluster.shard("looked", {"_id": 1})
+    cluster.split_and_move("looked", {"_id": 100})
+    coll.insert_many([{"_id": 1}, {"_id": 101}])
+    with cluster.client.test.watch(full_document="updateLookup", max_await_time_ms=2000) as stream:
+        coll.update_one({"_id": 1}, {"$set": {"a": 1}})
+        coll.update_one({"_id": 101}, {"$set": {"a": 2}})
+        assert [event["fullDocument"] for event in told(stream, 2)] == [{"_id": 1, "a": 1}, {"_id": 101, "a": 2}]
+
+
+def test_stages_and_the_whole_deployment(cluster: Cluster) -> None:
+    coll = cluster.shard("staged", {"_id": 1})
+    cluster.split_and_move("staged", {"_id": 100})
+    stages = [{"$match": {"operationType": "insert", "ns.coll": "staged"}}, {"$set": {"shown": "$fullDocument.n"}}]
+    with cluster.client.watch(stages, max_await_time_ms=2000) as stream:
+        coll.insert_many([{"_id": 1, "n": 1}, {"_id": 101, "n": 2}])
+        coll.delete_many({})
+        assert sorted(event["shown"] for event in told(stream, 2)) == [1, 2]
+
+
+def test_a_dropped_collection_ends_its_stream(cluster: Cluster) -> None:
+    coll = cluster.shard("dropped", {"_id": 1})
+    cluster.split_and_move("dropped", {"_id": 100})
+    with coll.watch(max_await_time_ms=2000) as stream:
+        coll.insert_one({"_id": 101})
+        coll.drop()
+        assert [event["operationType"] for event in stream] == ["insert", "drop", "invalidate"]
