@@ -20,6 +20,7 @@ from tests.simulation.scenarios import (
     same_term,
     sliced,
     special_members,
+    streams,
     undoing,
     unsynced,
     voters,
@@ -28,7 +29,7 @@ from tests.simulation.schedule import Scenario
 
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
-    moments, drain, acknowledged, definitions, lost_disks, special_members,
+    moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
     primaries,
 )  # fmt: skip
 

@@ -1,0 +1,72 @@
+"""What a change stream tells, applied to an empty copy: each event once, in order, and each fits what came before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.checkers.history import Anomaly
+
+
+class Copy:
+    """The copy of one follower. `anomalies`: what no correct stream tells; `taken` counts events."""
+
+    def __init__(self) -> None:
+        self.anomalies: list[Anomaly] = []
+        self.taken = 0
+        self._documents: dict[str, dict[Any, dict[str, Any]]] = {}
+        self._last = ""
+
+    def take(self, event: dict[str, Any]) -> None:
+        """The next event."""
+        self.taken += 1
+        token = event["_id"]["_data"]
+        if token <= self._last:
+            self._wrong(event, "comes again, or too late")
+            return
+        self._last = token
+        kind = event["operationType"]
+        if kind not in ("insert", "update", "replace", "delete"):
+            return
+        documents = self._documents.setdefault(event["ns"]["coll"], {})
+        identity = event["documentKey"]["_id"]
+        if (kind == "insert") == (identity in documents):
+            self._wrong(event, "does not fit what was told before")
+        elif kind == "delete":
+            del documents[identity]
+        elif kind == "update":
+            _update(documents[identity], event["updateDescription"])
+        else:
+            documents[identity] = event["fullDocument"]
+
+    def differences(self, final: dict[str, list[dict[str, Any]]]) -> list[str]:
+        """How the copy differs from the documents of some collections."""
+        found = []
+        for name, listed in final.items():
+            there = {document["_id"]: document for document in listed}
+            mine = self._documents.get(name, {})
+            found += [
+                f"{name} {identity}: {mine.get(identity)}, not {there.get(identity)}"
+                for identity in there.keys() | mine.keys()
+                if mine.get(identity) != there.get(identity)
+            ]
+        return sorted(found)
+
+    def _wrong(self, event: dict[str, Any], how: str) -> None:
+        named = f"{event['operationType']} of {event.get('documentKey')} at {event['clusterTime']}"
+        self.anomalies.append(Anomaly("change event", f"{named} {how}", ()))
+
+
+def _update(document: dict[str, Any], change: dict[str, Any]) -> None:
+    for path, value in change["updatedFields"].items():
+        *way, last = path.split(".")
+        place: Any = document
+        for part in way:
+            place = place[int(part) if isinstance(place, list) else part]
+        if isinstance(place, list):
+            place[int(last) :] = [value, *place[int(last) + 1 :]]
+        else:
+            place[last] = value
+    for path in change["removedFields"]:
+        document.pop(path, None)
+    for each in change["truncatedArrays"]:
+        del document[each["field"]][each["newSize"] :]
