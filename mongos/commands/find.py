@@ -31,6 +31,7 @@ from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.merge.remote import batch_bytes
+from mongos.merge.tails import open_tail
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
@@ -63,6 +64,12 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
         return await first_reply(context, empty, batch_size=None, catalog=True)
     shards = filter_shards(routing, tree)
+    if args["tailable"]:
+        _check_tailable(args, routing)
+        (answer,) = await router.ask(context, routing, shards, forwarded(context.raw))
+        return await open_tail(context, answer)
+    if args["awaitData"]:
+        raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
     merge = len(shards) > 1
     order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
     wanted = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
@@ -96,6 +103,14 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     )
 
 
+def _check_tailable(args: Arguments, routing: Routing) -> None:
+    """Errors: BadValue where there is no tail."""
+    if routing.collection is not None:
+        raise CommandError(Code.BadValue, "error processing query: tailable cursor requested on non capped collection")
+    if args["singleBatch"]:
+        raise CommandError(Code.BadValue, "cannot use tailable option with the 'singleBatch' option")
+
+
 def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | None:
     """What the shards' documents are merged by; None: in any order."""
     if sort != EMPTY_DOCUMENT:
@@ -110,13 +125,6 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
 COMMAND = FIND.command(
     run,
     Exceptional("shards have no snapshot in common", snapshot_reads=False),
-    Exceptional(
-        "what a router gives has been merged, and ends",
-        *(
-            Parameter(name, Type.SAFE_BOOL, default=False, unsupported="tailable cursors are not supported by a router")
-            for name in ("tailable", "awaitData")
-        ),
-    ),
     Exceptional(
         "all shards must answer",
         Parameter(

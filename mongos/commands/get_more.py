@@ -9,6 +9,7 @@ from docstore.js import script_thread
 from docstore.query.context import ScriptsWanted
 from mongos.merge.batches import next_reply
 from mongos.merge.change_stream import RoutedStream, next_stream_reply
+from mongos.merge.tails import RelayedTail, next_tail_reply
 
 
 async def run(context: Context, args: Arguments) -> bytes:
@@ -21,6 +22,8 @@ async def run(context: Context, args: Arguments) -> bytes:
         raise ScriptsWanted
     if isinstance(cursor.source, RoutedStream):
         return await next_stream_reply(context, cursor, args["batchSize"])
+    if isinstance(cursor.source, RelayedTail):
+        return await next_tail_reply(context, cursor, args["batchSize"])
     return await next_reply(context, cursor, args["batchSize"])
 
 

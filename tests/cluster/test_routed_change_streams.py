@@ -1,4 +1,4 @@
-"""Change streams through a router: one order over all shards, whatever moves between them."""
+"""Change streams through a router: one order over all shards, whatever moves between them. And tails."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pymongo
 import pytest
 
 from tests.cluster.routed import Cluster, routed_cluster
@@ -80,3 +81,13 @@ def test_a_dropped_collection_ends_its_stream(cluster: Cluster) -> None:
         coll.insert_one({"_id": 101})
         coll.drop()
         assert [event["operationType"] for event in stream] == ["insert", "drop", "invalidate"]
+
+
+def test_a_capped_collection_is_tailed_through_a_router(cluster: Cluster) -> None:
+    capped = cluster.client.other.create_collection("capped", capped=True, size=100_000)
+    capped.insert_one({"_id": 1})
+    with capped.find(cursor_type=pymongo.CursorType.TAILABLE_AWAIT).max_await_time_ms(2000) as tail:
+        assert next(tail) == {"_id": 1}
+        capped.insert_one({"_id": 2})
+        assert next(tail) == {"_id": 2}
+        assert tail.alive
