@@ -15,6 +15,7 @@ from functools import cached_property
 
 from docstore.aggregation.change_stream.key_string import END, KeyString
 from docstore.bson import document_from, from_python, get_field
+from docstore.bson.build import enclosed
 from docstore.bson.walk import BINARY, BOOL, INT32, OBJECT, STRING, TIMESTAMP, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value.values import display
@@ -25,6 +26,10 @@ MARK, EVENT = 0, 128
 
 _HEAD_BYTES = 9
 _UUID = b"\x5a\x10\x04"
+_FIRST_EVENT = b"\x2b\x02\x2c\x01\x00\x29\x6e" + _UUID
+"""Version, kind and index 0 of an event that is no invalidation, in front of its uuid."""
+_PLAIN_BYTES, _PLAIN_PLACE = 22, slice(9, 21)
+_PLAIN_HEAD, _PLAIN_ID = b"\x16\0\0\0\x07_id\0", b"\x46\x64_id\0\x64"
 _NULL, _TIMESTAMP = 0x14, 0x82
 _TYPES = frozenset((0x0A, *range(0x0F, 0x35), 0x3C, 0x46, 0x50, 0x5A, 0x64, 0x6E, 0x6F, 0x78, 0x82, 0x8C, 0x96, 0xA0))
 _NOT_INVALIDATE, _INVALIDATE = 0x6E, 0x6F
@@ -94,6 +99,13 @@ class EventToken:
         return self._invalidation[1]
 
     def _made(self, invalidates: bytes, identifier: Value | None) -> tuple[bytes, bytes]:
+        if self.index == 0 and self._uuid is not None and identifier is not None and _is_plain(identifier[1]):
+            # Nearly all are of this kind, and put together from parts that are known.
+            found = identifier[1][_PLAIN_PLACE]
+            key = b"".join(
+                (b"\x82", self.timestamp.to_bytes(8, "big"), _FIRST_EVENT, self._uuid, _PLAIN_ID, found, b"\0\x04")
+            )
+            return key, _document(key, b"")
         made = KeyString()
         made.append((TIMESTAMP, self.timestamp.to_bytes(8, "little")))
         for number in (VERSION, EVENT, self.index):
@@ -109,10 +121,15 @@ class EventToken:
 
 def _document(key: bytes, types: bytes) -> bytes:
     data = key.hex().upper().encode() + b"\0"
-    fields = [("_data", STRING, len(data).to_bytes(4, "little") + data)]
+    behind = b""
     if types:
-        fields.append(("_typeBits", BINARY, len(types).to_bytes(4, "little") + b"\0" + types))
-    return document_from(fields)
+        behind = b"\x05_typeBits\0" + len(types).to_bytes(4, "little") + b"\0" + types
+    return enclosed(b"".join((b"\x02_data\0", len(data).to_bytes(4, "little"), data, behind)))
+
+
+def _is_plain(identity: bytes) -> bool:
+    """Whether the document is nothing but an `_id` that is an ObjectId."""
+    return len(identity) == _PLAIN_BYTES and identity.startswith(_PLAIN_HEAD)
 
 
 def ddl_identifier(operation: str, description: bytes) -> Value:

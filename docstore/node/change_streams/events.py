@@ -6,6 +6,8 @@ An event is made once for all streams; what differs between them is put in when 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from docstore.aggregation.change_stream.token import EventToken, ddl_identifier
 from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.build import enclosed
@@ -87,7 +89,7 @@ class Event:
     def _document(self, expanded: bool, full: bytes, before: bytes) -> bytes:
         operation = self._operation
         kind = operation.kind.encode() + b"\0"
-        name = document_from(_namespace_fields(operation.db, operation.collection))
+        name = _namespace_document(operation.db, operation.collection)
         front = operation.session
         behind = self._behind
         if operation.kind == "rename":
@@ -115,6 +117,11 @@ def event_of(operation: Operation) -> Event:
     if event is None:
         event = operation.event = Event(operation)
     return event
+
+
+@lru_cache(maxsize=256)
+def _namespace_document(db: str, collection: str) -> bytes:
+    return document_from(_namespace_fields(db, collection))
 
 
 def _namespace_fields(db: str, collection: str) -> list[tuple[str, int, bytes]]:

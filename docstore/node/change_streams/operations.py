@@ -7,6 +7,7 @@ inserts. What a migration moves is no change, and gives none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.change_stream.errors import history_lost
@@ -50,7 +51,7 @@ class Operation:
     def __init__(self, kind: str, namespace: str, fields: dict[str, Value], entry: EntryFields, index: int) -> None:
         self.kind = kind
         self.namespace = namespace
-        self.db, self.collection = split_namespace(namespace) if "." in namespace else (namespace, "")
+        self.db, self.collection = _names(namespace)
         self.target = ""
         self.of_view = False
         self.o = fields["o"][1]
@@ -84,6 +85,11 @@ class Operation:
         if self.target:
             return self.namespace, self.db, "", self.target, self.target_db
         return self.namespace, self.db, ""
+
+
+@lru_cache(maxsize=256)
+def _names(namespace: str) -> tuple[str, str]:
+    return split_namespace(namespace)
 
 
 class EntryFields:

@@ -12,6 +12,7 @@ from bson.binary import Binary
 from bson.code import Code as Javascript
 from bson.int64 import Int64
 from bson.min_key import MinKey
+from bson.objectid import ObjectId
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
@@ -71,6 +72,7 @@ def data(raw: bytes) -> str:
             "465F696400461E61002B0380000000000000506200502B022B05800000000000003C780000000004",
             b"\x82@\x04",
         ),
+        (ObjectId("6b06a867c742f59e8dc10e79"), "645F696400646B06A867C742F59E8DC10E790004", None),
         (None, "145F696400140004", None),
         (True, "6E5F6964006F0004", None),
         (b"abc", "5A5F6964005A03006162630004", None),
