@@ -211,13 +211,7 @@ def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | Non
         mine = old[place] if place < len(old) else None
         if mine == item:
             continue
-        if (
-            mine is None
-            and paths is not None
-            and str(place) not in paths
-            and item[0] == NULL
-            and place < len(new) - 1
-        ):
+        if mine is None and paths is not None and str(place) not in paths and item[0] == NULL and place < len(new) - 1:
             # An array is filled up to a new element with nulls.
             continue
         diff = None

@@ -43,7 +43,7 @@ class Modification:
         if self._paths is None:
             update = self.update
             if isinstance(update, DirectUpdate):
-                self._paths = WHOLE_FIELDS
+                self._paths = update.paths or WHOLE_FIELDS
             elif update.is_replacement:
                 self._paths = REPLACED
             elif isinstance(update, OperatorUpdate):

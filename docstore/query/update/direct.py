@@ -11,7 +11,7 @@ from docstore.bson.walk import Value
 from docstore.kernel.compute.field_updates import FieldChanges, field_changes
 from docstore.query.filter.tree import Filter
 from docstore.query.update.parse import parse_update
-from docstore.query.update.update import Update, inserted
+from docstore.query.update.update import ChangedPaths, OperatorUpdate, Update, inserted
 from docstore.query.update.upsert import seed_document
 
 
@@ -39,6 +39,15 @@ class DirectUpdate:
         if after is not None:
             return after
         return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
+
+    @property
+    def paths(self) -> ChangedPaths:
+        """As an `OperatorUpdate`'s."""
+        if b"$push" in self._specification:
+            whole = self._whole()
+            assert isinstance(whole, OperatorUpdate), "what is direct has operators"
+            return whole.paths
+        return {}
 
     def leaves_id_out(self, raw: bytes) -> bool:
         return False
