@@ -37,6 +37,9 @@ class Kind(StrEnum):
     | update many | a tag that each document gets once | how many matched |
     | find all | - | the ids that came, as they came |
     | drop | - | - |
+    | transaction | its steps, as they were carried out: ["append", list, element], ["read", list, elements] | - |
+    | transfer | [account, account, amount] | - |
+    | read bank | - | what one snapshot shows: see `tests.checkers.bank` |
     """
 
     READ = "read"
@@ -52,11 +55,14 @@ class Kind(StrEnum):
     UPDATE_MANY = "update many"
     FIND_ALL = "find all"
     DROP = "drop"
+    TRANSACTION = "transaction"
+    TRANSFER = "transfer"
+    READ_BANK = "read bank"
 
     @property
     def reads(self) -> bool:
         """Whether it changes nothing."""
-        return self in (Kind.READ, Kind.READ_LIST, Kind.READ_COUNTER, Kind.FIND_ALL)
+        return self in (Kind.READ, Kind.READ_LIST, Kind.READ_COUNTER, Kind.FIND_ALL, Kind.READ_BANK)
 
 
 class Outcome(StrEnum):
