@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from docstore.bson import array_documents, get_field
 from docstore.bson.build import enclosed
 from docstore.collection.oplog.entry import entry_head, previous_optime
+from docstore.optime import OpTime
 
 COMMAND_HEAD = entry_head("c", "admin.$cmd", None)
 PARTIAL = "partialTxn"
@@ -99,3 +100,14 @@ def chained_operations(entry: bytes, read_entry: Callable[[int], bytes | None]) 
         if before is None:
             return None
         entry = before
+
+
+def part_before(entry: bytes) -> OpTime | None:
+    """Where the part before that one stands, if the entry is one of several of a transaction and not the first.
+
+    `o` may be missing.
+    """
+    if get_field(entry, "txnNumber") is None or get_field(entry, "stmtId") is not None:
+        return None
+    previous = previous_optime(entry)
+    return previous if previous.timestamp else None

@@ -2,8 +2,9 @@
 
 1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over.
 2. Everything but `local` is dropped, the oplog too; the rollback id grows if there was one.
-3. The source's rollback id and its last entry are noted, or the first of a transaction that is prepared there. From
-   that entry on its oplog is fetched, beside all that follows (`docstore.replicaset.sync.oplog_fetch`).
+3. The source's rollback id and its last entry are noted, or the first one of the transaction that this is a part of, or
+   of one that is prepared there. From that entry on its oplog is fetched, beside all that follows
+   (`docstore.replicaset.sync.oplog_fetch`).
 4. Every collection is cloned with its uuid, options and indexes; one whose source was out of reach for a moment anew.
    Then the rows of retryable writes.
 5. What was fetched is applied from the noted entry to where the source stood after the clone. Cloned documents are

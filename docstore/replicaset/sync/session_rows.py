@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bson.binary import Binary
 
 from docstore.bson import document_to_python
+from docstore.collection.oplog.operations import part_before
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.optime import NULL_OPTIME, OpTime
@@ -45,10 +46,14 @@ def rows_after(store: Store, key: bytes) -> dict[str, Any]:
 def _log_begin(store: Store) -> OpTime | None:
     oplog, needed = store.oplog, store.sessions.oldest_needed
     assert oplog is not None, "a member of a set has one"
-    entry = None if needed is None else oplog.entry(needed)
-    if entry is not None:
-        return entry_optime(entry)
-    return None if oplog.last == NULL_OPTIME else oplog.last
+    if oplog.last == NULL_OPTIME:
+        return None
+    entry = oplog.entry(oplog.last.timestamp)
+    while entry is not None and (before := part_before(entry)) is not None:
+        # The newest entry is applied too, for which it takes all of the transaction.
+        entry = oplog.entry(before.timestamp)
+    first = None if needed is None else oplog.entry(needed)
+    return min((entry_optime(each) for each in (entry, first) if each is not None), default=None)
 
 
 async def log_begin(remote: RemoteMember) -> OpTime | None:

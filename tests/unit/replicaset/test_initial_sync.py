@@ -9,13 +9,18 @@ from typing import Any
 
 import bson
 import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
 
+from docstore.collection.oplog import operations
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.key_layout import timestamp_key
 from docstore.log import JsonFormatter
 from docstore.net.errors import NetworkError
 from docstore.optime import NULL_OPTIME
+from docstore.replicaset.sync.remote import RemoteMember
+from docstore.replicaset.sync.session_rows import log_begin
 from docstore.replication.states import MemberState
 from docstore.storage import Batch, Family
 from tests.harness.rollback_files import kept_documents
@@ -127,6 +132,34 @@ def test_a_collection_that_is_dropped_before_its_turn_costs_no_new_attempt(tmp_p
             assert dropped
             assert members[2].replica_set.membership.syncing.progress.attempts == 1
             assert store_of(members[2]).collection("test.c") is None
+
+    run(scenario(), 60)
+
+
+def test_a_copy_begins_in_front_of_a_transaction_of_several_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the last one has an effect, and needs the others."""
+    monkeypatch.setattr(operations, "MOST_BYTES", 1)
+
+    async def scenario() -> None:
+        async with in_memory_set(tmp_path, 3) as members:
+            await members.initiate(2)
+            await members[0].insert("c", 1, w=2)
+            before = store_of(members[0]).last_optime
+            session = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1), "autocommit": False}
+            documents = [{"_id": number} for number in (2, 3, 4)]
+            await members[0].run({"insert": "c", "documents": documents, "startTransaction": True, **session})
+            majority = {"writeConcern": {"w": "majority"}}
+            await members[0].run({"commitTransaction": 1, **session, **majority}, "admin")
+            remote = RemoteMember(members[2].process.pool, members[1].address, timeout=5.0)
+            await members.until_converged(0, 1)
+            begin = await log_begin(remote)
+            assert begin is not None
+            assert before < begin < store_of(members[0]).last_optime
+            await add_third(members)
+            await members[0].insert("c", 5, w=3)
+            assert await members[2].hash() == await members[0].hash()
 
     run(scenario(), 60)
 
