@@ -324,7 +324,8 @@ class Dispatcher:
         elif context is not None and session is not None and session.in_transaction:
             # Of a transaction nothing is tried again by itself but its end.
             ends = retried = context.command.name in ENDING
-            if is_transient(error.code, ends=ends) and TRANSIENT_LABEL not in labels:
+            gone = is_transient(error.code, ends=ends) and "writeConcernError" not in error.extra
+            if gone and TRANSIENT_LABEL not in labels:
                 labels.append(TRANSIENT_LABEL)
         if retried and error.code in RETRYABLE_WRITE_CODES and RETRYABLE_WRITE_LABEL not in labels:
             labels.append(RETRYABLE_WRITE_LABEL)

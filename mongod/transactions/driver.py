@@ -107,7 +107,7 @@ class CommitDriver:
                 await self._participants.ask(shard, self.commitment.tell(decision), _ANSWER_SECONDS)
                 return
             except CommandError as error:
-                if error.code in _FORGOTTEN:
+                if error.code in _FORGOTTEN and "writeConcernError" not in error.extra:
                     return
                 LOG.info("A participant has not heard the decision", shard=shard, reason=error.message)
                 if error.code not in _NO_ANSWER:

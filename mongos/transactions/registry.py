@@ -146,7 +146,7 @@ class RouterTransactions:
             try:
                 reply = await commit(context, found)
             except CommandError as error:
-                if error.code in (Code.NoSuchTransaction, Code.WriteConflict):
+                if error.code == Code.NoSuchTransaction and "writeConcernError" not in error.extra:
                     found.state = State.ABORTED
                     self._background(abort_everywhere(found))
                 raise

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Any
 from uuid import UUID
 
-from docstore.bson import document_to_python
+from docstore.bson import document_from, document_to_python, from_python
 from docstore.collection.catalog.catalog import Catalog
 from docstore.collection.collection import AFTER_RECORD_ID, Collection
 from docstore.collection.oplog.apply import apply_operations
@@ -39,6 +39,7 @@ from docstore.storage import Batch, Family, Snapshot
 _RECORDS = Family.RECORDS
 _INDEXES = Family.INDEXES
 _PREFIX = slice(4)
+_READ_ONLY = document_from([("msg", *from_python("read-only transaction"))])
 _IDENTITY, _UNIQUE = 1, 2
 
 
@@ -197,14 +198,17 @@ class TransactionStore(Store):
     # Its end
 
     def commit(self, session: SessionWrite) -> OpTime | None:
-        """Write everything; the optime of its last oplog entry, None where nothing was written.
+        """Write everything; the optime of its last oplog entry. One that has written nothing leaves an entry too: when
+        that is safe, this node was the primary when it was written, and what was read is of no deposed one.
 
         Errors: NotWritablePrimary, OutOfDiskSpace, TransactionTooOld: nothing was written, and it is aborted.
         """
         assert not self._ended, "the transaction has ended"
         try:
             if not self.operations:
-                return None
+                with self.below.unit() as noop:
+                    noop.noop(_READ_ONLY)
+                    return noop.commit()
             with CommitUnit(self, session) as unit:
                 unit.take(self, None)
                 return unit.commit()

@@ -13,7 +13,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Response
 from docstore.errors import Code, CommandError
 from docstore.node.entry import enter_write
-from docstore.node.slices import Steps, run_steps
+from docstore.node.slices import Steps, finish_steps, run_steps
 from docstore.node.transactions.transaction import State, Transaction
 from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.optime import unpack_timestamp
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from docstore.node.node import DataNode
     from docstore.node.transactions.numbers import SessionTransactions
     from docstore.optime import OpTime
+
+
+_NO_SUCH_TRANSACTION = document_from([("msg", *from_python("NoSuchTransaction error"))])
 
 
 class TransactionEndings:
@@ -84,24 +87,48 @@ class TransactionEndings:
         concern = effective_concern(context, node)
         optime = self._sessions.committed_before(session)
         if optime is None:
-            transaction = self._sessions.known(session)
-            if transaction.busy:
-                yield from transaction.turn(ended=True)
-            if transaction.state in (State.OPEN, State.PREPARED):
-                transaction.busy = True
-                try:
-                    yield from enter_write(node, context.namespace)
-                finally:
-                    transaction.released()
-            if transaction.state is State.ABORTED:
-                transaction.check()
-            if transaction.state is State.PREPARED:
-                self._commit_prepared(transaction, commit_timestamp)
-            if transaction.state is State.OPEN:
-                self._sessions.commit(transaction)
-            optime = transaction.optime
+            try:
+                optime = yield from self._commit_known(context, session, commit_timestamp)
+            except CommandError as error:
+                yield from self._vouch(context, error, concern)
+                raise
         reply: bytes = yield self._acknowledged(context, optime, concern)
         return reply
+
+    def _commit_known(self, context: Context, session: Session, commit_timestamp: int | None) -> Steps[OpTime | None]:
+        transaction = self._sessions.known(session)
+        if transaction.busy:
+            yield from transaction.turn(ended=True)
+        if transaction.state in (State.OPEN, State.PREPARED):
+            transaction.busy = True
+            try:
+                yield from enter_write(self._node, context.namespace)
+            finally:
+                transaction.released()
+        if transaction.state is State.ABORTED:
+            transaction.check()
+        if transaction.state is State.PREPARED:
+            self._commit_prepared(transaction, commit_timestamp)
+        if transaction.state is State.OPEN:
+            self._sessions.commit(transaction)
+        return transaction.optime
+
+    def _vouch(self, context: Context, error: CommandError, concern: WriteConcern) -> Steps[None]:
+        """Before it is said that a transaction is gone: another primary may know better, or yet come to have what an
+        earlier one wrote. That there is none is certain once an entry of ours is as safe as the commit should have
+        been; until then the error says so (`writeConcernError`), and the transaction must not be begun anew.
+
+        Errors: those of a write.
+        """
+        if error.code != Code.NoSuchTransaction:
+            return
+        yield from enter_write(self._node, context.namespace)
+        with self._node.store.unit() as unit:
+            unit.noop(_NO_SUCH_TRANSACTION)
+            optime = unit.commit()
+        failed = yield wait_for_write(context, optime, concern)
+        if failed is not None:
+            error.extra["writeConcernError"] = failed
 
     async def _acknowledged(self, context: Context, optime: OpTime | None, concern: WriteConcern) -> bytes:
         failed = await wait_for_write(context, optime, concern)
@@ -118,7 +145,13 @@ class TransactionEndings:
         concern = effective_concern(context, node)
         optime = self._sessions.aborted_before(session) if prepared else None
         if optime is None:
-            transaction = self._sessions.known(session)
+            try:
+                transaction = self._sessions.known(session)
+                if not (prepared and transaction.state is State.PREPARED):
+                    transaction.check()
+            except CommandError as error:
+                yield from self._vouch(context, error, concern)
+                raise
             if prepared and transaction.state is State.PREPARED:
                 if transaction.busy:
                     yield from transaction.turn(ended=True)
@@ -127,7 +160,6 @@ class TransactionEndings:
                     self._sessions.decide(transaction, None)
                 optime = transaction.optime
             else:
-                transaction.check()
                 self._sessions.abort(transaction)
         if not context.explicit_write_concern:
             return document_from([])
@@ -139,20 +171,28 @@ class TransactionEndings:
 
         Errors: NoSuchTransaction and TransactionTooOld where it is not committed, those of the write concern.
         """
-        session = self._ending(context)
+        return await finish_steps(context, self._outcome(context, self._ending(context)))
+
+    def _outcome(self, context: Context, session: Session) -> Steps[bytes]:
+        concern = effective_concern(context, self._node)
         while (prepared := self._sessions.prepared_of(session)) is not None and prepared.number == session.txn_number:
             assert prepared.store is not None, "it is prepared"
-            await prepared.store.over()
+            yield prepared.store.over()
             self._node.replication.check_write()
         optime = self._sessions.committed_before(session)
         if optime is None:
-            transaction = self._sessions.known(session)
-            if transaction.state is State.OPEN:
-                self._sessions.abort(transaction)
-            if transaction.state is not State.COMMITTED:
-                transaction.check()
+            try:
+                transaction = self._sessions.known(session)
+                if transaction.state is State.OPEN:
+                    self._sessions.abort(transaction)
+                if transaction.state is not State.COMMITTED:
+                    transaction.check()
+            except CommandError as error:
+                yield from self._vouch(context, error, concern)
+                raise
             optime = transaction.optime
-        return await self._acknowledged(context, optime, effective_concern(context, self._node))
+        reply: bytes = yield self._acknowledged(context, optime, concern)
+        return reply
 
     def _ending(self, context: Context) -> Session:
         session = context.session

@@ -4,7 +4,9 @@ Always true:
 
 * whatever refuses a request of a transaction aborts it, also what a write reports of single documents;
 * transactions are carried out by a primary only: one that steps down has none;
-* none stays open longer than `TransactionSettings.lifetime_seconds`.
+* none stays open longer than `TransactionSettings.lifetime_seconds`;
+* whatever ends one has written to the log, also where there was nothing to write: what is acknowledged by a majority
+  was said by whoever was the primary then.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ def test_it_sees_nothing_of_what_others_write_meanwhile() -> None:
     insert(store, coll, doc(2))
     remove(store, coll, 1)
     assert read(coll_of(transaction), transaction.engine) == [{"_id": 1}]
-    assert commit(transaction) is None
+    assert commit(transaction) == store.last_optime, "where it is known that it has ended"
+    assert read(coll, store.engine) == [{"_id": 2}]
     check(store)
 
 

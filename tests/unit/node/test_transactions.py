@@ -471,6 +471,37 @@ def test_commits_wait_for_their_write_concern() -> None:
     loop(work())
 
 
+def test_one_that_has_only_read_leaves_an_entry_too() -> None:
+    """By which it is known that no deposed primary has answered."""
+
+    async def work() -> None:
+        node = await _node()
+        client = Client(node)
+        await client.first({"find": "c"})
+        before = node.node.store.last_optime
+        await client.commit()
+        assert node.node.store.last_optime > before
+
+    loop(work())
+
+
+@pytest.mark.parametrize("end", ["commitTransaction", "abortTransaction"])
+def test_that_there_is_none_is_certain_only_once_it_is_as_safe_as_its_commit_should_have_been(end: str) -> None:
+    async def work() -> None:
+        node = await _node()
+        client = Client(node)
+        before = node.node.store.last_optime
+        gone = {end: 1, **client.fields, "txnNumber": Int64(5)}
+        reply = await node.reply(gone, "admin")
+        assert (reply["code"], reply["errorLabels"]) == (Code.NoSuchTransaction, [TRANSIENT])
+        assert node.node.store.last_optime > before
+        reply = await node.reply({**gone, "writeConcern": {"w": 5}}, "admin")
+        assert (reply["code"], reply["writeConcernError"]["code"]) == (Code.NoSuchTransaction, 64)
+        assert "errorLabels" not in reply
+
+    loop(work())
+
+
 def test_outside_of_a_set_there_are_none() -> None:
     async def work() -> None:
         node = LocalNode()
