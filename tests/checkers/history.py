@@ -38,7 +38,7 @@ class Kind(StrEnum):
     | find all | - | the ids that came, as they came |
     | drop | - | - |
     | transaction | its steps, as they were carried out: ["append", list, element], ["read", list, elements] | - |
-    | transfer | [account, account, amount] | - |
+    | transfer | [account, account, amount] | see `tests.checkers.bank` |
     | read bank | - | what one snapshot shows: see `tests.checkers.bank` |
     """
 

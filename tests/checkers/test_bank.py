@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.checkers.bank import Bank, check_bank
+from tests.checkers.bank import ROLLED_BACK, Bank, check_bank
 from tests.checkers.hand_made import done, failed, kinds, unknown
 from tests.checkers.history import Kind, Operation
 
@@ -17,6 +18,10 @@ MOVED = {"accounts": {"a": 7, "b": 13}, "transfers": ["t"], "holders": ["y", "x"
 
 def transfer(until: float = 9.0, **fields: Any) -> Operation:
     return done(Kind.TRANSFER, 0, until, ["a", "b", 3], key="t", **fields)
+
+
+def refused(result: str | None = None) -> Operation:
+    return replace(failed(Kind.TRANSFER, 0, 1, ["a", "b", 3], key="t"), result=result)
 
 
 def read(shown: dict[str, Any], at: float = 5.0, **fields: Any) -> Operation:
@@ -34,6 +39,7 @@ def read(shown: dict[str, Any], at: float = 5.0, **fields: Any) -> Operation:
         ([transfer(), read({**MOVED, "sum": 20, "count": 2, "richer": [10, ["b"]]})], MOVED),
         ([transfer(1.0), read(START, read_concern="majority")], MOVED),
         ([transfer(w=1), read(MOVED, read_concern="local")], START),
+        ([refused(ROLLED_BACK), read(MOVED, read_concern="local")], START),
     ],
 )  # fmt: skip
 def test_good_histories_pass(operations: list[Operation], final: dict[str, Any]) -> None:
@@ -56,8 +62,9 @@ def test_good_histories_pass(operations: list[Operation], final: dict[str, Any])
         ([transfer()], {**MOVED, "transfers": ["t", "t"]}, "phantom"),
         ([], {**START, "transfers": ["u"]}, "phantom"),
         ([transfer()], START, "lost transfer"),
-        ([failed(Kind.TRANSFER, 0, 1, ["a", "b", 3], key="t")], MOVED, "aborted and happened"),
-        ([failed(Kind.TRANSFER, 0, 1, ["a", "b", 3], key="t"), read(MOVED)], START, "G1a aborted read"),
+        ([refused()], MOVED, "aborted and happened"),
+        ([refused(ROLLED_BACK), read(MOVED)], START, "G1a aborted read"),
+        ([refused(), read(MOVED, read_concern="local")], START, "G1a aborted read"),
         ([transfer(w=1), read(MOVED)], START, "read of rolled back"),
         ([transfer(1.0), read(START)], MOVED, "stale snapshot"),
         ([done(Kind.TRANSFER, 20, 21, ["a", "b", 3], key="t"), read(MOVED)], MOVED, "read of the future"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import bson
@@ -25,6 +25,7 @@ from tests.checkers.history import History, Kind, Operation
 
 DATABASE = "test"
 Target = Callable[..., Awaitable[bytes]]
+Elsewhere = AbstractAsyncContextManager[Target]
 SECONDARY = ReadPreference(ReadMode.SECONDARY_PREFERRED)
 
 
@@ -43,7 +44,7 @@ class Client:
         self.number = number
         self.history = history
         self.dice = dice
-        self._ask = ask
+        self.ask = ask
         self._session = {"id": Binary(uuid.UUID(int=dice.getrandbits(128)).bytes, 4)}
         self._transaction = 0
         self._times: dict[str, Any] = {}
@@ -51,6 +52,10 @@ class Client:
         """What it last read of each register."""
         self.seconds = 5.0
         """How long an operation is waited for."""
+        self.hurries = False
+        """Whether it goes on with a transaction at once."""
+        self.elsewhere: Callable[[], Elsewhere] | None = None
+        """Somebody who knows nothing yet, where there is anybody else to ask how a transaction has ended."""
 
     @property
     def times(self) -> dict[str, Any]:
@@ -62,7 +67,7 @@ class Client:
     async def command(self, command: Mapping[str, Any], *, repeatable: bool = False, **options: Any) -> dict[str, Any]:
         """The decoded reply. Errors: Refused, Unknown."""
         try:
-            raw = await self._ask(DATABASE, command, retry=repeatable, timeout=self.seconds, **options)
+            raw = await self.ask(DATABASE, command, retry=repeatable, timeout=self.seconds, **options)
         except NetworkError as error:
             if not error.sent and not repeatable:
                 raise Refused(str(error)) from error
@@ -84,9 +89,13 @@ class Client:
         """A write command; `retryable`: sent again under one transaction number until its outcome is known."""
         whole = {**command, "writeConcern": {"w": w, "wtimeout": 2000}}
         if retryable:
-            self._transaction += 1
-            whole |= {"lsid": self._session, "txnNumber": Int64(self._transaction)}
+            whole |= self.next_number()
         return await self.command(whole, repeatable=retryable)
+
+    def next_number(self) -> dict[str, Any]:
+        """The session, and a number in it that nothing has had."""
+        self._transaction += 1
+        return {"lsid": self._session, "txnNumber": Int64(self._transaction)}
 
     async def record(self, operation: Operation, work: Awaitable[Any]) -> Any:
         """Note what comes of it; the result, None where it failed."""
@@ -181,6 +190,18 @@ def of_set(set_name: str, seeds: list[str]) -> Target:
     """Asks the primary of a set, or whom the read preference allows."""
     client = ReplicaSetClient(seeds, set_name, Pool(application="client", connect_timeout=1.0))
     return client.command
+
+
+@asynccontextmanager
+async def anew(set_name: str, seeds: list[str]) -> AsyncIterator[Target]:
+    """As `of_set`, by somebody who has never heard of the set, as another router may be."""
+    pool = Pool(application="client", connect_timeout=1.0)
+    client = ReplicaSetClient(seeds, set_name, pool)
+    try:
+        yield client.command
+    finally:
+        await client.close()
+        await pool.close()
 
 
 async def at_random_times(dice: random.Random, until: Callable[[], bool], act: Callable[[], Awaitable[None]]) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _OP_MSG = (2013).to_bytes(4, "little")
 _MAY_COME_TWICE = (b"txnNumber\0", b"replSet")
 """What commands say that mean the same however often they come: retryable writes, and those of members."""
+_IN_TRANSACTION, _ENDS_IT = b"autocommit\0", (b"commitTransaction\0", b"abortTransaction\0")
+"""Of a transaction's requests only the last one may come twice."""
 
 _END = object()
 """In the stream of a connection: the end, in order."""
@@ -286,6 +288,8 @@ class Network:
     def _may_come_twice(self, end: SimulatedTransport, data: bytes) -> bool:
         whole = len(data) > 16 and int.from_bytes(data[:4], "little") == len(data) and data[12:16] == _OP_MSG
         if not whole or end.peer_name not in self._listening or not any(name in data for name in _MAY_COME_TWICE):
+            return False
+        if _IN_TRANSACTION in data and not any(name in data for name in _ENDS_IT):
             return False
         return self.dice.random() < self.duplicate_probability
 

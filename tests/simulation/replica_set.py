@@ -91,6 +91,12 @@ class SimulatedSet:
         replica_set = self.replica_set(machine)
         return replica_set is not None and replica_set.membership.state.member_state is MemberState.RECOVERING
 
+    def recovered(self, machine: Machine) -> bool:
+        """Whether the member on that machine serves reads."""
+        replica_set = self.replica_set(machine)
+        serving = (MemberState.PRIMARY, MemberState.SECONDARY)
+        return replica_set is not None and replica_set.membership.state.member_state in serving
+
     def at_rest(self) -> bool:
         """Whether there is one primary, and everybody has all that it has."""
         primary = self.primary()

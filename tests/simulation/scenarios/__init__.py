@@ -21,6 +21,7 @@ from tests.simulation.scenarios import (
     sliced,
     special_members,
     streams,
+    transactions,
     undoing,
     unsynced,
     voters,
@@ -30,7 +31,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
     moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
-    primaries,
+    primaries, transactions,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
