@@ -75,7 +75,7 @@ class DeleteWork:
         target = self._target
         self._evaluated = self._evaluated or evaluated()
         # While this one waited another try of it may have been carried out.
-        if (self._tree is None or self._evaluated is not None) and self._retried():
+        if self._retried():
             return True
         if self._tree is None:
             if self._done_at_once(owned):

@@ -64,7 +64,6 @@ class FindAndModifyWork:
         self._target = target
         self._request = request
         self._stmt_id = target.statement_id(0)
-        self._checked = False
         self._search: Search | None = None
         self._collection: Collection | None = None
         self._hold: Hold | None = None
@@ -79,9 +78,8 @@ class FindAndModifyWork:
         target, request = self._target, self._request
         self._evaluated = self._evaluated or evaluated()
         # While this one waited another try of it may have been carried out.
-        if (not self._checked or self._evaluated is not None) and self._retried():
+        if self._retried():
             return True
-        self._checked = True
         collection = target.collection()
         if collection is None:
             self._without_match(None)

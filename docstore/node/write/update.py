@@ -133,7 +133,7 @@ class UpdateWork:
     def _advance(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
         # While this one waited another try of it may have been carried out.
-        if (self._modification is None or self._evaluated is not None) and self._retried():
+        if self._retried():
             return True
         if self._modification is None:
             if self._done_at_once(owned):

@@ -255,6 +255,40 @@ def test_whoever_meets_it_outside_waits_for_its_end(request_: dict[str, Any], co
     loop(work())
 
 
+@pytest.mark.parametrize(
+    ("request_", "left"),
+    [
+        (change(1), [1, 0]),
+        ({"update": "c", "updates": [{"q": {"n": {"$lt": 5}}, "u": {"$inc": {"n": 5}}}]}, [5, 0]),
+        ({"delete": "c", "deletes": [{"q": {"n": 0}, "limit": 1}]}, [0]),
+        ({"findAndModify": "c", "query": {"n": {"$lt": 5}}, "update": {"$inc": {"n": 5}}, "new": True}, [5, 0]),
+        ({"findAndModify": "c", "query": {"n": 0}, "remove": True}, [0]),
+        ({"insert": "c", "documents": [{"_id": 3, "n": 7}]}, [0, 0, 7]),
+    ],
+)
+def test_a_retryable_write_that_waits_for_it_twice_is_carried_out_once(
+    request_: dict[str, Any], left: list[int]
+) -> None:
+    """Whoever has no answer sends it again, while the first try still waits."""
+
+    async def work() -> None:
+        node = await _node()
+        client = Client(node, 2)
+        await client.first(change(1, n=3))
+        await client.then({"insert": "c", "documents": [{"_id": 3, "n": 0}]})
+        tries = [asyncio.ensure_future(node.reply({**request_, **session(1, 1)})) for _ in range(2)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not any(each.done() for each in tries)
+        await client.abort()
+        replies = [await each for each in tries]
+        assert [each["n"] for each in await node.documents("c")] == left
+        assert sum("retriedStmtIds" in reply or "retriedStmtId" in reply for reply in replies) == 1
+        assert replies[0].get("value") == replies[1].get("value")
+
+    loop(work())
+
+
 def test_who_waits_for_it_can_be_out_of_time() -> None:
     async def work() -> None:
         node = await _node()
