@@ -107,15 +107,12 @@ class Journal:
         self.last: OpTime | None = None
         self._session = session
         if session is not None:
-            self._open_session(session)
-
-    def _open_session(self, session: SessionWrite) -> None:
-        state = self._sessions.check(session.lsid, session.txn_number)
-        self._row_key = SESSION_PREFIX + session.lsid
-        self._row = state.row
-        self._head = session_head(session.lsid, session.txn_number)
-        self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
-        self._statements: dict[int, OpTime] = {}
+            state = sessions.check(session.lsid, session.txn_number)
+            self._row_key = SESSION_PREFIX + session.lsid
+            self._row = state.row
+            self._head = session_head(session.lsid, session.txn_number)
+            self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
+            self._statements: dict[int, OpTime] = {}
 
     def next_timestamp(self) -> int:
         """The timestamp that the next entry will have."""
@@ -224,9 +221,7 @@ class Journal:
         *parts, end = operations_commands(operations)
         previous, _ = self._log_parts(parts)
         row = self._move_row(COMMITTED)
-        self._put_all_before(before)
-        self._log_end(end, previous, b"".join((undo_sums(counted), *undo, *self._undo, row)))
-        self._undo.clear()
+        self._log_end(end, previous, (undo_sums(counted), *undo, row), before)
 
     def log_prepared(self, operations: Sequence[bytes]) -> None:
         """The entries of a transaction that has no effect yet, and may be neither changed nor forgotten."""
@@ -235,7 +230,7 @@ class Journal:
         row = self._move_row(prepared_ending(first or self.next_timestamp()))
         key = PREPARED_PREFIX + self._row_key[1:]
         self._batch.changes[_META][key] = self._row
-        self._log_end(end, previous, b"".join((NOTHING_COUNTED, row, undo_key(_META, key, None))))
+        self._log_end(end, previous, (NOTHING_COUNTED, row, undo_key(_META, key, None)), {})
 
     def log_decided(
         self,
@@ -255,14 +250,8 @@ class Journal:
         key = PREPARED_PREFIX + self._row_key[1:]
         self._batch.changes[_META][key] = None
         as_of = b"" if commit_timestamp is None else undo_as_of(commit_timestamp)
-        self._put_all_before(before)
-        record = b"".join((undo_sums(counted), as_of, *undo, *self._undo, row, undo_key(_META, key, prepared)))
-        self._log_end(end, previous, record)
-        self._undo.clear()
-
-    def _put_all_before(self, before: Mapping[int, bytes]) -> None:
-        for place, document in before.items():
-            self._put_before(self.next_timestamp(), place, document, self._wall_ms)
+        record = (undo_sums(counted), as_of, *undo, row, undo_key(_META, key, prepared))
+        self._log_end(end, previous, record, before)
 
     def _log_parts(self, parts: Sequence[bytes]) -> tuple[OpTime, int]:
         """(the optime of the last of the entries that only lead to the next, the timestamp of the first)."""
@@ -283,8 +272,12 @@ class Journal:
         self._batch.changes[_META][self._row_key] = self._row
         return undo
 
-    def _log_end(self, o: bytes, previous: OpTime, undo: bytes) -> None:
-        self._append(self._head + COMMAND_HEAD, o, b"", optime_field(b"prevOpTime", previous), undo)
+    def _log_end(self, o: bytes, previous: OpTime, undo: Sequence[bytes], before: Mapping[int, bytes]) -> None:
+        for place, document in before.items():
+            self._put_before(self.next_timestamp(), place, document, self._wall_ms)
+        record = b"".join((*undo, *self._undo))
+        self._undo.clear()
+        self._append(self._head + COMMAND_HEAD, o, b"", optime_field(b"prevOpTime", previous), record)
 
     def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
         oplog = self._oplog
