@@ -96,11 +96,12 @@ class TransactionSnapshot(_View):
 class TransactionState(_View):
     """The newest state of a transaction: a `Reader` that takes batches. It owns the snapshot `below`."""
 
-    __slots__ = ("_ended", "_readers", "_shared")
+    __slots__ = ("_ended", "_held", "_readers", "_shared")
 
     def __init__(self, below: Snapshot) -> None:
         super().__init__(below, tuple(_Layer({}, [], []) for _ in Family))
         self._readers = 0
+        self._held = False
         self._shared = False
         self._ended = False
 
@@ -133,11 +134,22 @@ class TransactionState(_View):
         self._readers -= 1
         if not self._readers:
             self._shared = False
-            if self._ended:
-                self._below.close()
+            self._close_below()
+
+    def hold(self) -> None:
+        """Until `let_go` this state can be read, whatever ends meanwhile."""
+        self._held = True
+
+    def let_go(self) -> None:
+        if self._held:
+            self._held = False
+            self._close_below()
 
     def end(self) -> None:
         """Nobody writes any more; the snapshot below goes with its last reader."""
         self._ended = True
-        if not self._readers:
+        self._close_below()
+
+    def _close_below(self) -> None:
+        if self._ended and not self._readers and not self._held:
             self._below.close()

@@ -44,7 +44,8 @@ _IDENTITY, _UNIQUE = 1, 2
 
 
 class TransactionStore(Store):
-    """Made by its owner, who calls `commit` or `abort` once; from then on nothing of it can be read or written.
+    """Made by its owner, who calls `commit` or `abort` once; from then on nothing of it can be written, and it can be
+    read only by whoever holds its state (`TransactionState.hold`).
 
     `operations`: documents as they will stand in the oplog, in order; `before`: of some of them, by their place, the
     document that they change, for change streams; `previous`: what stood at the keys that it has
@@ -94,9 +95,17 @@ class TransactionStore(Store):
         from_migrate: bool = False,
         trims: bool = True,
     ) -> WriteUnitOfWork:
-        """A unit whose changes become the transaction's. Its options are for other stores."""
-        assert not self._ended, "the transaction has ended"
+        """A unit whose changes become the transaction's. Its options are for other stores.
+
+        Errors: NoSuchTransaction.
+        """
+        self.check_open()
         return TransactionUnit(self)
+
+    def check_open(self) -> None:
+        """What is being carried out in it may find that others have ended it. Errors: NoSuchTransaction."""
+        if self._ended:
+            raise CommandError(Code.NoSuchTransaction, "The transaction has been aborted.")
 
     @property
     def made_collections(self) -> list[Collection]:
@@ -161,11 +170,13 @@ class TransactionStore(Store):
         return owner is self
 
     def _take(self, key: bytes) -> None:
+        self.check_open()
         self.claims.keys[key] = self
         self._claimed.append(key)
 
     def uses(self, coll: Collection) -> None:
-        """Keep the collection as it is. Errors: LockTimeout."""
+        """Keep the collection as it is. Errors: LockTimeout, NoSuchTransaction."""
+        self.check_open()
         self.claims.use(coll.ns, self)
         if coll.newest_id is None:
             # From below: what was written since the snapshot counts too.
@@ -367,6 +378,7 @@ class _Catalog(Catalog):
         if coll.ns in self._catalog_below.collections:
             # Made below since it was looked for.
             raise WriteConflict
+        self._transaction.check_open()
         self.claims.name(coll.ns, self._transaction)
         self.used.add(coll.ns)
         self.made.append(coll)

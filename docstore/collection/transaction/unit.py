@@ -35,8 +35,9 @@ class TransactionUnit(WriteUnitOfWork):
         return super().insert(coll, raw, **options)  # type: ignore[arg-type]
 
     def commit(self) -> OpTime | None:
-        """Make what was written part of the transaction; there is no optime yet."""
+        """Make what was written part of the transaction; there is no optime yet. Errors: NoSuchTransaction."""
         assert self._open, "the unit has ended"
+        self._transaction.check_open()
         self._open = False
         journal, changes = self._journal, self._changes
         assert journal is not None, "the units of a transaction keep its operations"

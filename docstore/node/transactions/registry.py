@@ -85,6 +85,7 @@ class TransactionRegistry:
         try:
             _check_target(context)
             yield from self._patience(context)
+            transaction.check()
             inner = transaction.request(context)
             result = execute(inner, arguments)
             if not isinstance(result, (bytes, dict)):
@@ -94,13 +95,11 @@ class TransactionRegistry:
                     assert context.services.carry_out is not None, "what wants scripts was told that there are some"
                     result = yield context.services.carry_out(inner, lambda: context.command.run(inner, arguments))
         except CommandError as error:
-            reason = transaction.reason
-            if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
-                # That one is for the router, which goes on with what is below the view.
-                self.sessions.abort(transaction)
-            if reason is not None:
-                raise reason from None
-            raise
+            if transaction.state is State.OPEN:
+                if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
+                    # That one is for the router, which goes on with what is below the view.
+                    self.sessions.abort(transaction)
+                raise
         except BaseException:
             self.sessions.abort(transaction)
             raise
@@ -108,6 +107,7 @@ class TransactionRegistry:
             transaction.carried_out(context.services)
             transaction.released()
         if transaction.state is not State.OPEN:
+            # By others, meanwhile: whatever came of the request.
             if transaction.reason is not None:
                 raise transaction.reason
             transaction.check()

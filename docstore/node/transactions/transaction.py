@@ -24,6 +24,7 @@ from docstore.node.slices import Steps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from docstore.collection.transaction.overlay import TransactionState
     from docstore.node.node import DataNode
     from docstore.optime import OpTime
 
@@ -48,6 +49,7 @@ class Transaction:
         "_node",
         "_opened",
         "_services",
+        "_state",
         "busy",
         "expires",
         "lsid",
@@ -71,6 +73,7 @@ class Transaction:
         self.store: TransactionStore | None = None
         self._node: DataNode | None = None
         self._services: Services | None = None
+        self._state: TransactionState | None = None
         self._cursors = False
         self._opened = 0
 
@@ -89,8 +92,11 @@ class Transaction:
         self._services = replace(services, parts=inner.parts)
 
     def request(self, context: Context) -> Context:
-        """The request as it is carried out in the transaction."""
+        """The request as it is carried out in the transaction, which may be ended by others before the request is."""
         assert self._services is not None, "it has begun"
+        assert self.store is not None, "and is open"
+        self._state = self.store.state
+        self._state.hold()
         self._opened = context.services.cursors.opened
         return context.derived(
             services=self._services,
@@ -102,8 +108,18 @@ class Transaction:
         )
 
     def carried_out(self, services: Services) -> None:
-        """A request of it has been."""
-        self._cursors = self._cursors or services.cursors.opened != self._opened
+        """A request of it has been, or was refused before."""
+        if self._state is None:
+            return
+        self._state.let_go()
+        self._state = None
+        if services.cursors.opened != self._opened:
+            self._cursors = True
+            if self.state is not State.OPEN:
+                self._kill_cursors(services)
+
+    def _kill_cursors(self, services: Services) -> None:
+        services.cursors.kill_where(lambda cursor: cursor.lsid == self.lsid and cursor.transaction == self.number)
 
     def check(self) -> None:
         """Errors: TransactionCommitted, NoSuchTransaction, PreparedTransactionInProgress, unless it is open."""
@@ -198,7 +214,7 @@ class Transaction:
     def _end_cursors(self) -> None:
         services = self._services
         if services is not None and self._cursors:
-            services.cursors.kill_where(lambda cursor: cursor.lsid == self.lsid and cursor.transaction == self.number)
+            self._kill_cursors(services)
 
     def released(self) -> None:
         """The request that was carried out has been: the next may be."""

@@ -493,6 +493,74 @@ def test_requests_of_one_are_carried_out_one_after_the_other() -> None:
     loop(work())
 
 
+_LONG: tuple[dict[str, Any], ...] = (
+    {"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]},
+    {"update": "c", "updates": [{"q": {"_id": n}, "u": {"$inc": {"n": 1}}} for n in range(500)]},
+    {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
+    {"insert": "c", "documents": [{"_id": 10_000 + n} for n in range(2000)]},
+    {"aggregate": "c", "pipeline": [{"$group": {"_id": "$n", "all": {"$push": "$_id"}}}], "cursor": {}},
+    {"distinct": "c", "key": "_id"},
+    {"findAndModify": "c", "query": {"n": 7}, "update": {"$inc": {"n": 1}}, "upsert": True},
+)
+
+
+@pytest.mark.parametrize("how", ["killed", "expired", "stepped down"])
+@pytest.mark.parametrize("request_", _LONG, ids=lambda request: next(iter(request)))
+def test_a_request_that_is_carried_out_when_it_is_ended_by_others_fails(request_: dict[str, Any], how: str) -> None:
+    """At whatever step it is."""
+
+    async def work() -> None:
+        for steps in range(12):
+            node = await _node(*({"_id": number, "n": 0} for number in range(1000)))
+            node.hurry()
+            client = Client(node)
+            await client.first(change(1))
+            running = asyncio.ensure_future(client.then(request_))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if how == "killed":
+                await node.run({"killSessions": [client.lsid]})
+            elif how == "expired":
+                now = node.node.clock()
+                node.node.clock = lambda now=now: now + 61
+                node.node.transactions.expire()
+            else:
+                error = CommandError(Code.InterruptedDueToReplStateChange, "stepped down")
+                node.node.transactions.sessions.end_all(error)
+            reply = await running
+            if steps and reply["ok"]:
+                break
+            assert reply["ok"] == 0
+            assert TRANSIENT in reply["errorLabels"]
+            assert node.node.store.claims.keys == {}
+            assert len(node.services.cursors) == 0
+        assert steps > 1
+        assert sorted({each["n"] for each in await node.documents("c")}) == [0]
+
+    loop(work())
+
+
+def test_one_that_is_ended_while_it_lets_others_go_first_is_not_carried_out() -> None:
+    async def work() -> None:
+        node = await _node()
+        node.node.transactions.settings.patience_ms = 60_000
+        first, second = Client(node, 1), Client(node, 2)
+        await node.insert("d", {"_id": 1})
+        await first.first(change(1))
+        await second.first({"find": "d"})
+        dropping = asyncio.ensure_future(node.reply({"drop": "c"}))
+        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(second.then({"find": "c"}))
+        await asyncio.sleep(0)
+        await node.run({"killSessions": [second.lsid]})
+        await first.commit()
+        reply = await waiting
+        assert (reply["code"], reply["errorLabels"]) == (Code.NoSuchTransaction, [TRANSIENT])
+        assert (await dropping)["ok"] == 1
+
+    loop(work())
+
+
 def test_commits_wait_for_their_write_concern() -> None:
     async def work() -> None:
         node = await _node()
