@@ -57,6 +57,12 @@ def check_bank(operations: Iterable[Operation], bank: Bank, final: Mapping[str, 
     return found
 
 
+def check_unique(where: str, values: Iterable[Hashable]) -> list[Anomaly]:
+    """Values of a field under a unique index."""
+    twice = [value for value, times in Counter(values).items() if times > 1]
+    return [Anomaly("unique key", f"{where}: {twice} stand several times")] if twice else []
+
+
 def _snapshot(
     shown: Mapping[str, Any],
     bank: Bank,

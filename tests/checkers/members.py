@@ -35,6 +35,18 @@ def check_hashes(hashes: Mapping[str, Mapping[str, str]]) -> list[Anomaly]:
     ]
 
 
+def check_sessions_agree(rows: Mapping[str, Mapping[str, str]]) -> list[Anomaly]:
+    """What members know of the newest write of each session, by member: a retry is answered by whoever is primary."""
+    sessions = sorted({session for found in rows.values() for session in found})
+    return [
+        anomaly
+        for session in sessions
+        for anomaly in _equal(
+            "sessions differ", f"session {session}", {member: found.get(session) for member, found in rows.items()}
+        )
+    ]
+
+
 def check_catalogs(
     catalogs: Mapping[str, Mapping[str, Description]], owners: Mapping[str, Collection[str]] | None = None
 ) -> list[Anomaly]:

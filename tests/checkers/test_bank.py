@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.checkers.bank import ROLLED_BACK, Bank, check_bank
+from tests.checkers.bank import ROLLED_BACK, Bank, check_bank, check_unique
 from tests.checkers.hand_made import done, failed, kinds, unknown
 from tests.checkers.history import Kind, Operation
 
@@ -72,3 +72,8 @@ def test_good_histories_pass(operations: list[Operation], final: dict[str, Any])
 )
 def test_each_fault_has_its_name(operations: list[Operation], final: dict[str, Any], kind: str) -> None:
     assert kind in kinds(check_bank(operations, BANK, final))
+
+
+def test_a_value_that_stands_twice_is_found() -> None:
+    assert not check_unique("names", ["a", "b"])
+    assert kinds(check_unique("names", ["a", "b", "a"])) == ["unique key"]

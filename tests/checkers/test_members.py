@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tests.checkers.availability import longest_unavailability
 from tests.checkers.hand_made import kinds, read, write
-from tests.checkers.members import Description, check_catalogs, check_converged, check_counts, check_hashes
+from tests.checkers.members import (
+    Description,
+    check_catalogs,
+    check_converged,
+    check_counts,
+    check_hashes,
+    check_sessions_agree,
+)
 
 
 def test_members_have_converged_when_their_positions_are_equal() -> None:
@@ -18,6 +25,12 @@ def test_hashes_are_compared_collection_by_collection() -> None:
     assert found.kind == "data differ"
     assert "t.x" in found.text
     assert kinds(check_hashes({"a": {"t.x": "1"}, "b": {}})) == ["data differ"]
+
+
+def test_sessions_are_compared_one_by_one() -> None:
+    assert not check_sessions_agree({"a": {"s": "1"}, "b": {"s": "1"}})
+    assert kinds(check_sessions_agree({"a": {"s": "1"}, "b": {"s": "2"}})) == ["sessions differ"]
+    assert kinds(check_sessions_agree({"a": {"s": "1"}, "b": {}})) == ["sessions differ"]
 
 
 def test_catalogs_differ_by_collection_by_option_or_by_index() -> None:

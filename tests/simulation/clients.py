@@ -45,7 +45,7 @@ class Client:
         self.history = history
         self.dice = dice
         self.ask = ask
-        self._session = {"id": Binary(uuid.UUID(int=dice.getrandbits(128)).bytes, 4)}
+        self.session = {"id": Binary(uuid.UUID(int=dice.getrandbits(128)).bytes, 4)}
         self._transaction = 0
         self._times: dict[str, Any] = {}
         self.known: dict[str, int] = {}
@@ -54,6 +54,8 @@ class Client:
         """How long an operation is waited for."""
         self.hurries = False
         """Whether it goes on with a transaction at once."""
+        self.patience = 0.3
+        """How long it leaves a transaction open between two statements, at most."""
         self.elsewhere: Callable[[], Elsewhere] | None = None
         """Somebody who knows nothing yet, where there is anybody else to ask how a transaction has ended."""
 
@@ -95,7 +97,7 @@ class Client:
     def next_number(self) -> dict[str, Any]:
         """The session, and a number in it that nothing has had."""
         self._transaction += 1
-        return {"lsid": self._session, "txnNumber": Int64(self._transaction)}
+        return {"lsid": self.session, "txnNumber": Int64(self._transaction)}
 
     async def record(self, operation: Operation, work: Awaitable[Any]) -> Any:
         """Note what comes of it; the result, None where it failed."""

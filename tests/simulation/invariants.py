@@ -63,6 +63,8 @@ class SetInvariants:
         self.committed: dict[int, int] = {}
         """Checksums of committed entries by timestamp; in order."""
         self._times: list[int] = []
+        self._unseen: list[tuple[int, int]] = []
+        """Between which times entries may have been committed that nobody has looked at."""
         self.end = NULL_OPTIME
         self._configs: ReplicaSetConfig | None = None
         self.listeners: list[Any] = []
@@ -214,6 +216,10 @@ class SetInvariants:
     def _committed(self, process: Incarnation, after: OpTime, reach: OpTime) -> None:
         """The entries of a member's log up to `reach` are committed: compare or extend the one history."""
         contents = process.machine.disk.contents
+        first = process.seen.replica_set._oplog.first.timestamp
+        if self._times and first > self.end.timestamp:
+            # The log begins with a copy of another's: of what was committed before that it says nothing.
+            self._unseen.append((self.end.timestamp, first))
         low = max(after.timestamp + 1, 0)
         start = timestamp_key(low)
         known = self.committed
@@ -226,7 +232,7 @@ class SetInvariants:
             checksum = zlib.crc32(entry)
             there = known.get(optime.timestamp)
             if there is None:
-                if optime.timestamp <= self.end.timestamp and self._times and optime.timestamp > self._times[0]:
+                if optime.timestamp <= self.end.timestamp and self._must_be_known(optime.timestamp):
                     self._world.fail(f"{process.name} holds {optime} as committed, which no other member did")
                     return
                 known[optime.timestamp] = checksum
@@ -236,5 +242,15 @@ class SetInvariants:
             elif there != checksum:
                 self._world.fail(f"{process.name} committed another entry at {optime}")
                 return
-        if reach.timestamp <= self.end.timestamp and reach.timestamp not in known and self._times[0] < reach.timestamp:
+        if (
+            reach.timestamp <= self.end.timestamp
+            and reach.timestamp not in known
+            and self._must_be_known(reach.timestamp)
+        ):
             self._world.fail(f"{process.name} reached {reach} as committed, which no other member did")
+
+    def _must_be_known(self, timestamp: int) -> bool:
+        """Whether a committed entry of that time would have been seen before."""
+        if not self._times or timestamp <= self._times[0]:
+            return False
+        return not any(low < timestamp < high for low, high in self._unseen)

@@ -9,12 +9,14 @@ from typing import Any
 import bson
 
 from docstore.errors import CommandError
+from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.net import NetworkError, Pool
 from docstore.node.process.settings import ClusterRole
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replication.states import MemberState
+from docstore.storage import Family
 from tests.checkers.history import Anomaly
-from tests.checkers.members import check_converged, check_counts, check_hashes
+from tests.checkers.members import check_converged, check_counts, check_hashes, check_sessions_agree
 from tests.simulation.invariants import SetInvariants
 from tests.simulation.leaks import leaks
 from tests.simulation.process import Machine
@@ -188,6 +190,7 @@ class SimulatedSet:
                     raise Broken(f"no dbHash of {machine.name}: {error}") from error
                 hashes[machine.name] |= {f"{database}.{name}": md5 for name, md5 in reply["collections"].items()}
         found = [*check_converged(positions), *check_hashes(hashes), *self._miscounted(databases)]
+        found += check_sessions_agree(self._sessions(list(positions)))
         return [*found, *(await self.leaks() if self.role is ClusterRole.NONE else ())]
 
     async def leaks(self) -> list[Anomaly]:
@@ -198,6 +201,15 @@ class SimulatedSet:
                 return found
             await asyncio.sleep(0.1)
         return []
+
+    def _sessions(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """What each of these members knows of the newest write of every session, by session."""
+        first, end = SESSION_PREFIX, after_prefix(SESSION_PREFIX)
+        return {
+            machine.name: {key.hex(): row.hex() for key, row in machine.disk.contents.items(Family.META, first, end)}
+            for machine, _ in self.members()
+            if machine.name in names
+        }
 
     def _miscounted(self, databases: Sequence[str]) -> list[Anomaly]:
         """Members count their documents as they write them: fast counts are exact."""

@@ -17,8 +17,8 @@ import bson
 
 from docstore.errors import CommandError
 from docstore.net import NetworkError
-from tests.checkers.bank import ROLLED_BACK, Bank, check_bank
-from tests.checkers.durability import check_counters
+from tests.checkers.bank import ROLLED_BACK, Bank, check_bank, check_unique
+from tests.checkers.durability import check_counters, check_inserts
 from tests.checkers.history import Anomaly, History, Kind
 from tests.checkers.isolation import APPEND, READ, check_isolation, write_skews
 from tests.simulation.clients import DATABASE, SECONDARY, Client, Refused, Target, Unknown
@@ -34,6 +34,7 @@ COMMIT_SECONDS = 8.0
 INDEXES = {
     "accounts": [{"key": {"balance": 1}, "name": "balance"}],
     "holders": [{"key": {"name": 1}, "name": "name", "unique": True}],
+    "names": [{"key": {"name": 1}, "name": "name", "unique": True}],
 }
 
 
@@ -141,7 +142,8 @@ async def carry_out(client: Client, operation: Any, body: Body, *, gives_up: flo
 async def think(client: Client) -> None:
     """Between two statements; now and then for long."""
     if not client.hurries:
-        await asyncio.sleep(client.dice.choice((0.0, 0.0, 0.003, 0.003, 0.03, 0.3)) * client.dice.random())
+        longest = client.dice.choice((0.0, 0.0, 0.003, 0.003, 0.03, client.patience))
+        await asyncio.sleep(longest * client.dice.random())
 
 
 # The bank
@@ -344,6 +346,22 @@ async def take_name(client: Client, work: Workload) -> None:
             await transaction.abort()
 
 
+async def take_free_name(client: Client, work: Workload) -> None:
+    """One that nobody has had; others want it too."""
+    key = work.value()
+    insert = {"insert": "names", "documents": [{"_id": key, "name": f"n{key // 6}"}]}
+    operation = client.history.invoke(client.number, Kind.INSERT, key, w="majority")
+    if client.dice.random() < 0.3:
+        await client.record(operation, client.write(insert, "majority"))
+        return
+
+    async def body(transaction: OpenTransaction) -> None:
+        await transaction.run(insert)
+        await think(client)
+
+    await carry_out(client, operation, body)
+
+
 async def count(client: Client, work: Workload) -> None:
     """Increments of counters that the first one makes: in a transaction, or outside; and of a field of an account."""
     dice = client.dice
@@ -375,7 +393,8 @@ async def _once(client: Client, command: Mapping[str, Any]) -> None:
 async def anything(client: Client, work: Workload) -> None:
     """One of all these."""
     act = client.dice.choices(
-        (transfer, read_bank, read_outside, read_twice, append_and_read, take_name, count), (30, 12, 12, 5, 30, 8, 12)
+        (transfer, read_bank, read_outside, read_twice, append_and_read, take_name, take_free_name, count),
+        (30, 12, 12, 5, 30, 8, 6, 12),
     )[0]
     await act(client, work)
 
@@ -398,7 +417,7 @@ async def prepare(ask: Target) -> None:
 async def final_state(ask: Target) -> dict[str, list[dict[str, Any]]]:
     """All documents by collection, as a majority has them."""
     found = {}
-    for name in ("accounts", "transfers", "holders", "lists", "counters"):
+    for name in ("accounts", "transfers", "holders", "names", "lists", "counters"):
         command = {"find": name, "readConcern": {"level": "majority"}, "batchSize": 100_000}
         reply = bson.decode(await ask(DATABASE, command, retry=True, timeout=20.0))
         found[name] = reply["cursor"]["firstBatch"]
@@ -413,6 +432,10 @@ def anomalies(history: History, final: Mapping[str, list[dict[str, Any]]]) -> li
     numbers |= {f"n of {each['_id']}": each["n"] for each in final["accounts"]}
     return [
         *check_bank(history, BANK, shown),
+        *check_unique("names", [each["name"] for each in final["names"]]),
+        *check_inserts(
+            [each for each in history if each.kind is Kind.INSERT], {each["_id"] for each in final["names"]}
+        ),
         *check_isolation(history, lists),
         *check_counters(history, numbers),
     ]

@@ -106,9 +106,18 @@ class Caller:
         """Ask the one that we stay with, and leave it if it has nothing good to say."""
         number = self._favourite
         outcome, reply = await self.ask(number, command, causal=causal, timeout=timeout)
-        if outcome is not Outcome.OK and self._favourite == number:
-            self._favourite = self.random.randrange(len(self._links))
+        if outcome is not Outcome.OK:
+            self.leave(number)
         return outcome, reply
+
+    def whom(self) -> int:
+        """The number of the one that we stay with."""
+        return self._favourite
+
+    def leave(self, number: int) -> None:
+        """It has nothing good to say: turn to another one, unless that has happened already."""
+        if self._favourite == number:
+            self._favourite = self.random.randrange(len(self._links))
 
     async def anyone(self, command: dict[str, Any], *, causal: bool = False) -> tuple[Outcome, dict[str, Any]]:
         return await self.ask(self.random.randrange(len(self._links)), command, causal=causal)

@@ -23,6 +23,7 @@ from tests.torture.network import Network
 from tests.torture.processes import Processes, Server
 from tests.torture.proxy import ProxyNetwork
 from tests.torture.report import Report
+from tests.torture.transactions import COLLECTIONS, Banker, Transacting, judge_transactions, told
 
 SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 400}
 QUIET_SECONDS = 3.0
@@ -31,7 +32,7 @@ QUIET_SECONDS = 3.0
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to run. `judge_w1_as_majority` takes every acknowledged write for durable, which must show anomalies;
-    `proxied` does without namespaces.
+    `proxied` does without namespaces. `transacting`: how many clients have transactions, beside the others.
     """
 
     members: int
@@ -42,6 +43,7 @@ class Plan:
     judge_w1_as_majority: bool = False
     proxied: bool = False
     clients: int = 12
+    transacting: int = 4
     pause: float = 0.04
 
     def network(self) -> Network | ProxyNetwork:
@@ -58,7 +60,11 @@ async def torture_set(plan: Plan) -> Report:
         await initiate("torture", group)
         nemesis = Nemesis(processes, [group], plan.seed)
         world = World(History(time.monotonic), [server.address for server in group], plan.seed, time.monotonic())
-        clients = [asyncio.create_task(Client(n, world, plan.pause).run()) for n in range(plan.clients)]
+        banker = Banker(plan.clients, world, group)
+        runs = [Client(n, world, plan.pause).run() for n in range(plan.clients)]
+        others = range(plan.clients + 1, plan.clients + 1 + plan.transacting)
+        runs += [banker.run(), *(Transacting(n, world, plan.pause, banker).run() for n in others)]
+        clients = [asyncio.create_task(run) for run in runs]
         await asyncio.sleep(QUIET_SECONDS)
         await nemesis.run(plan.seconds)
         await nemesis.heal()
@@ -117,7 +123,8 @@ async def _judge(report: Report, plan: Plan, processes: Processes, group: list[S
         primary = await primary_of(group)
         if primary is None:
             raise NotReached("the primary is gone again")
-        state = {name: await documents(primary.address, DATABASE, name) for name in ("lists", "counters", "inserts")}
+        names = ("lists", "counters", "inserts", *COLLECTIONS)
+        state = {name: await documents(primary.address, DATABASE, name) for name in names}
         found = dict(zip([each.name for each in group], [await hashes(each, DATABASE) for each in group], strict=True))
     except (NotReached, *FAILURES) as error:
         report.anomalies.append(Anomaly("not live", f"all faults are mended, and yet: {error!r}"))
@@ -128,6 +135,8 @@ async def _judge(report: Report, plan: Plan, processes: Processes, group: list[S
     durable = kept if plan.reference is None else None
     report.anomalies += check_hashes(found)
     judge_history(report, plan, state, durable)
+    report.anomalies += judge_transactions(report.operations, state)
+    report.notes.append(told(report.operations, state))
 
 
 def judge_history(

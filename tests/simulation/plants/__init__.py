@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.plants import change_streams, ddl, replication, sharding, storage
+from tests.simulation.plants import change_streams, ddl, replication, sharding, storage, transactions
 from tests.simulation.plants.plant import Plant
 
-MODULES = (replication, storage, sharding, ddl, change_streams)
+MODULES = (replication, storage, sharding, ddl, change_streams, transactions)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

@@ -22,6 +22,7 @@ from tests.simulation.scenarios import (
     special_members,
     streams,
     transactions,
+    transactions_ddl,
     undoing,
     unsynced,
     voters,
@@ -31,7 +32,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
     moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
-    primaries, transactions,
+    primaries, transactions, transactions_ddl,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

@@ -23,11 +23,14 @@ from tests.simulation.transactions import (
     anomalies,
     anything,
     append_and_read,
+    count,
     final_state,
     prepare,
     read_bank,
     read_outside,
     report,
+    take_free_name,
+    take_name,
     transfer,
 )
 from tests.simulation.workloads import Workload
@@ -134,6 +137,32 @@ async def reigns(world: World, members: SimulatedSet, _work: Workload) -> None:
         await members.until(lambda: members.primary() is not None, 20.0, "a primary")
 
 
+async def returns(world: World, members: SimulatedSet, _work: Workload) -> None:
+    """A primary steps down, another one takes its place for a moment, and the first one is primary again, with what it
+    remembers.
+    """
+    dice = world.fault_dice
+    for _ in range(4):
+        await asyncio.sleep(dice.uniform(0.1, 0.3))
+        old = members.primary()
+        if old is None:
+            continue
+        other = dice.choice([machine for machine in members.machines if machine is not old])
+        for machine in (other, old):
+            world.tell("operator", f"makes {machine.name} the primary")
+            await quietly(members.command(machine, "admin", {"replSetStepUp": 1}))
+            await members.until(lambda: members.primary() is not None, 20.0, "a primary")
+            await asyncio.sleep(dice.uniform(0.05, 0.2))
+
+
+async def _slow_and_hasty(client: Client, work: Workload) -> None:
+    """Some take their time between two statements, and others do not."""
+    client.hurries = client.number >= READERS
+    client.patience = 0.8
+    client.seconds = 2.0
+    await client.dice.choice((transfer, append_and_read, append_and_read))(client, work)
+
+
 async def two_primaries(world: World, members: SimulatedSet, _work: Workload) -> None:
     """A primary is cut off, alone or with those that only read. Some of the clients that work with its successor are
     then cut off too, with the old one: they ask it how what they have begun has ended.
@@ -235,6 +264,24 @@ async def _large(client: Client, work: Workload) -> None:
     await act(client, work)
 
 
+async def _contend(client: Client, work: Workload) -> None:
+    client.seconds = client.dice.choice((0.1, 5.0))
+    act = client.dice.choices(
+        (transfer, count, take_name, take_free_name, append_and_read, read_bank), (30, 40, 5, 10, 10, 5)
+    )[0]
+    await act(client, work)
+
+
+async def answers_lost(world: World, _members: SimulatedSet, _work: Workload) -> None:
+    """Commands come twice, and connections go."""
+    dice = world.fault_dice
+    for _ in range(3):
+        world.network.duplicate_probability = dice.choice((0.1, 0.3))
+        world.network.reset_probability = dice.choice((0.0, 0.02))
+        await asyncio.sleep(dice.uniform(0.5, 1.5))
+    world.network.duplicate_probability = world.network.reset_probability = 0.0
+
+
 SCENARIOS = (
     Scenario(
         name="transactions",
@@ -243,10 +290,22 @@ SCENARIOS = (
         run=functools.partial(transacting, disturb=functools.partial(faults, kinds=ALL, count=3)),
     ),
     Scenario(
+        name="transactions-claims",
+        what="many clients want the same documents, in transactions and outside; commands come twice, answers are lost",
+        topology=a_bank,
+        run=functools.partial(transacting, disturb=answers_lost, act=_contend, clients=8),
+    ),
+    Scenario(
         name="transactions-reigns",
         what="the same; primaries step down and come back, or are cut off with clients",
         topology=functools.partial(a_bank, settings=HASTY_WINNERS),
         run=functools.partial(transacting, disturb=reigns),
+    ),
+    Scenario(
+        name="transactions-returns",
+        what="primaries that are replaced for a moment and come back, beside transactions that wait for that long",
+        topology=a_bank,
+        run=functools.partial(transacting, disturb=returns, act=_slow_and_hasty),
     ),
     Scenario(
         name="transactions-between",

@@ -1,0 +1,152 @@
+"""Planted bugs of transactions over many documents: snapshots, claims, commits, retries, what members apply."""
+
+from __future__ import annotations
+
+from tests.simulation.plants.plant import Plant
+
+_STORE = "docstore.collection.transaction.store:TransactionStore"
+_REGISTRY = "docstore.node.transactions.registry:TransactionRegistry"
+_CLAIMS = "docstore.collection.transaction.claims:Claims"
+_JOURNAL = "docstore.collection.oplog.journal:Journal"
+
+PLANTS = (
+    Plant(
+        "a transaction's snapshot shows what is committed later",
+        "transactions",
+        f"{_REGISTRY}._snapshot",
+        "return node.engine.snapshot(), True",
+        "return _Leased(node.engine, lambda: None), True",
+    ),
+    Plant(
+        "index entries of a transaction are there before its commit",
+        "transactions",
+        f"{_STORE}.took",
+        "self.state.write(batch)",
+        "early = Batch(); early.changes[_INDEXES].update(batch.changes[_INDEXES]); self.below.engine.write(early); "
+        "self.state.write(batch)",
+    ),
+    Plant(
+        "a key that was written since the snapshot is written again",
+        "transactions",
+        f"{_STORE}.claim",
+        "if self.below.sequence != self._begun and",
+        "if False and",
+    ),
+    Plant(
+        "a key's claim is let go with the statement",
+        "transactions",
+        f"{_STORE}._take",
+        "self.claims.keys[key] = self",
+        "return",
+    ),
+    Plant(
+        "unique keys are not claimed",
+        "transactions-claims",
+        f"{_STORE}.claim_entry",
+        "elif kind == _UNIQUE:",
+        "elif False:",
+    ),
+    Plant(
+        "whoever writes outside does not look at claims",
+        "transactions-claims",
+        f"{_JOURNAL}.note",
+        "if self._claimed:",
+        "if False:",
+    ),
+    Plant(
+        "a retryable write that has waited is not looked for again",
+        "transactions-claims",
+        "docstore.node.write.update:UpdateWork._advance",
+        "if self._retried():",
+        "if self._modification is None and self._retried():",
+    ),
+    Plant(
+        "a commit does not wait for the majority",
+        "transactions-reigns",
+        f"{_REGISTRY}._acknowledged",
+        "failed = await wait_for_write(context, optime, concern)",
+        "failed = None",
+    ),
+    Plant(
+        "secondaries do not note that a transaction is committed",
+        "transactions-reigns",
+        "docstore.collection.oplog.replay_journal:ReplayJournal._move_session",
+        'ended = COMMITTED if stmt_id is None else b""',
+        'ended = b""',
+    ),
+    Plant(
+        "a primary does not know what its predecessor has committed",
+        "transactions-reigns",
+        "docstore.collection.oplog.sessions:SessionState.committed",
+        "self.row is not None and self.row[_ROW.size :] == COMMITTED",
+        "False",
+    ),
+    Plant(
+        "a transaction outlives the step-down of its primary",
+        "transactions-returns",
+        "docstore.node.process.start:NodeProcess._stepped_down",
+        "self.node.transactions.sessions.end_all(error)",
+        "pass",
+    ),
+    Plant(
+        "a member of another term says that there is no such transaction",
+        "transactions-reigns",
+        f"{_REGISTRY}._vouch",
+        "if error.code != Code.NoSuchTransaction:",
+        "if True:",
+    ),
+    Plant(
+        "a transaction that has only read leaves nothing in the log",
+        "transactions-between",
+        f"{_STORE}.commit",
+        "            with self.below.unit() as noop:\n"
+        "                noop.noop(_READ_ONLY)\n"
+        "                return noop.commit()\n",
+        "            return None\n",
+    ),
+    Plant(
+        "the entries of a transaction take effect one by one",
+        "transactions-pieces",
+        "docstore.collection.oplog.apply:_Applier._transaction",
+        "    if get_field(self._o, PARTIAL) is not None:\n"
+        "        return\n"
+        "    commands = [self._o]\n"
+        "    previous = entry_previous(self._entry)\n",
+        "    commands = [self._o]\n    previous = entry_previous(bytes((5, 0, 0, 0, 0)))\n",
+    ),
+    Plant(
+        "the undo record of a transaction has its last key only",
+        "transactions-pieces",
+        f"{_JOURNAL}.log_transaction",
+        'record = b"".join((undo_sums(counted), *undo, row))',
+        'record = b"".join((undo_sums(counted), *undo[-1:], row))',
+    ),
+    Plant(
+        "a rollback leaves the session's row of a transaction",
+        "transactions-reigns",
+        f"{_JOURNAL}.log_transaction",
+        'record = b"".join((undo_sums(counted), *undo, row))',
+        'record = b"".join((undo_sums(counted), *undo))',
+    ),
+    Plant(
+        "a copy begins in the midst of a transaction",
+        "transactions-copies",
+        "docstore.replicaset.sync.remote:RemoteMember.last_whole",
+        "while entry is not None and (before := part_before(entry)) is not None:",
+        "while False:",
+    ),
+    Plant(
+        "collections are changed under a transaction",
+        "transactions-ddl",
+        f"{_CLAIMS}.holder",
+        "users = self._users.get(ns)",
+        "return None",
+    ),
+    Plant(
+        "transactions stay open for ever",
+        "transactions-ddl",
+        f"{_REGISTRY}.expire",
+        "now = self._node.clock()",
+        "return",
+    ),
+)
