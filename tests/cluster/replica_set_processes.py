@@ -23,9 +23,15 @@ Client = pymongo.MongoClient[dict[str, Any]]
 class Processes:
     """The members of set "rs", by number; each with a client of its own that talks to nobody else."""
 
-    def __init__(self, deployment: Deployment, count: int, arguments: list[str] | None = None) -> None:
+    def __init__(
+        self, deployment: Deployment, count: int, arguments: list[str] | None = None, *, shards: bool = True
+    ) -> None:
+        """`shards`: whether the set could become one."""
         self.deployment = deployment
         self.members = replica_set("rs", count, arguments or [])
+        if not shards:
+            for member in self.members:
+                member.arguments.remove("--shardsvr")
         deployment.start(*self.members)
         self.clients = [client_of(member) for member in self.members]
 
@@ -142,10 +148,10 @@ def client_of(member: Member) -> Client:
 
 
 @contextlib.contextmanager
-def running_set(directory: Path, count: int, *, initiated: bool = True) -> Iterator[Processes]:
+def running_set(directory: Path, count: int, *, initiated: bool = True, shards: bool = True) -> Iterator[Processes]:
     """A set of that many members; nothing is left of it afterwards."""
     with stopped_at_end(Deployment(directory)) as deployment:
-        processes = Processes(deployment, count)
+        processes = Processes(deployment, count, shards=shards)
         try:
             if initiated:
                 processes.initiate()
