@@ -6,6 +6,7 @@ from tests.simulation.plants.plant import Plant
 
 _STORE = "docstore.collection.transaction.store:TransactionStore"
 _REGISTRY = "docstore.node.transactions.registry:TransactionRegistry"
+_ENDINGS = "docstore.node.transactions.endings:TransactionEndings"
 _CLAIMS = "docstore.collection.transaction.claims:Claims"
 _JOURNAL = "docstore.collection.oplog.journal:Journal"
 
@@ -14,8 +15,8 @@ PLANTS = (
         "a transaction's snapshot shows what is committed later",
         "transactions",
         f"{_REGISTRY}._snapshot",
-        "return node.engine.snapshot(), True",
-        "return _Leased(node.engine, lambda: None), True",
+        "return node.engine.snapshot(), None",
+        "return _Leased(node.engine, lambda: None), None",
     ),
     Plant(
         "index entries of a transaction are there before its commit",
@@ -63,7 +64,7 @@ PLANTS = (
     Plant(
         "a commit does not wait for the majority",
         "transactions-reigns",
-        f"{_REGISTRY}._acknowledged",
+        f"{_ENDINGS}._acknowledged",
         "failed = await wait_for_write(context, optime, concern)",
         "failed = None",
     ),
@@ -71,8 +72,8 @@ PLANTS = (
         "secondaries do not note that a transaction is committed",
         "transactions-reigns",
         "docstore.collection.oplog.replay_journal:ReplayJournal._move_session",
-        'ended = COMMITTED if stmt_id is None else b""',
-        'ended = b""',
+        "optime.timestamp, wall_ms) + ended",
+        "optime.timestamp, wall_ms)",
     ),
     Plant(
         "a primary does not know what its predecessor has committed",
@@ -91,7 +92,7 @@ PLANTS = (
     Plant(
         "a member of another term says that there is no such transaction",
         "transactions-reigns",
-        f"{_REGISTRY}._vouch",
+        f"{_ENDINGS}._vouch",
         "if error.code != Code.NoSuchTransaction:",
         "if True:",
     ),
@@ -108,30 +109,32 @@ PLANTS = (
         "the entries of a transaction take effect one by one",
         "transactions-pieces",
         "docstore.collection.oplog.apply:_Applier._transaction",
-        "    if get_field(self._o, PARTIAL) is not None:\n"
+        "    if get_field(self._o, PARTIAL) is not None or get_field(self._o, PREPARE) is not None:\n"
         "        return\n"
-        "    commands = [self._o]\n"
-        "    previous = entry_previous(self._entry)\n",
-        "    commands = [self._o]\n    previous = entry_previous(bytes((5, 0, 0, 0, 0)))\n",
+        "    oplog = self._store.oplog\n",
+        "    from docstore.collection.oplog.operations import operations_of\n"
+        "    self.run_operations(operations_of(self._o))\n"
+        "    return\n"
+        "    oplog = self._store.oplog\n",
     ),
     Plant(
         "the undo record of a transaction has its last key only",
         "transactions-pieces",
         f"{_JOURNAL}.log_transaction",
-        'record = b"".join((undo_sums(counted), *undo, row))',
-        'record = b"".join((undo_sums(counted), *undo[-1:], row))',
+        "(undo_sums(counted), *undo, row)",
+        "(undo_sums(counted), *undo[-1:], row)",
     ),
     Plant(
         "a rollback leaves the session's row of a transaction",
         "transactions-reigns",
         f"{_JOURNAL}.log_transaction",
-        'record = b"".join((undo_sums(counted), *undo, row))',
-        'record = b"".join((undo_sums(counted), *undo))',
+        "(undo_sums(counted), *undo, row)",
+        "(undo_sums(counted), *undo)",
     ),
     Plant(
         "a copy begins in the midst of a transaction",
         "transactions-copies",
-        "docstore.replicaset.sync.remote:RemoteMember.last_whole",
+        "docstore.replicaset.sync.session_rows:_log_begin",
         "while entry is not None and (before := part_before(entry)) is not None:",
         "while False:",
     ),
