@@ -50,10 +50,16 @@ def new_context(
     collation: Collation | None = None,
     rng: Callable[[], float] | None = None,
     scripts: Scripts | None = None,
+    changes: bool = True,
 ) -> QueryContext:
     """A language that serves expressions."""
     return QueryContext(
-        collation=collation, variables=variables or {}, rng=rng, expressions=_EXPRESSIONS, scripts=scripts
+        collation=collation,
+        variables=variables or {},
+        rng=rng,
+        expressions=_EXPRESSIONS,
+        scripts=scripts,
+        changes=changes,
     )
 
 

@@ -105,6 +105,8 @@ class QueryContext:
     """Where the parser of an expression leaves the functions in it, for whoever evaluates for many documents."""
     excluded: frozenset[str] = frozenset()
     nested: bool = False
+    changes: bool = True
+    """Whether changes can be followed where the request is carried out: not on a node that is in no set."""
     measures: Mapping[str, Callable[[bytes], Value | None]] = field(default_factory=dict)
     """The metadata (`$meta`) that can be calculated from the documents of a pipeline, by kind."""
 

@@ -54,7 +54,10 @@ def change_stream_of(pipeline: Pipeline) -> tuple[ChangeStreamOptions, Pipeline]
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
-    return [ChangeStream(document_from([("$changeStream", *value)]), parse_options(value))]
+    options = parse_options(value)
+    if not query_context.changes:
+        raise CommandError(40573, "The $changeStream stage is only supported on replica sets")
+    return [ChangeStream(document_from([("$changeStream", *value)]), options)]
 
 
 DECLARATIONS = (Declaration("$changeStream", _parse, Position(only_first=True, in_facet=False, in_pipelines=False)),)

@@ -51,14 +51,12 @@ class StreamFilling(Filling):
 def open_change_stream(
     context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline
 ) -> Steps[bytes]:
-    """The reply with the first batch. Errors: Location40573, InvalidOptions, InvalidNamespace,
-    CommandNotSupportedOnView, IllegalOperation, ChangeStreamHistoryLost, those of tokens.
+    """The reply with the first batch. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView,
+    IllegalOperation, ChangeStreamHistoryLost, those of tokens.
     """
     node = node_of(context)
     options, rest = change_stream_of(pipeline)
-    replication = node.replication
-    if replication.set_name is None or node.store.oplog is None:
-        raise CommandError(40573, "The $changeStream stage is only supported on replica sets")
+    assert node.store.oplog is not None, "the stage is refused on a node without one"
     scope = scope_of(context.db, collection, expanded=options.expanded, whole_cluster=options.whole_cluster)
     check_concern(context)
     if collection is not None and find_view(node.store, context.namespace) is not None:
@@ -68,7 +66,9 @@ def open_change_stream(
         raise history_lost()
     reader = node.parts.get(SharedReader)
     if reader is None:
-        reader = node.parts[SharedReader] = SharedReader(node, node.store.oplog, cast("CommitProgress", replication))
+        reader = node.parts[SharedReader] = SharedReader(
+            node, node.store.oplog, cast("CommitProgress", node.replication)
+        )
     environment = Environment(clock=node.clock, rng=node.rng)
     stream = ChangeStream(node, reader, StreamOptions(scope, options), rest, environment, start)
     batch_size = batch_size_of(arguments)

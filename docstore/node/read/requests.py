@@ -75,9 +75,10 @@ def other_collation(view: str) -> CommandError:
 def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
     """The language of a request that is made now. Errors: those of the expressions in `let`."""
     now = node.wall_clock()
-    cluster_time = int(now) << 32 | 1 if node.store.oplog is None else node.store.last_optime.timestamp
+    changes = node.store.oplog is not None
+    cluster_time = node.store.last_optime.timestamp if changes else int(now) << 32 | 1
     variables = expression_context.system_variables(int(now * 1000), cluster_time)
-    made = expression_context.new_context(variables=variables, rng=node.rng, scripts=RUNNING)
+    made = expression_context.new_context(variables=variables, rng=node.rng, scripts=RUNNING, changes=changes)
     return made if let is None else expression_context.with_let(made, let)
 
 
