@@ -150,6 +150,7 @@ class Code(IntEnum):
     ConversionFailure = 241
     SnapshotUnavailable = 246
     StaleDbVersion = 249
+    StaleChunkHistory = 250
     NoSuchTransaction = 251
     PreparedTransactionInProgress = 267
     TransactionCommitted = 256

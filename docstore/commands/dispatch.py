@@ -275,7 +275,12 @@ class Dispatcher:
         """The body of a successful reply."""
         body = result if isinstance(result, bytes) else bson.encode(result) if result else _EMPTY
         session = context.session
-        retried = session is not None and session.txn_number is not None
+        retried = (
+            session is not None
+            and session.txn_number is not None
+            # Of a transaction nothing is tried again by itself but its end.
+            and (not session.in_transaction or context.command.name in ENDING)
+        )
         progress = context.begun_progress
         induced = None if progress is None else progress.induced
         if induced is not None:

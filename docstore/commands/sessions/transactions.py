@@ -31,8 +31,9 @@ _INSTEAD_OF_COUNT = " Please see http://dochub.mongodb.org/core/transaction-coun
 
 _ALWAYS_TRANSIENT = frozenset(
     (
-        Code.WriteConflict, Code.LockTimeout, Code.SnapshotUnavailable, Code.SnapshotTooOld, Code.StaleConfig,
-        Code.StaleDbVersion,
+        Code.WriteConflict, Code.LockTimeout, Code.SnapshotUnavailable, Code.SnapshotTooOld, Code.StaleShardVersion,
+        Code.StaleConfig, Code.StaleEpoch, Code.StaleDbVersion, Code.StaleChunkHistory,
+        Code.PreparedTransactionInProgress,
     )
 )  # fmt: skip
 _TRANSIENT_IN_STATEMENTS = STATE_CHANGE_CODES | {
