@@ -64,6 +64,11 @@ class ShardFilter(Protocol):
         Errors: MustWait; StaleConfig when the version is not the one that the shard has.
         """
 
+    def check_placed(self, namespace: str, taken_at: int) -> None:
+        """What `check_version` has just let in with a version reads the state of the packed timestamp `taken_at`: all
+        that this node owns must have been here then. Errors: SnapshotUnavailable.
+        """
+
     def post_images(self, namespace: str) -> PostImages | None:
         """The rules for what a write that `check_version` has just let in with a version may make of documents; None
         where there are none.

@@ -120,7 +120,7 @@ class RangeShardFilter:
         self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
         self._sections: dict[str, CriticalSection] = {}
         self.holds = Holds(node)
-        self.holds.on_end = self._released
+        self.holds.on_end = partial(_forget_held, self)
         self.handovers = Handovers(MigrationRecords(node), self.forget)
         self._term = -1
         self.statements = RunningStatements(node.store.claims)
@@ -156,6 +156,15 @@ class RangeShardFilter:
         if known is not None and shard_version in known.accepted:
             return known.owned
         return self._check(namespace, shard_version, known)
+
+    def check_placed(self, namespace: str, taken_at: int) -> None:
+        """See the protocol."""
+        collection = self.current(namespace).collection
+        if collection is not None and collection.gained.get(self.shard_name, 0) > taken_at:
+            raise CommandError(
+                Code.SnapshotUnavailable,
+                f"Unable to read from a snapshot: a chunk of {namespace} has come to this shard since",
+            )
 
     def post_images(self, namespace: str) -> PostImages | None:
         """See the protocol."""
@@ -256,12 +265,6 @@ class RangeShardFilter:
             if split_namespace(namespace)[0] == database:
                 self.forget(namespace)
 
-    def _released(self, held: str) -> None:
-        if "." in held:
-            self.forget(held)
-        else:
-            self.forget_database(held)
-
     async def refresh(self, namespace: str) -> FilteringMetadata:
         """Read the routing from the config servers; one read at a time for each namespace."""
         task = self._refreshing.get(namespace)
@@ -343,6 +346,14 @@ def _is_too_old(node: DataNode, routing: Routing) -> bool:
         return False
     least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
     return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
+
+
+def _forget_held(shard_filter: RangeShardFilter, held: str) -> None:
+    """Somebody no longer has a collection or a whole database to himself."""
+    if "." in held:
+        shard_filter.forget(held)
+    else:
+        shard_filter.forget_database(held)
 
 
 async def _refreshed(shard_filter: RangeShardFilter, namespace: str) -> None:

@@ -39,19 +39,13 @@ class TransactionShardFilter:
             text = f"{namespace} is about to change, which waits for this transaction"
             raise CommandError(Code.LockTimeout, text) from None
         if shard_version is not None:
-            self._check_placed(namespace)
+            self.check_placed(namespace, self._taken_at)
         self._used.add(namespace)
         return owned
 
-    def _check_placed(self, namespace: str) -> None:
-        """Errors: SnapshotUnavailable."""
-        below = self._below
-        collection = below.current(namespace).collection
-        if collection is not None and collection.gained.get(below.shard_name, 0) > self._taken_at:
-            raise CommandError(
-                Code.SnapshotUnavailable,
-                f"Unable to read from a snapshot: a chunk of {namespace} has come to this shard since",
-            )
+    def check_placed(self, namespace: str, taken_at: int) -> None:
+        """See the protocol."""
+        self._below.check_placed(namespace, taken_at)
 
     def post_images(self, namespace: str) -> PostImages | None:
         """See the protocol."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional, Result
+from docstore.commands.declaration import Result
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
@@ -18,6 +19,7 @@ from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
 from mongos.merge.output import write_results
 from mongos.merge.pipelines import open_pipeline
+from mongos.merge.snapshot_reads import at_one_time
 
 
 async def run(context: Context, args: Arguments) -> Result:
@@ -25,6 +27,10 @@ async def run(context: Context, args: Arguments) -> Result:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
+    return await at_one_time(context, partial(_run, args=args))
+
+
+async def _run(context: Context, args: Arguments) -> Result:
     if context.session is not None and context.session.transaction is not None:
         check_stages(args["pipeline"])
     request = request_of(context, context.raw, args)
@@ -51,7 +57,4 @@ def _batch_size(cursor: bytes) -> int | None:
     return size
 
 
-COMMAND = AGGREGATE.command(
-    run,
-    Exceptional("shards have no snapshot in common", snapshot_reads=False),
-)
+COMMAND = AGGREGATE.command(run)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import bson
 
 from docstore.bson import array_from, document_from, elements, get_field
-from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.bson.walk import EMPTY_DOCUMENT, TIMESTAMP, Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional
+from docstore.commands.declaration import Result
 from docstore.commands.requests.view_stages import filter_stages
 from docstore.commands.specs.reads import DISTINCT
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
+from mongos.merge.snapshot_reads import at_one_time
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
@@ -22,7 +26,11 @@ from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
 
 
-async def run(context: Context, args: Arguments) -> bytes:
+async def run(context: Context, args: Arguments) -> Result:
+    return await at_one_time(context, partial(_run, args=args))
+
+
+async def _run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     query_context = query_context_of(context, collation=args["collation"])
     tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
@@ -30,7 +38,7 @@ async def run(context: Context, args: Arguments) -> bytes:
 
     async def attempt(routing: Routing) -> bytes:
         if routing.primary is None:
-            return bson.encode({"values": []})
+            return _reply(context, {})
         answers = await router.ask(context, routing, filter_shards(routing, tree), forwarded(context.raw))
         found: dict[bytes, Value] = {}
         for answer in answers:
@@ -38,7 +46,7 @@ async def run(context: Context, args: Arguments) -> bytes:
             assert values is not None, "distinct answers with values"
             for _, code, data in elements(values[1]):
                 found.setdefault(key_of((code, data)), (code, data))
-        return document_from([("values", 0x04, array_from(found[key] for key in sorted(found)))])
+        return _reply(context, found)
 
     try:
         return await router.routed(context, attempt)
@@ -47,7 +55,16 @@ async def run(context: Context, args: Arguments) -> bytes:
         context.progress.whole_ok = True
     values = None if grouped is None else get_field(grouped, "values")
     held = {} if values is None else {encode_key((code, data)): (code, data) for _, code, data in elements(values[1])}
-    return document_from([("values", 0x04, array_from(held[key] for key in sorted(held)))])
+    return _reply(context, held)
+
+
+def _reply(context: Context, found: Mapping[bytes, Value]) -> bytes:
+    """`found`: the values by their keys."""
+    fields = [("values", 0x04, array_from(found[key] for key in sorted(found)))]
+    at = context.at_cluster_time
+    if at is not None:
+        fields.append(("atClusterTime", TIMESTAMP, at.to_bytes(8, "little")))
+    return document_from(fields)
 
 
 def _stages(args: Arguments) -> list[bytes]:
@@ -61,7 +78,4 @@ def _stages(args: Arguments) -> list[bytes]:
     return stages
 
 
-COMMAND = DISTINCT.command(
-    run,
-    Exceptional("shards have no snapshot in common", snapshot_reads=False),
-)
+COMMAND = DISTINCT.command(run)

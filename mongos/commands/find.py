@@ -8,6 +8,7 @@ router projects.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from bson.int64 import Int64
@@ -31,6 +32,7 @@ from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.merge.remote import batch_bytes
+from mongos.merge.snapshot_reads import at_one_time
 from mongos.merge.tails import open_tail
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
@@ -41,7 +43,10 @@ from mongos.views import read_below
 
 async def run(context: Context, args: Arguments) -> Result:
     """The first batch; the merged cursor holds the rest."""
+    return await at_one_time(context, partial(_run, args=args))
 
+
+async def _run(context: Context, args: Arguments) -> Result:
     async def attempt(routing: Routing) -> bytes:
         return await _find(context, args, routing)
 
@@ -124,7 +129,6 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
 
 COMMAND = FIND.command(
     run,
-    Exceptional("shards have no snapshot in common", snapshot_reads=False),
     Exceptional(
         "all shards must answer",
         Parameter(

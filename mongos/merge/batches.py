@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from docstore.bson import document_from, documents_array, get_field
+from docstore.bson.walk import TIMESTAMP
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.js import script_thread
@@ -16,9 +17,18 @@ UNBOUNDED = 2**31 - 1
 _INT64 = struct.Struct("<q")
 
 
-def cursor_reply(documents: list[bytes], cursor_id: int, namespace: str, field: str, *, catalog: bool = False) -> bytes:
-    """`{cursor: {<field>: [...], id, ns}}`; `field` is firstBatch or nextBatch. Cursors over the catalog, and those
-    of collections that are not there, give the batch last.
+def cursor_reply(
+    documents: list[bytes],
+    cursor_id: int,
+    namespace: str,
+    field: str,
+    *,
+    catalog: bool = False,
+    at: int | None = None,
+) -> bytes:
+    """`{cursor: {<field>: [...], id, ns, atClusterTime?}}`; `field` is firstBatch or nextBatch, `at` the packed
+    timestamp of the snapshot that is read. Cursors over the catalog, and those of collections that are not there, give
+    the batch last.
     """
     encoded = namespace.encode()
     batch = (field, 0x04, documents_array(documents))
@@ -26,6 +36,8 @@ def cursor_reply(documents: list[bytes], cursor_id: int, namespace: str, field: 
         ("id", 0x12, _INT64.pack(cursor_id)),
         ("ns", 0x02, struct.pack("<i", len(encoded) + 1) + encoded + b"\0"),
     ]
+    if at is not None:
+        identity.append(("atClusterTime", TIMESTAMP, at.to_bytes(8, "little")))
     return document_from([("cursor", 0x03, document_from([*identity, batch] if catalog else [batch, *identity]))])
 
 
@@ -46,6 +58,7 @@ async def first_reply(
 ) -> bytes:
     """The reply of the command that opens a cursor; what is left is registered under the client's session."""
     namespace = namespace or context.namespace
+    at = context.at_cluster_time
     wanted = FIRST_BATCH if batch_size is None else batch_size
     try:
         documents, done = await merged.next_batch(wanted, MAX_BATCH_BYTES) if wanted else ([], False)
@@ -54,14 +67,15 @@ async def first_reply(
         raise
     if done or single_batch:
         merged.close()
-        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog)
+        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog, at=at)
     lsid, transaction = (None, None) if context.session is None else (context.session.lsid, context.session.transaction)
     cursor = context.services.cursors.register(
         merged, namespace, lsid=lsid, transaction=transaction, origin=context.raw
     )
     cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
-    return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog)
+    cursor.at_cluster_time = at
+    return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog, at=at)
 
 
 async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | None) -> bytes:
@@ -76,6 +90,7 @@ async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | N
     cursor.batches += 1
     if done:
         registry.close(cursor)
-        return cursor_reply(documents, 0, cursor.namespace, "nextBatch")
+        return cursor_reply(documents, 0, cursor.namespace, "nextBatch", at=cursor.at_cluster_time)
     alive = registry.checkin(cursor)
-    return cursor_reply(documents, cursor.id if alive else 0, cursor.namespace, "nextBatch")
+    identity = cursor.id if alive else 0
+    return cursor_reply(documents, identity, cursor.namespace, "nextBatch", at=cursor.at_cluster_time)

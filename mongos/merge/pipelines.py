@@ -241,7 +241,7 @@ class RoutedCollections:
             await asyncio.sleep(0)
 
 
-_KEPT = frozenset(("lsid", "readConcern", "allowDiskUse", "comment"))
+_KEPT = frozenset(("lsid", "readConcern", "$clusterTime", "allowDiskUse", "comment"))
 
 
 def _constant(value: Value | None) -> Value:

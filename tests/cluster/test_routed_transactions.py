@@ -95,6 +95,35 @@ def test_a_snapshot_is_of_one_time_on_all_shards(cluster: Cluster) -> None:
         reader.commit_transaction()
 
 
+def test_a_snapshot_session_reads_one_state_of_all_shards(cluster: Cluster) -> None:
+    collection = accounts(cluster, "session")
+    rounds = {"_id": None, "n": {"$sum": "$n"}, "least": {"$min": "$n"}}
+    with cluster.client.start_session(snapshot=True) as reader, cluster.client.start_session() as writer:
+        assert collection.find_one({"_id": 1}, session=reader) == {"_id": 1, "n": 100}
+        writer.with_transaction(lambda session: transfer(collection, session, 1, 11, 30))
+        assert [each["n"] for each in collection.find({}, session=reader, batch_size=3)] == [100] * 20
+        (sums,) = collection.aggregate([{"$group": rounds}], session=reader)
+        assert sums == {"_id": None, "n": 2000, "least": 100}
+        assert collection.distinct("n", session=reader) == [100]
+        with cluster.clients[1].start_session(snapshot=True) as other:
+            seen = cluster.clients[1].test["session"].distinct("n", session=other)
+            assert seen in ([100], [70, 100, 130]), "a router that has not heard of it yet may give an earlier time"
+        cluster.client.admin.command("moveChunk", "test.session", find={"_id": 0}, to="two")
+        with pytest.raises(OperationFailure) as failed:
+            list(collection.find({}, session=reader))
+        assert failed.value.code == 246, "what has come since was not here then"
+        with cluster.client.start_session(snapshot=True) as later:
+            assert sorted(collection.distinct("n", session=later)) == [70, 100, 130]
+
+
+def test_a_snapshot_is_refused_of_a_time_to_come(cluster: Cluster) -> None:
+    accounts(cluster, "ahead")
+    concern = {"level": "snapshot", "atClusterTime": bson.Timestamp(2**31 - 1, 1)}
+    with pytest.raises(OperationFailure) as failed:
+        cluster.client.test.command("find", "ahead", readConcern=concern)
+    assert failed.value.code == 72
+
+
 def test_two_that_write_the_same_conflict(cluster: Cluster) -> None:
     collection = accounts(cluster, "conflicts")
     with cluster.client.start_session() as first, cluster.client.start_session() as second:

@@ -3,7 +3,8 @@
 * `local` and `available` read the newest state; without `afterClusterTime` they never wait.
 * `majority` reads the newest state that a majority has.
 * `linearizable` reads the newest state and waits until a majority has confirmed that this node was the primary.
-* `snapshot` reads the majority's state at one cluster time, and says which; refused where the catalog has changed.
+* `snapshot` reads the majority's state at one cluster time, and says which; refused where the catalog has changed, or
+  where chunks have come to the node since.
 * Both need a member of a replica set.
 * A read checks the shard version before its state is taken and once more when it has it, so that filter and state
   agree: what it may see came before the version, and nothing of it goes while the version holds.
@@ -63,6 +64,9 @@ def view_of(context: Context) -> Steps[View]:
             owned = None
             if node.shard_filter is not None:
                 owned = node.shard_filter.check_version(context.namespace, context.shard_version, write=False)
+                if concern.level is ReadLevel.SNAPSHOT and context.shard_version is not None:
+                    assert context.at_cluster_time is not None, "the state has just been taken"
+                    node.shard_filter.check_placed(context.namespace, context.at_cluster_time)
             return View(reader, release, owned)
         except MustWait as section:
             # What the wait is for may change what a majority has: take a newer state with the newer filter.

@@ -49,6 +49,9 @@ class ScriptedShardFilter:
             raise MustWait(partial(self._wait, self.held))
         return self.owned
 
+    def check_placed(self, namespace: str, taken_at: int) -> None:
+        """Nothing has come."""
+
     def post_images(self, namespace: str) -> None:
         """No key is watched."""
 
