@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import time
 from typing import Any, TypeVar
 
 from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.commands.context import Context
 from docstore.commands.declaration import Role
-from docstore.commands.gossip import EncodedGossip
+from docstore.commands.gossip import EncodedGossip, clients_time
 from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
@@ -83,15 +84,19 @@ class Router:
         """A router takes every read; the shard's member decides."""
 
     def cluster_time(self) -> int:
-        """The latest that a shard has told of, packed; 0 before any has."""
+        """The latest that a shard or a client has told of, packed; 0 before any has."""
         return self._gossip.cluster_time
 
     def gossip(self) -> EncodedGossip:
-        """The latest cluster time in a reply of a shard."""
+        """The latest cluster time in a reply of a shard or a request of a client."""
         return self._gossip.shown
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
-        """A client's cluster time: the shards hear it with the request that carries it."""
+        """A client's cluster time: what the client asks for next must not be older, whichever shards carry it out.
+
+        Errors: ClusterTimeFailsRateLimiter for one from the far future.
+        """
+        self._gossip.observe(clients_time(document, time()))
 
     def state_version(self) -> Mapping[str, Any] | None:
         """Routers have no state that drivers follow."""

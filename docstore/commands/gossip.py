@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import bson
+from bson.timestamp import Timestamp
 
 from docstore.bson import get_field
+from docstore.errors import CommandError
 from docstore.optime import pack_timestamp
+
+MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
+"""How far ahead of our wall clock a gossiped cluster time may be."""
+_CLUSTER_TIME_TOO_FAR = 205
 
 _UNSIGNED = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0" + bytes(21) + b"\x12keyId\0" + bytes(8) + b"\0"
 _BEFORE = b"\x03$clusterTime\0" + (17 + 8 + len(_UNSIGNED) + 1).to_bytes(4, "little") + b"\x11clusterTime\0"
@@ -42,6 +48,22 @@ def heard_cluster_time(reply: bytes) -> int:
     found = get_field(reply, "$clusterTime")
     stamp = None if found is None else get_field(found[1], "clusterTime")
     return 0 if stamp is None else int.from_bytes(stamp[1], "little")
+
+
+def clients_time(document: Mapping[str, Any], now: float) -> int:
+    """The packed timestamp of a client's `$clusterTime`, 0 where it has none. `now`: seconds since 1970.
+
+    Errors: ClusterTimeFailsRateLimiter for one from the far future.
+    """
+    told = document.get("clusterTime")
+    if not isinstance(told, Timestamp):
+        return 0
+    if told.time > now + MAX_CLOCK_DRIFT_SECONDS:
+        raise CommandError(
+            _CLUSTER_TIME_TOO_FAR,
+            f"New $clusterTime, {told.time}, is too far from this node's wall clock time, {int(now)}.",
+        )
+    return pack_timestamp(told)
 
 
 def encode_gossip(gossip: Mapping[str, Any]) -> EncodedGossip:

@@ -9,10 +9,7 @@ import time
 from collections.abc import Callable
 
 from docstore.collection.oplog.oplog import Oplog
-from docstore.commands.gossip import encode_cluster_time, heard_cluster_time
-
-MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
-"""How far ahead of our wall clock a gossiped cluster time may be."""
+from docstore.commands.gossip import MAX_CLOCK_DRIFT_SECONDS, encode_cluster_time, heard_cluster_time
 
 
 class MemberTimes:

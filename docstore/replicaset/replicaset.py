@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 from bson.objectid import ObjectId
-from bson.timestamp import Timestamp
 
-from docstore.commands.gossip import NO_GOSSIP, EncodedGossip, encode_times
+from docstore.commands.gossip import NO_GOSSIP, EncodedGossip, clients_time, encode_times
 from docstore.errors import Code, CommandError
 from docstore.log import component
-from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp
-from docstore.replicaset.cluster_times import MAX_CLOCK_DRIFT_SECONDS, MemberTimes
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.cluster_times import MemberTimes
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.hello import hello_fields, topology_seen
 from docstore.replicaset.membership import MemberIdentity, Membership
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 LOG = component("REPL")
 HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
-_CLUSTER_TIME_TOO_FAR = 205
 """MongoDB's code ClusterTimeFailsRateLimiter."""
 
 
@@ -249,15 +247,8 @@ class ReplicaSet:
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """Take in a `$clusterTime`. Errors: ClusterTimeFailsRateLimiter for one from the far future."""
-        heard = document.get("clusterTime")
-        if not isinstance(heard, Timestamp) or self.membership.state.config is None:
-            return
-        if heard.time > time.time() + MAX_CLOCK_DRIFT_SECONDS:
-            raise CommandError(
-                _CLUSTER_TIME_TOO_FAR,
-                f"New $clusterTime, {heard.time}, is too far from this node's wall clock time, {int(time.time())}.",
-            )
-        self._oplog.observe(pack_timestamp(heard))
+        if self.membership.state.config is not None:
+            self._oplog.observe(clients_time(document, time.time()))
 
     async def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Look at a condition on the core's state after each event; False after `timeout` seconds."""

@@ -1,4 +1,4 @@
-"""The cluster time from the replies of shards, as this router passes it on.
+"""The cluster time from the replies of shards and the requests of clients, as this router passes it on.
 
 Always true: what is shown never goes back.
 """
@@ -17,7 +17,10 @@ class Gossip:
 
     def hear(self, reply: bytes) -> None:
         """Take in a shard's raw reply."""
-        heard = heard_cluster_time(reply)
+        self.observe(heard_cluster_time(reply))
+
+    def observe(self, heard: int) -> None:
+        """Take in a time, packed."""
         if heard > self._time:
             self._time = heard
             self.shown = encode_times(heard, heard)

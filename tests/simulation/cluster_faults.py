@@ -35,6 +35,7 @@ class ClusterNemesis(Nemesis):
         self._cluster = cluster
         self._plans: list[_Plan] = []
         self.kinds["step down"] = self.step_down
+        self.kinds["from its set"] = self.cut_from_its_set
         world.moments.append(self.come)
         for each in cluster.sets:
             each.invariants.listeners.append(self.moment)
@@ -83,6 +84,17 @@ class ClusterNemesis(Nemesis):
         command = {"replSetStepDown": 3, "secondaryCatchUpPeriodSecs": 1, "force": True}
         self._tell(f"asks {machine.name} to step down")
         self._world.own.keep(asyncio.ensure_future(quietly(self._cluster.config.command(machine, "admin", command))))
+
+    def cut_from_its_set(self, machine: Machine) -> None:
+        """All others still reach it: a primary goes on for a while with what no other member gets to know."""
+        mine = next((each for each in self._cluster.sets if machine in each.machines), None)
+        if mine is None:
+            return
+        self._tell(f"cuts {machine.name} off from the other members of {mine.name}")
+        for other in mine.machines:
+            if other is not machine:
+                self._world.network.cut |= {(machine.name, other.name), (other.name, machine.name)}
+        self._later(0.3, 4.0, self._heal)
 
     def end(self) -> None:
         self._plans.clear()

@@ -1,7 +1,8 @@
 """What is left in the processes of a cluster at rest, although nobody uses it any more.
 
 Looked at from outside, in every process that runs: cursors, critical sections, holds, migrations and DDL under way,
-statements that moves would wait for, snapshots of the engine, and tasks that a cluster at rest does not have.
+statements that moves would wait for, transactions that are open or prepared and what they claim, snapshots of the
+engine, and tasks that a cluster at rest does not have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mongod.ddl.coordinators import Coordinators
 from mongod.ddl.participant import Participant
 from mongod.migration.shard import Shard
+from mongod.transactions.coordinators import CommitCoordinators
 from tests.simulation.leaks import OPLOG, snapshots
 from tests.simulation.world import Broken
 
@@ -72,6 +74,16 @@ def _of_process(process: Incarnation, *, cursors: bool) -> Iterator[str]:
         yield from _named("DDL operations", node.parts[Coordinators]._running)
         yield from _named("claims of DDL", node.parts[Coordinators]._claims)
         yield from _named("acts of DDL", node.parts[Participant]._acting)
+        yield from _of_transactions(node)
+
+
+def _of_transactions(node: Any) -> Iterator[str]:
+    yield from _named("open transactions", node.transactions.sessions.open)
+    yield from _named("prepared transactions", node.store.sessions.prepared)
+    yield from _named("claims of keys", node.store.claims.keys)
+    yield from _named("claims of collections", [*node.store.claims._users, *node.store.claims._names])
+    yield from _named("collections that are waited for", node.store.claims._waiting)
+    yield from _named("commits under way", node.parts[CommitCoordinators]._running)
 
 
 def _of_shard(shard: Any) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """The dangerous moments of a cluster, told as they come: to the story and to whoever waits for one to do harm.
 
 The cores of migrations and of DDL pass from state to state; a moment is the step into one. Others are the step in
-which the config servers' primary has changed the catalog and no other member has it yet, and the beginning of a read of
-the routing. The classes of the shipping code are extended where they are used, so they do what they do.
+which the config servers' primary has changed the catalog and no other member has it yet, the beginning of a read of
+the routing, and the steps of a commit over several shards: those of its coordinator, and those in which a participant's
+primary has written that it is prepared, or how it has ended, and no other member has that yet. The classes of the
+shipping code are extended where they are used, so they do what they do.
 """
 
 from __future__ import annotations
@@ -10,18 +12,25 @@ from __future__ import annotations
 from typing import Any
 
 import configsvr.server
+import docstore.node.transactions.registry
 import mongod.ddl.driver
 import mongod.migration.donor.driver
 import mongod.migration.recipient.driver
 import mongod.migration.shard
+import mongod.transactions.coordinators
 import mongos.process
+import mongos.transactions.registry
 from configsvr.catalog.chunks import Chunks
+from docstore.node.transactions.numbers import SessionTransactions
 from docstore.sharding.ddl.coordinator import Coordinator
 from docstore.sharding.donor import Donor
 from docstore.sharding.recipient import Recipient
 from mongod.migration.deletions import RangeDeleter
+from mongod.migration.records import Removed
 from mongod.migration.shard_filter import RangeShardFilter
+from mongod.transactions.driver import CommitDriver
 from mongos.routing.cache import RoutingCache
+from mongos.transactions.ending import commit, recover
 from tests.simulation.interpreter import CURRENT
 
 MIGRATION = (
@@ -32,6 +41,12 @@ MIGRATION = (
 COORDINATION = (
     "ddl holding", "ddl preparing", "ddl blocking", "ddl committing", "ddl applying", "ddl undoing", "ddl releasing",
     "ddl forgotten",
+)  # fmt: skip
+COMMIT = (
+    "commit begins", "commit on its way to disk", "participants asked to prepare", "participant prepared",
+    "participant's vote heard", "decision on its way to disk", "decision logged", "participant committed",
+    "participant aborted", "participant has heard the decision", "commit to be forgotten", "commit forgotten",
+    "commit resumed", "prepared transaction taken over", "router commits", "router recovers",
 )  # fmt: skip
 ROUTING = ("shard reads the routing", "router reads the routing")
 
@@ -45,6 +60,10 @@ def install() -> None:
     mongod.migration.shard.RangeDeleter = _RangeDeleter  # type: ignore[misc]
     configsvr.server.Chunks = _Chunks  # type: ignore[misc]
     mongos.process.RoutingCache = _RoutingCache  # type: ignore[misc]
+    mongod.transactions.coordinators.CommitDriver = _CommitDriver  # type: ignore[misc]
+    docstore.node.transactions.registry.SessionTransactions = _SessionTransactions  # type: ignore[misc]
+    mongos.transactions.registry.commit = _router_commits
+    mongos.transactions.registry.recover = _router_recovers
 
 
 def _tell(moment: str) -> None:
@@ -118,6 +137,61 @@ class _RoutingCache(RoutingCache):
     async def _read(self, namespace: str) -> Any:
         _tell("router reads the routing")
         return await super()._read(namespace)
+
+
+class _CommitDriver(CommitDriver):
+    async def run(self, *, resumed: bool) -> None:
+        _tell("commit resumed" if resumed else "commit begins")
+        await super().run(resumed=resumed)
+
+    async def _vote(self) -> Any:
+        _tell("participants asked to prepare")
+        return await super()._vote()
+
+    async def _prepare(self, shard: str) -> Any:
+        vote = await super()._prepare(shard)
+        _tell("participant's vote heard")
+        return vote
+
+    async def _tell(self, shard: str, decision: Any) -> None:
+        await super()._tell(shard, decision)
+        _tell("participant has heard the decision")
+
+    async def _write(self, change: tuple[str, Any]) -> None:
+        removes, decided = isinstance(change[1], Removed), self.commitment.decision is not None
+        if removes:
+            _tell("commit to be forgotten")
+        else:
+            _tell("decision on its way to disk" if decided else "commit on its way to disk")
+        await super()._write(change)
+        if removes:
+            _tell("commit forgotten")
+        elif decided:
+            _tell("decision logged")
+
+
+class _SessionTransactions(SessionTransactions):
+    def prepare(self, transaction: Any) -> None:
+        super().prepare(transaction)
+        _tell("participant prepared")
+
+    def decide(self, transaction: Any, commit_timestamp: int | None) -> None:
+        super().decide(transaction, commit_timestamp)
+        _tell("participant aborted" if commit_timestamp is None else "participant committed")
+
+    def take_over(self, *arguments: Any) -> None:
+        super().take_over(*arguments)
+        _tell("prepared transaction taken over")
+
+
+async def _router_commits(*arguments: Any) -> bytes:
+    _tell("router commits")
+    return await commit(*arguments)
+
+
+async def _router_recovers(*arguments: Any) -> bytes:
+    _tell("router recovers")
+    return await recover(*arguments)
 
 
 def _words(state: Any) -> str:

@@ -12,6 +12,7 @@ import bson
 from docstore.errors import CommandError
 from docstore.net import NetworkError, Pool
 from docstore.node.process.settings import ClusterRole
+from docstore.sharding.commitment import COORDINATORS as COMMITS
 from docstore.sharding.ddl.operation import COORDINATORS as CHANGES
 from docstore.sharding.ddl.operation import HOLDS
 from docstore.sharding.migration import COORDINATORS as MIGRATIONS
@@ -99,9 +100,9 @@ class SimulatedCluster:
             await asyncio.sleep(0.2)
 
     async def _left_undone(self) -> str:
-        """Migrations, range deletions and changes of definitions that are still under way, and what these hold."""
+        """Migrations, range deletions, changes of definitions, commits that are under way, and what is held."""
         for name, each in self.shards.items():
-            for namespace in (MIGRATIONS, RANGE_DELETIONS, CHANGES, HOLDS):
+            for namespace in (MIGRATIONS, RANGE_DELETIONS, CHANGES, HOLDS, COMMITS):
                 database, _, collection = namespace.partition(".")
                 for found in await self.primary_documents(each, database, collection):
                     if not found.get("released"):

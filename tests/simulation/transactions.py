@@ -50,6 +50,7 @@ class OpenTransaction:
         self._client = client
         self._fields = {**client.next_number(), "autocommit": False}
         self._first: dict[str, Any] = {"startTransaction": True, "readConcern": concern or {"level": "snapshot"}}
+        self._token: dict[str, Any] = {}
 
     async def run(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """The reply to a statement. Errors: Aborted; nothing is asked of the transaction then but to be aborted."""
@@ -60,6 +61,8 @@ class OpenTransaction:
             reply: dict[str, Any] = bson.decode(await client.ask(DATABASE, whole, timeout=client.seconds))
         except (NetworkError, CommandError) as error:
             raise Aborted(repr(error)) from error
+        if "recoveryToken" in reply:
+            self._token = {"recoveryToken": reply["recoveryToken"]}
         if reply.get("writeErrors"):
             raise Aborted(str(reply["writeErrors"]))
         return reply
@@ -78,7 +81,7 @@ class OpenTransaction:
         """Errors: Aborted, Unknown."""
         client = self._client
         end = asyncio.get_running_loop().time() + COMMIT_SECONDS
-        command = {"commitTransaction": 1, **self._fields, "writeConcern": MAJORITY}
+        command = {"commitTransaction": 1, **self._fields, "writeConcern": MAJORITY, **self._token}
         elsewhere = False
         while True:
             try:
@@ -110,7 +113,8 @@ class OpenTransaction:
     async def abort(self) -> None:
         """Whatever comes of it."""
         with suppress(NetworkError, CommandError):
-            await self._client.ask("admin", {"abortTransaction": 1, **self._fields}, timeout=1.0)
+            command = {"abortTransaction": 1, **self._fields, **self._token}
+            await self._client.ask("admin", command, timeout=1.0)
 
 
 Body = Callable[[OpenTransaction], Awaitable[Any]]

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from tests.simulation.plants import change_streams, ddl, replication, sharding, storage, transactions
+from tests.simulation.plants import (
+    change_streams,
+    ddl,
+    replication,
+    routed_transactions,
+    sharding,
+    storage,
+    transactions,
+)
 from tests.simulation.plants.plant import Plant
 
-MODULES = (replication, storage, sharding, ddl, change_streams, transactions)
+MODULES = (replication, storage, sharding, ddl, change_streams, transactions, routed_transactions)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

@@ -73,9 +73,11 @@ async def transacting(
     surroundings(world)
     work = Workload(world, lambda: of_set(members.name, members.hosts), clients=clients)
     work.start(act)
-    operators = [asyncio.ensure_future(each(world, members, work)) for each in (_short_lives, *also)]
+    operators = [asyncio.ensure_future(each(world, members, work)) for each in also]
+    lives = asyncio.ensure_future(short_lives(world, members, lambda: work.over))
     await disturb(world, members, work)
     work.over = True
+    await lives
     found = [anomaly for each in operators for anomaly in await each or ()]
     await work.stop()
     await members.settled()
@@ -85,10 +87,10 @@ async def transacting(
     judge([*found, *anomalies(work.history, final), *await members.anomalies()])
 
 
-async def _short_lives(_world: World, members: SimulatedSet, work: Workload) -> None:
+async def short_lives(_world: World, members: SimulatedSet, over: Callable[[], bool]) -> None:
     """Whoever is up lets no transaction stay open for long."""
     told = {}
-    while not work.over:
+    while not over():
         for machine, _ in members.members():
             if told.get(machine.name) is not machine.process:
                 command = {"setParameter": 1, "transactionLifetimeLimitSeconds": LIFETIME_SECONDS}

@@ -8,6 +8,7 @@ for longer, or whose sessions are killed, have not happened.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from docstore.collection.oplog import operations
@@ -31,19 +32,21 @@ one begins to use the collection.
 EXPIRY_SECONDS = 2.5
 """How much longer a transaction may be open than it should: they are looked at every second."""
 INDEX = {"key": {"n": 1}, "name": "n"}
+Act = Callable[[Client, Workload], Coroutine[Any, Any, None]]
 REFUSALS = (Code.NamespaceNotFound, Code.NamespaceExists, Code.IndexNotFound)
 
 
 class Changes:
-    """What clients and the operator of one schedule do beside the bank. `found`: the anomalies."""
+    """What clients and the operator of one schedule do beside the bank: `act`. `found`: the anomalies."""
 
-    def __init__(self) -> None:
+    def __init__(self, act: Act = anything) -> None:
         self.found: list[Anomaly] = []
+        self._anything = act
         self._sessions: dict[int, Any] = {}
 
     async def act(self, client: Client, work: Workload) -> None:
         self._sessions[client.number] = client.session
-        kinds = (anything, self._use_side, self._insert_outside, self._by_new_index, self._stay)
+        kinds = (self._anything, self._use_side, self._insert_outside, self._by_new_index, self._stay)
         await client.dice.choices(kinds, (50, 25, 5, 15, 3))[0](client, work)
 
     async def _use_side(self, client: Client, work: Workload) -> None:
@@ -116,22 +119,25 @@ class Changes:
                 ("admin", {"renameCollection": f"test.{name}", "to": f"test.{other}", "dropTarget": True}),
                 ("test", {"createIndexes": name, "indexes": [{"key": {"text": 1}, "name": "text"}]}),
             )
-            await self._change(world, ask, *dice.choice(statements))
+            await self.change(world, ask, *dice.choice(statements))
             if dice.random() < 0.2:
                 await self._end_sessions(world, members)
             await asyncio.sleep(dice.expovariate(1 / 0.05))
         return self.found
 
-    async def _change(self, world: World, ask: Any, database: str, command: dict[str, Any]) -> None:
+    async def change(
+        self, world: World, ask: Any, database: str, command: dict[str, Any], patience: float = PATIENCE_SECONDS
+    ) -> None:
+        """Carry out a statement of the operator, whatever comes of it but that it waits for longer than it may."""
         began = world.now
         try:
-            await ask(database, {**command, "writeConcern": MAJORITY}, timeout=PATIENCE_SECONDS)
+            await ask(database, {**command, "writeConcern": MAJORITY}, timeout=patience)
         except CommandError as error:
             world.tell("operator", f"{command}: {error!r}"[:200])
             if error.code not in REFUSALS:
                 return
         except NetworkError as error:
-            if world.now - began >= PATIENCE_SECONDS - 0.01:
+            if world.now - began >= patience - 0.01:
                 self.found.append(Anomaly("waits for ever", f"{command}: {error!r}"))
             return
         world.tell("operator", f"{command}: after {world.now - began:.3f} s")

@@ -1,0 +1,121 @@
+"""Planted bugs of transactions over several shards: votes, decisions, who is told of them, what snapshots show."""
+
+from __future__ import annotations
+
+from tests.simulation.plants.plant import Plant
+
+_DRIVER = "mongod.transactions.driver:CommitDriver"
+_COORDINATORS = "mongod.transactions.coordinators:CommitCoordinators"
+_ENDINGS = "docstore.node.transactions.endings:TransactionEndings"
+_REGISTRY = "docstore.node.transactions.registry:TransactionRegistry"
+
+PLANTS = (
+    Plant(
+        "a decision is told before a majority has it",
+        "routed-transactions-steps",
+        f"{_DRIVER}.run",
+        "self.commitment = self.commitment.decided(decision)\n            await self._write(",
+        "self.commitment = self.commitment.decided(decision)\n            self._shard.records.write(",
+    ),
+    Plant(
+        "a participant votes before a majority has that it is prepared",
+        "routed-transactions-steps",
+        f"{_ENDINGS}._prepare",
+        "failed = yield wait_for_write(context, optime, effective_concern(context, node))",
+        "failed = None",
+    ),
+    Plant(
+        "a commit goes against the vote of a participant",
+        "routed-transactions",
+        f"{_DRIVER}._vote",
+        "if len(timestamps) < len(votes):",
+        "if not timestamps:",
+    ),
+    Plant(
+        "each participant commits as of when it was prepared",
+        "routed-transactions",
+        f"{_ENDINGS}._commit_prepared",
+        "self._sessions.decide(transaction, commit_timestamp)",
+        "self._sessions.decide(transaction, prepared.timestamp)",
+    ),
+    Plant(
+        "a reader does not wait for what is prepared",
+        "routed-transactions",
+        "docstore.replicaset.read.read_concern:ReadConcernWaiters._wait_decided",
+        "if sessions.is_prepared_at(at):",
+        "if False:",
+    ),
+    Plant(
+        "a state of the past is without what was prepared by then",
+        "routed-transactions",
+        "docstore.collection.oplog.earlier_state:EarlierState.step",
+        "if as_of is not None and as_of <= self._at:",
+        "if False:",
+    ),
+    Plant(
+        "each shard of a snapshot shows its newest state",
+        "routed-transactions",
+        "mongos.transactions.transaction:concern_at",
+        "return ReadConcern(ReadLevel.SNAPSHOT, at_cluster_time=max(cluster_time, concern.after_cluster_time or 0) "
+        "or None)",
+        "return ReadConcern(ReadLevel.SNAPSHOT)",
+    ),
+    Plant(
+        "a new primary forgets what is prepared",
+        "routed-transactions-steps",
+        f"{_REGISTRY}.take_over",
+        "for lsid, prepared in store.sessions.prepared.items():",
+        "for lsid, prepared in ():",
+    ),
+    Plant(
+        "what is prepared is given up when its time is over",
+        "routed-transactions-steps",
+        f"{_REGISTRY}.expire",
+        "    for transaction in [each for each in self.sessions.open if each.expires <= now]:\n",
+        "    for transaction in [each for each in self.sessions._by_session.values() if each.expires <= now]:\n"
+        "        if transaction.state is State.PREPARED and not transaction.busy:\n"
+        "            self.sessions.decide(transaction, None)\n",
+    ),
+    Plant(
+        "a commit that is asked for again is decided again",
+        "routed-transactions",
+        f"{_COORDINATORS}.coordinate",
+        "if running is None and participants and self._shard.node.transactions.sessions.is_open(session):",
+        "if running is None and participants:",
+    ),
+    Plant(
+        "a coordinator leaves no document before it asks for votes",
+        "routed-transactions-steps",
+        f"{_DRIVER}.run",
+        "if not resumed:",
+        "if False:",
+    ),
+    Plant(
+        "a coordinator's next primary forgets the commit",
+        "routed-transactions-steps",
+        f"{_COORDINATORS}._take_up",
+        "for raw in [] if collection is None else list(collection.documents(node.engine)):",
+        "for raw in ():",
+    ),
+    Plant(
+        "a participant that does not answer counts as told",
+        "routed-transactions-steps",
+        f"{_DRIVER}._tell",
+        'if error.code in _FORGOTTEN and "writeConcernError" not in error.extra:',
+        "if True:",
+    ),
+    Plant(
+        "a chunk that has come since the snapshot is read",
+        "routed-transactions-moves",
+        "mongod.migration.transaction_filter:TransactionShardFilter._check_placed",
+        "if collection is not None and",
+        "if False and",
+    ),
+    Plant(
+        "a chunk leaves under an open transaction",
+        "routed-transactions-moves",
+        "mongod.migration.statements:RunningStatements.ended",
+        "(transaction := self._claims.holder(namespace)) is not None",
+        "(transaction := None) is not None",
+    ),
+)
