@@ -1,0 +1,128 @@
+"""The test process's side of `docstore.testing.zygote`: one for each process that starts servers."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import docstore
+
+_ANSWER_BYTES = 1 << 12
+_shared: Launcher | None = None
+_shared_lock = threading.Lock()
+
+
+class StartFailed(Exception):
+    """A server ended before it was ready, or a set or cluster did not get ready; the message says what was printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process: its id, a descriptor by which it is signalled, readable when it has ended, and that of its output."""
+
+    pid: int
+    descriptor: int
+    output: int
+
+    def signal(self, number: signal.Signals) -> None:
+        """Errors: ProcessLookupError when it has ended."""
+        signal.pidfd_send_signal(self.descriptor, number)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self.output)
+
+
+class Launcher:
+    """A zygote and the socket to it. Threads may share it."""
+
+    def __init__(self, programs: Sequence[str]) -> None:
+        """`programs`: the executables that will be asked for first."""
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = str(Path(docstore.__file__).parent.parent)
+        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "docstore.testing.zygote",
+                    str(theirs.fileno()),
+                    str(self.owner),
+                    *programs,
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        self._directory: Path | None = None
+
+    @classmethod
+    def shared(cls, programs: Sequence[str]) -> Launcher:
+        """That of this process. After a fork the child has one of its own."""
+        global _shared
+        with _shared_lock:
+            if _shared is None or _shared.owner != os.getpid() or not _shared.alive:
+                _shared = cls(programs)
+                atexit.register(_shared.close)
+            return _shared
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def directory(self) -> Path:
+        """A fresh directory. Errors: StartFailed."""
+        with self._lock:
+            if self._directory is None:
+                said = self._channel.recv(_ANSWER_BYTES)
+                if not said:
+                    raise StartFailed("the process that starts servers has ended; its error output says why")
+                self._directory = Path(said.decode())
+            path = self._directory / str(next(self._numbers))
+        path.mkdir()
+        return path
+
+    def start(self, program: str, arguments: Sequence[str], log: Path) -> Started:
+        """Start a server; what it logs is appended to `log`. Errors: StartFailed."""
+        ours, theirs = os.pipe()
+        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            with self._lock:
+                socket.send_fds(self._channel, [json.dumps([program, *arguments]).encode()], [theirs, errors])
+                answer, descriptors, _, _ = socket.recv_fds(self._channel, _ANSWER_BYTES, 1)
+        except ConnectionError:
+            answer, descriptors = b"", []
+        finally:
+            os.close(theirs)
+            os.close(errors)
+        if not answer:
+            os.close(ours)
+            raise StartFailed("the process that starts servers has ended; its error output says why")
+        return Started(int(answer), descriptors[0], ours)
+
+    def close(self) -> None:
+        """End the zygote, and with it every server and all data."""
+        if self.owner != os.getpid():
+            return
+        self._channel.close()
+        self._process.wait()
+        if self._directory is not None:
+            # The zygote does it, if it was not killed itself.
+            shutil.rmtree(self._directory, ignore_errors=True)

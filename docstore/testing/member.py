@@ -1,0 +1,147 @@
+"""One server of a deployment: its process, its address, what it logged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from docstore.testing.launcher import Launcher, Started, StartFailed
+
+LOOPBACK = "127.0.0.1"
+_READY = re.compile(rb"^\w+ ready host=\S+ port=(\d+) pid=\d+$", re.MULTILINE)
+_START_SECONDS = 60.0
+_END_SECONDS = 30.0
+_SHOWN = 3000
+"""As much of the end of a log is shown when a start fails."""
+
+
+class Member:
+    """A server process. It gets a free port from the system at its first start, and keeps that from then on."""
+
+    def __init__(self, name: str, program: str, arguments: Sequence[str]) -> None:
+        """`program`: the executable's name. `arguments`: all but --port and --dbpath."""
+        self.name = name
+        self.program = program
+        self.port = 0
+        self._arguments = tuple(arguments)
+        self._log: Path | None = None
+        self._process: Started | None = None
+        self._said = b""
+        self.paused = False
+        """Whether `pause` was the last word."""
+
+    def __repr__(self) -> str:
+        return f"<{self.program} {self.name} {self.address} {'running' if self.running else 'down'}>"
+
+    @property
+    def address(self) -> str:
+        """ "host:port" """
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        """For a driver that is to talk to this server alone."""
+        return f"mongodb://{self.address}/?directConnection=true"
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process; None while it does not run."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there, paused or not."""
+        return self._process is not None and not _readable(self._process.descriptor, 0)
+
+    @property
+    def answers(self) -> bool:
+        """Whether it runs and is not paused."""
+        return self.running and not self.paused
+
+    def log(self) -> str:
+        """What it has logged and printed as errors, over all its starts."""
+        return self._log.read_text(errors="replace") if self._log is not None and self._log.exists() else ""
+
+    def start(self, launcher: Launcher, directory: Path) -> None:
+        """Begin to start; `wait_ready` says when it is done. `directory`: that of the deployment."""
+        if self.running:
+            raise RuntimeError(f"{self.name} is running")
+        self.forget()
+        arguments = ["--port", str(self.port), *self._arguments]
+        if self.program != "mongos":
+            data = directory / self.name
+            data.mkdir(exist_ok=True)
+            arguments += ["--dbpath", str(data)]
+        self._log = directory / f"{self.name}.log"
+        self._said = b""
+        self._process = launcher.start(self.program, arguments, self._log)
+
+    def wait_ready(self) -> None:
+        """Return when the port answers. Errors: StartFailed with what the server has said."""
+        assert self._process is not None
+        end = time.monotonic() + _START_SECONDS
+        while not (found := _READY.search(self._said)):
+            said = b""
+            if _readable(self._process.output, end - time.monotonic()):
+                said = os.read(self._process.output, 1 << 16)
+            if not said:
+                text = self._said.decode(errors="replace") + self.log()
+                raise StartFailed(f"{self.name} did not become ready:\n{text[-_SHOWN:]}")
+            self._said += said
+        self.port = int(found[1])
+
+    def kill(self) -> None:
+        """kill -9, and wait until the process is gone."""
+        self.begin_kill()
+        self.wait_end()
+
+    def begin_kill(self) -> None:
+        """kill -9, without waiting."""
+        self._send(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end in good order, and wait until the process is gone."""
+        self.resume()
+        self._send(signal.SIGTERM)
+        self.wait_end()
+
+    def wait_end(self) -> None:
+        """Return when the process is gone. Errors: TimeoutError."""
+        if self._process is not None and not _readable(self._process.descriptor, _END_SECONDS):
+            raise TimeoutError(f"{self.name} (pid {self._process.pid}) does not end")
+        self.paused = False
+
+    def pause(self) -> None:
+        """SIGSTOP. One that is down stays as it is."""
+        self.paused = self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT. One that is down stays as it is."""
+        self._send(signal.SIGCONT)
+        self.paused = False
+
+    def _send(self, number: signal.Signals) -> bool:
+        """Whether there is a process that the signal was sent to."""
+        if self._process is None or not self.running:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            self._process.signal(number)
+        return True
+
+    def forget(self) -> None:
+        """Close what is known of a process that has ended."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(max(0.0, seconds) * 1000))
