@@ -45,6 +45,12 @@ def check_collection_name(database: str, name: str) -> str:
     return namespace
 
 
+USERS_NS = "admin.system.users"
+ROLES_NS = "admin.system.roles"
+SECURITY_NAMESPACES = frozenset((USERS_NS, ROLES_NS))
+"""The collections in which users and roles are kept."""
+
+
 @lru_cache(maxsize=1024)
 def replicates(namespace: str) -> bool:
     """Whether writes to the namespace enter the oplog: all but what is the node's own, its `local` database and the

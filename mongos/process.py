@@ -27,6 +27,7 @@ from docstore.net.errors import as_command_error
 from docstore.net.process import CANNOT_LISTEN, Process, StartError
 from docstore.net.services import apply_options, services_of
 from docstore.options import Options
+from docstore.security.users import NoUsers
 from docstore.sharding import requests
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
@@ -90,7 +91,13 @@ async def serve(process: Process, options: Options) -> None:
             return await carry_out(begin, router.evaluators, await stored_functions(context))
 
         services = services_of(
-            TABLE, router, parameters, carry_out=run_scripts, parts=parts, transactions=router.transactions
+            TABLE,
+            router,
+            parameters,
+            carry_out=run_scripts,
+            parts=parts,
+            transactions=router.transactions,
+            users=NoUsers(),
         )
         dispatcher = Dispatcher(services, translate=as_command_error)
         apply_options(dispatcher, options)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+import secrets
 from collections.abc import Sequence
 
 from bson.binary import Binary
 
 import docstore
+from docstore.security.scram_client import ScramError, conversation
 from shell.address import Credentials
-from shell.scram import ScramError, conversation
 from shell.wire_client import WireClient
 
 
@@ -34,7 +35,7 @@ def greet(client: WireClient, application: str | None, users: Sequence[Credentia
 def authenticate(client: WireClient, credentials: Credentials) -> None:
     """Prove to the server of `client` who the user is. Errors: ConnectionLost, Refused."""
     mechanism = credentials.mechanism or _mechanism(client, credentials)
-    messages = conversation(mechanism, credentials.user, credentials.password)
+    messages = conversation(mechanism, credentials.user, credentials.password, secrets.token_bytes(24))
     database = credentials.source
     try:
         command = {

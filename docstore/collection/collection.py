@@ -41,7 +41,7 @@ from docstore.key_layout import (
     long_of,
     record_id_bytes,
 )
-from docstore.namespace import replicates, split_namespace
+from docstore.namespace import SECURITY_NAMESPACES, replicates, split_namespace
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.plan.wildcard import WildcardPaths
@@ -235,7 +235,8 @@ class Collection:
     """One collection. Reads take a `Reader`; writes go through a `WriteUnitOfWork`.
 
     `indexes` are ready for use, `building` are kept up to date by writes but not yet complete. `heads` are the encoded
-    beginnings of the oplog entries, by operation. `oldest`: no record that stands has a lower id. `newest_id`: no entry
+    beginnings of the oplog entries, by operation. `guards`: what it holds says who may do what.
+    `oldest`: no record that stands has a lower id. `newest_id`: no entry
     of the `_id` index has a higher key; None while that is not known.
     """
 
@@ -244,6 +245,7 @@ class Collection:
         "count",
         "counters_key",
         "end",
+        "guards",
         "has_unique",
         "heads",
         "id_index",
@@ -270,6 +272,7 @@ class Collection:
         self.options = options
         self.plant(ident)
         self.replicates = replicates(ns)
+        self.guards = ns in SECURITY_NAMESPACES
         self.id_index = id_index
         self.id_prefix = id_index.prefix
         self.indexes: dict[str, Index] = {id_index.name: id_index}
@@ -314,6 +317,7 @@ class Collection:
         """Take another name; the catalog keeps the row."""
         self.ns = ns
         self.replicates = replicates(ns)
+        self.guards = ns in SECURITY_NAMESPACES
         self.heads = {op: entry_head(op, ns, self.uuid) for op in "iudm"}
 
     def look_up(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:

@@ -46,7 +46,8 @@ class Store:
     """See the module. `clock` gives seconds since 1970; only timestamps and wall times come from it.
 
     `watchers` are called with the last optime after each commit, as those who subscribe are, where the changes do not
-    matter: these are gathered only for subscribers. `mode`: what the store holds besides documents.
+    matter: these are gathered only for subscribers. `security_changes` counts changes of users and roles. `mode`: what
+    the store holds besides documents.
     """
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float], mode: StorageMode | None = None) -> None:
@@ -58,6 +59,7 @@ class Store:
         self.oplog: Oplog | None = None
         self.sessions = SessionTable(engine, self._oplog_entry)
         self.sequence = 0
+        self.security_changes = 0
         self.write_lock = WriteLock()
         self.has_listeners = False
         self._listeners: tuple[Callable[[Commit], None], ...] = ()
@@ -230,6 +232,7 @@ class Store:
         look for its end on disk is to walk over all that was undone. Index builds that were under way are given up.
         """
         self.sequence += 1
+        self.security_changes += 1
         self.catalog.load()
         self.sessions.forget()
         self._give_up_builds()

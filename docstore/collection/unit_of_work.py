@@ -208,7 +208,7 @@ class WriteUnitOfWork:
         record_key = coll.prefix + rid
         self._records[record_key] = after
         growth = len(after) - len(before)
-        if growth:
+        if growth or coll.guards:
             self._count(coll, 0, growth)
         journal = self._journal
         if journal is not None and coll.replicates:
@@ -370,6 +370,8 @@ class WriteUnitOfWork:
         for coll, (count, size) in self._deltas.items():
             coll.count += count
             coll.size += size
+            if coll.guards:
+                self._store.security_changes += 1
         for coll, record_id in self._trimmed.items():
             coll.oldest = record_id
         optime = None

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docstore.commands.legacy.last_write import NOTHING_WRITTEN
 from docstore.commands.request_templates import RequestTemplates
+
+if TYPE_CHECKING:
+    from docstore.commands.access.conversations import Conversation
+    from docstore.commands.access.identity import Identity
 
 
 class ClientConnection:
     """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.
 
-    `id`: the connection id shown to the client. `remote`: "host:port". `metadata`: the raw `client` document of the
-    first hello. `compressors`: names agreed on, in the client's order.
+    `id`: the connection id shown to the client. `remote`, `local`: "host:port" of both sides. `metadata`: the
+    raw `client` document of the first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
     `opened`: the last requests as they were read, for a client that sends others of the same shape.
     `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
+    `identity`: who its client has proven to be; `conversation`: how it is proving that.
     """
 
     __slots__ = (
-        "application_name", "compressors", "cursors", "greeted", "hang_up", "id", "last_write",
-        "metadata", "opened", "remote",
+        "application_name", "compressors", "conversation", "cursors", "greeted", "hang_up", "id", "identity",
+        "last_write", "local", "metadata", "opened", "remote",
     )  # fmt: skip
 
-    def __init__(self, connection_id: int, remote: str, hang_up: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, connection_id: int, remote: str, hang_up: Callable[[], None] = lambda: None, *, local: str = ""
+    ) -> None:
         self.id = connection_id
         self.remote = remote
+        self.local = local
         self.hang_up = hang_up
         self.last_write = NOTHING_WRITTEN
         self.metadata: bytes | None = None
@@ -35,6 +43,8 @@ class ClientConnection:
         self.greeted = False
         self.cursors: set[int] = set()
         self.opened = RequestTemplates()
+        self.identity: Identity | None = None
+        self.conversation: Conversation | None = None
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

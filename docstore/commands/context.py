@@ -12,6 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 
 from docstore.bson import array_documents, get_field
 from docstore.bson.walk import ARRAY, Value
+from docstore.commands.access.control import AccessControl
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.metrics import Metrics
 from docstore.commands.parameters import ParameterTable
@@ -90,6 +91,7 @@ class Services:
     observers: list[Callable[[Context, bytes], None]] = field(default_factory=list)
     parts: Parts = field(default_factory=Parts)
     parameters: ParameterTable = field(default_factory=ParameterTable)
+    access: AccessControl = field(default_factory=AccessControl)
     switches: Switches = field(default_factory=Switches)
     metrics: Metrics = field(default_factory=Metrics)
     peers: set[ClientConnection] = field(default_factory=set)

@@ -1,8 +1,9 @@
 """What hello and its older spelling isMaster have in common: the handshake of a connection and the process's own facts.
 
 The first hello of a connection may carry the client's metadata and the compressors it speaks; later ones may not change
-them. A hello that names a topology version waits for the next change, and one that allows exhaust is answered again and
-again, each time as soon as something has changed.
+them. A hello may ask by which mechanisms a user authenticates, and begin to authenticate. A hello that names a topology
+version waits for the next change, and one that allows exhaust is answered again and again, each time as soon as
+something has changed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bson.objectid import ObjectId
 
 from docstore.bson import document_from, document_to_python, elements, get_field
 from docstore.bson.walk import INT64, OBJECT
+from docstore.commands.access import conversations
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Response, Result, Type
@@ -42,6 +44,8 @@ PARAMETERS = (
     Parameter("compression", Type.STRINGS, default=()),
     Parameter("topologyVersion", Type.OBJECT),
     Parameter("maxAwaitTimeMS", Type.INT, minimum=0),
+    Parameter("saslSupportedMechs", (Type.STRING, Type.OBJECT)),
+    Parameter("speculativeAuthenticate", Type.OBJECT),
 )
 
 
@@ -65,7 +69,9 @@ def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: b
     if version is None:
         if wait_ms is not None:
             raise CommandError(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
-        return _reply(context, arguments, greeter, legacy)
+        if arguments["saslSupportedMechs"] is None and arguments["speculativeAuthenticate"] is None:
+            return _reply(context, arguments, greeter, legacy)
+        return _reply_with_authentication(context, arguments, greeter, legacy)
     process, counter = _version_of(version)
     if wait_ms is None:
         raise CommandError(31368, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
@@ -97,6 +103,19 @@ async def _reply_later(
 ) -> Result:
     await greeter.wait_topology_change(counter, timeout)
     return _reply(context, arguments, greeter, legacy)
+
+
+async def _reply_with_authentication(context: Context, arguments: Arguments, greeter: Greeter, legacy: bool) -> Result:
+    reply = _reply(context, arguments, greeter, legacy)
+    asked = arguments["saslSupportedMechs"]
+    if asked is not None:
+        reply["saslSupportedMechs"] = await conversations.mechanisms_for(context, asked)
+    speculative = arguments["speculativeAuthenticate"]
+    if speculative is not None:
+        begun = await conversations.speculate(context, speculative)
+        if begun is not None:
+            reply["speculativeAuthenticate"] = begun
+    return reply
 
 
 def following(context: Context, reply: bytes) -> bytes | None:

@@ -88,9 +88,8 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         keep_alive(self._transport)
-        peer_name = transport.get_extra_info("peername")
-        remote = f"{peer_name[0]}:{peer_name[1]}" if peer_name else "unknown"
-        self.peer = ClientConnection(self._listener.next_connection_id(), remote, self.abort)
+        remote, local = (_address(transport.get_extra_info(name)) for name in ("peername", "sockname"))
+        self.peer = ClientConnection(self._listener.next_connection_id(), remote, self.abort, local=local)
         if not self._listener.opened(self):
             self._transport.abort()
 
@@ -285,6 +284,11 @@ class Connection(asyncio.Protocol):
             "A peer broke the wire protocol; closing its connection", reason=str(violation), **self.peer.describe()
         )
         self.close()
+
+
+def _address(name: Any) -> str:
+    """An end of a connection as "host:port"."""
+    return f"{name[0]}:{name[1]}" if name else "unknown"
 
 
 def may_compress(message: Message, peer: ClientConnection) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from docstore import log
 from docstore.buffers import BUFFERS
+from docstore.commands.access.control import AccessControl
 from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.context import Context, Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
@@ -28,6 +29,7 @@ from docstore.js.script_thread import let_others_run
 from docstore.net.allocator import resident_bytes
 from docstore.net.process import StartError
 from docstore.options import Options
+from docstore.security.users import UserDirectory
 
 _MEBIBYTE = 1024 * 1024
 
@@ -41,8 +43,12 @@ def services_of(
     *,
     parts: Parts,
     transactions: Transactions | None = None,
+    users: UserDirectory,
 ) -> Services:
-    """The services of one process. Its own parameters are added to `parameters`. For the rest see `Services`."""
+    """The services of one process, which finds its users in `users`. Its own parameters are added to `parameters`. For
+    the rest see `Services`.
+    """
+    access = AccessControl(users, random_bytes=secrets.token_bytes, aside=asyncio.to_thread)
     services = Services(
         table=table,
         host=host,
@@ -53,13 +59,22 @@ def services_of(
         wall_clock=time,
         parts=parts,
         parameters=parameters,
+        access=access,
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
         supervised_pause=let_others_run,
         memory=resident_bytes,
     )
-    parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table), _of_buffers()))
+    parameters.add(
+        (
+            *access.parameters(),
+            *_of_registries(services),
+            *_of_switches(services.switches),
+            _test_commands(table),
+            _of_buffers(),
+        )
+    )
     return services
 
 

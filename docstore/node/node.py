@@ -25,6 +25,7 @@ from docstore.node.shard_filter import ShardFilter
 from docstore.node.upkeep.metrics import Counters
 from docstore.node.upkeep.profiler import Profiler
 from docstore.node.upkeep.ttl_settings import TtlSettings
+from docstore.node.users.directory import LocalUsers
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
 from docstore.storage.engine import Engine
@@ -52,7 +53,7 @@ class DataNode:
     others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
     adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces
     and `$out` stages under way. `transaction`: the store, where this is the node as a transaction sees it. `pause` is
-    awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
+    awaited between two slices of long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
     """
 
     settings: NodeSettings
@@ -79,11 +80,13 @@ class DataNode:
     transaction: TransactionStore | None = None
     parts: Parts = field(default_factory=Parts)
     status: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
+    users: LocalUsers = field(init=False)
     profiler: Profiler = field(init=False)
     transactions: TransactionRegistry = field(init=False)
     _last_timestamp: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
+        self.users = LocalUsers(self.store)
         self.profiler = Profiler(self)
         self.parts[DataNode] = self
         if isinstance(self.replication, ReplicaSet):

@@ -1,30 +1,45 @@
-"""Who a connection is authenticated as: nobody yet. Conversations of authentication are refused."""
+"""Who a connection is authenticated as: conversations of authentication, their end, and what has come of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from docstore.bson import get_field
+from docstore.bson.walk import BOOL
+from docstore.commands.access import conversations
+from docstore.commands.access.identity import current, log_out
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Result, Role, Type
 from docstore.errors import Code, CommandError
 
-_NONE_YET = "there is no authentication yet"
+
+async def sasl_start(context: Context, arguments: Arguments) -> Result:
+    payload = conversations.payload_of(arguments["payload"])
+    options = arguments["options"]
+    short = None if options is None else get_field(options, "skipEmptyExchange")
+    return await conversations.start(
+        context, arguments["mechanism"], payload, context.db, short=short == (BOOL, b"\1")
+    )  # fmt: skip
 
 
-def sasl_start(_context: Context, arguments: Arguments) -> Result:
+def sasl_continue(context: Context, arguments: Arguments) -> Result:
+    payload = conversations.payload_of(arguments["payload"])
+    return conversations.proceed(context, arguments["conversationId"], payload)
+
+
+def authenticate(_context: Context, arguments: Arguments) -> Result:
+    """Refused: by one message only certificates authenticate, and there are none."""
+    mechanism = arguments["mechanism"]
+    if mechanism == "MONGODB-X509":
+        raise CommandError(Code.AuthenticationFailed, "No verified subject name available from client")
     raise CommandError(
-        Code.MechanismUnavailable,
-        f"Received authentication for mechanism {arguments['mechanism']} which is not enabled",
+        Code.MechanismUnavailable, f"Received authentication for mechanism {mechanism} which is not enabled"
     )
 
 
-def sasl_continue(_context: Context, _arguments: Arguments) -> Result:
-    raise CommandError(Code.ProtocolError, "No SASL session state found")
-
-
-def logout(_context: Context, _arguments: Arguments) -> Result:
-    """Nobody is logged in, so nothing changes."""
+def logout(context: Context, _arguments: Arguments) -> Result:
+    log_out(context.connection, context.db)
     return {}
 
 
@@ -33,20 +48,38 @@ def getnonce(context: Context, _arguments: Arguments) -> Result:
     return {"nonce": f"{context.services.cursors.random64():016x}"}
 
 
-def connection_status(_context: Context, arguments: Arguments) -> Result:
-    information: dict[str, Any] = {"authenticatedUsers": [], "authenticatedUserRoles": []}
+async def connection_status(context: Context, arguments: Arguments) -> Result:
+    user = await current(context.connection, context.services.access.directory)
+    information: dict[str, Any] = {
+        "authenticatedUsers": [] if user is None else [user.name.document()],
+        "authenticatedUserRoles": [] if user is None else [role.document() for role in user.roles],
+    }
     if arguments["showPrivileges"]:
-        information["authenticatedUserPrivileges"] = []
+        information["authenticatedUserPrivileges"] = [] if user is None else user.privileges.documents()
     return {"authInfo": information}
 
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "saslStart", sasl_start, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True,
-        parameters=(Parameter("mechanism", Type.STRING, required=True),), refuses=_NONE_YET,
+        "authenticate", authenticate, privilege=PUBLIC, role=Role.ANY, stable=True,
+        parameters=(Parameter("mechanism", Type.STRING, required=True), Parameter("user", Type.STRING)),
+        refuses="it is for certificates, and there is no TLS yet",
     ),
     Command(
-        "saslContinue", sasl_continue, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True, refuses=_NONE_YET
+        "saslStart", sasl_start, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True,
+        parameters=(
+            Parameter("mechanism", Type.STRING, required=True),
+            Parameter("payload", Type.ANY, required=True),
+            Parameter("options", Type.OBJECT),
+        ),
+        help="begin to authenticate this connection",
+    ),
+    Command(
+        "saslContinue", sasl_continue, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True,
+        parameters=(
+            Parameter("conversationId", Type.INT, required=True), Parameter("payload", Type.ANY, required=True),
+        ),
+        help="go on with authenticating this connection",
     ),
     Command(
         "logout", logout, privilege=AUTHENTICATED, role=Role.ANY, help="end the authentication of this connection"

@@ -15,7 +15,6 @@ _MONITORING = "nothing is reported to anyone outside"
 UNSUPPORTED = {
     "appendOplogNote": _OPLOG,
     "applyOps": _OPLOG,
-    "authenticate": _USERS,
     "connPoolSync": _POOLS,
     "createRole": _ROLES,
     "dbCheck": "members are compared with dbHash",

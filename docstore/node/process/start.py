@@ -210,6 +210,7 @@ class NodeProcess:
             self._carry_out,
             parts=self.node.parts,
             transactions=self.node.transactions,
+            users=self.node.users,
         )
         dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(

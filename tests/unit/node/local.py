@@ -16,6 +16,7 @@ from bson.int64 import Int64
 
 from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
+from docstore.commands.access.control import AccessControl
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
@@ -123,6 +124,7 @@ class LocalNode:
             parts=self.node.parts,
             transactions=self.node.transactions,
             parameters=self.node.parameters,
+            access=AccessControl(self.node.users),
             carry_out=(lambda _context, begin: Turns(begin, None)) if pauses else None,
             supervised_pause=let_others_run,
         )

@@ -82,7 +82,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "createUser": {"pwd": "x", "roles": ["read"]},
     "grantRolesToUser": {"roles": ["read"]},
     "revokeRolesFromUser": {"roles": ["read"]},
-    "saslStart": {"mechanism": "SCRAM-SHA-256"},
+    "authenticate": {"authenticate": 1, "mechanism": "MONGODB-X509"},
     "setIndexCommitQuorum": {"indexNames": ["x_1"], "commitQuorum": 1},
 }
 """What those need besides a name."""
@@ -91,10 +91,12 @@ ELSEWHERE = {
     "backup",
     "commitTransaction",
     "getDefaultRWConcern",
+    "saslContinue",
+    "saslStart",
     "setClusterParameter",
     "shutdown",
 }
-"""They need files, a set or a transaction, or end the process: they have tests of their own."""
+"""They need files, a set, a transaction or a password, or end the process: they have tests of their own."""
 
 
 def request(name: str) -> tuple[str, dict[str, Any]]:

@@ -11,9 +11,9 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.security.scram_client import ScramError, conversation
 from shell.address import Credentials, parse_address
 from shell.deployment import Deployment, Unreachable
-from shell.scram import ScramError, conversation
 from tests.unit.shell.fake_server import FakeServer
 
 
@@ -47,7 +47,7 @@ class Server:
 
 
 def talk(server: Server, mechanism: str, user: str, password: str) -> bool:
-    messages = conversation(mechanism, user, password)
+    messages = conversation(mechanism, user, password, os.urandom(24))
     answer = server.last(messages.send(server.first(next(messages))))
     if answer is None:
         return False

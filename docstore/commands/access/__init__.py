@@ -1,0 +1,1 @@
+"""Who a connection is authenticated as, and what that lets its commands do."""

@@ -1,0 +1,100 @@
+"""How a process authenticates: the users that it knows, the mechanisms that it takes, what it makes of passwords.
+
+Nothing here waits or draws random numbers by itself: both are handed in by the transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from os import urandom
+from typing import Any, TypeVar
+
+from docstore.commands.parameters import ServerParameter, whole_number
+from docstore.errors import NO_CODE, Code, CommandError
+from docstore.security.scram import (
+    DEFAULT_ITERATIONS,
+    LEAST_ITERATIONS,
+    MECHANISMS,
+    SALT_BYTES,
+    SHA_1,
+    SHA_256,
+    Credential,
+    secret_of,
+)
+from docstore.security.users import NoUsers, UserDirectory
+
+T = TypeVar("T")
+_ITERATION_PARAMETERS = {"scramIterationCount": SHA_1, "scramSHA256IterationCount": SHA_256}
+_MOST = 0x7FFFFFFF
+
+
+async def at_once(work: Callable[[], T]) -> T:
+    """Do the work here and now."""
+    return work()
+
+
+@dataclass(slots=True)
+class AccessControl:
+    """`random_bytes` gives as many as asked for; `aside` does work that takes milliseconds where it holds nobody up.
+
+    `secret`: random bytes of this process, from which what is pretended of unknown users is made.
+    """
+
+    directory: UserDirectory = field(default_factory=NoUsers)
+    mechanisms: tuple[str, ...] = MECHANISMS
+    iterations: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_ITERATIONS))
+    random_bytes: Callable[[int], bytes] = urandom
+    aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
+    secret: bytes = field(default_factory=lambda: urandom(32), repr=False)
+
+    async def credentials(self, user: str, password: str, mechanisms: Iterable[str], *, digested: bool) -> list[Any]:
+        """What to keep of a password, for each mechanism. `digested`: the client has made its digest already, which
+        only SCRAM-SHA-1 can be made of. Errors: NotPreparable.
+        """
+        secrets = {
+            each: password.encode() if digested else secret_of(each, user, password, stored=True) for each in mechanisms
+        }
+        made: list[Credential] = []
+        for mechanism, secret in secrets.items():
+            salt, iterations = self.random_bytes(SALT_BYTES[mechanism]), self.iterations[mechanism]
+            made.append(await self._derived(mechanism, secret, salt, iterations))
+        return made
+
+    async def _derived(self, mechanism: str, secret: bytes, salt: bytes, iterations: int) -> Credential:
+        made: Credential = await self.aside(lambda: Credential.derived(mechanism, secret, salt, iterations))
+        return made
+
+    def parameters(self) -> tuple[ServerParameter, ...]:
+        return (
+            *(self._iterations(name, mechanism) for name, mechanism in _ITERATION_PARAMETERS.items()),
+            ServerParameter(
+                name="authenticationMechanisms",
+                get=lambda: list(self.mechanisms),
+                put=self._put_mechanisms,
+                startup_only=True,
+            ),
+        )
+
+    def _put_mechanisms(self, value: Any) -> None:
+        names = value.split(",") if isinstance(value, str) else value
+        unknown = [name for name in names if name not in MECHANISMS]
+        if unknown:
+            raise CommandError(NO_CODE, f"there is no mechanism {unknown[0]} here, but {' and '.join(MECHANISMS)}")
+        self.mechanisms = tuple(name for name in MECHANISMS if name in names)
+
+    def _iterations(self, name: str, mechanism: str) -> ServerParameter:
+        def put(value: Any) -> None:
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise CommandError(Code.BadValue, f"Failed validating {name}: Unable to coerce value to integral type")
+            number = whole_number(name, value)
+            if abs(number) > _MOST:
+                raise CommandError(Code.BadValue, f"Failed validating {name}: Out of bounds coercing to integral value")
+            if number < LEAST_ITERATIONS:
+                raise CommandError(
+                    Code.BadValue,
+                    f"Invalid value for parameter {name}: {number} is not greater than or equal to {LEAST_ITERATIONS}",
+                )
+            self.iterations[mechanism] = number
+
+        return ServerParameter(name=name, get=lambda: self.iterations[mechanism], put=put)

@@ -1,0 +1,192 @@
+"""Conversations by which clients authenticate: one at a time on a connection.
+
+Always true: a conversation that has failed is over, and what it said is AuthenticationFailed, whatever the reason; the
+reason goes to the log. No message of one is ever logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from docstore.bson import document_to_python, elements, get_field
+from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
+from docstore.commands.access.control import AccessControl
+from docstore.commands.access.identity import log_in
+from docstore.commands.context import Context
+from docstore.commands.values import text_of, type_name
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.security.names import UserName
+from docstore.security.restrictions import admitted
+from docstore.security.scram import Malformed
+from docstore.security.scram_server import ClientFirst, ServerConversation, pretended_credential
+from docstore.security.users import User
+
+LOG = component("ACCESS")
+CONVERSATION_ID = 1
+"""A connection has one conversation at a time, so that all have the same number."""
+
+
+class Conversation:
+    """A conversation under way. `user` None: there is none of that name."""
+
+    __slots__ = ("generation", "mechanism", "proven", "scram", "short", "user")
+
+    def __init__(
+        self, mechanism: str, scram: ServerConversation, user: User | None, generation: int, short: bool
+    ) -> None:
+        """`short`: the client wants no empty message at the end."""
+        self.mechanism = mechanism
+        self.scram = scram
+        self.user = user
+        self.generation = generation
+        self.short = short
+        self.proven = False
+
+
+def failed() -> CommandError:
+    return CommandError(Code.AuthenticationFailed, "Authentication failed.")
+
+
+def payload_of(value: Value) -> bytes:
+    """A message of a conversation: binary, or base64 as old clients send it. Errors: BadValue."""
+    code, data = value
+    if code == BINARY:
+        return data[5:]
+    if code != STRING:
+        found = type_name(code)
+        raise CommandError(Code.BadValue, f"Invalid SASLPayload type. Expected Base64 or BinData, got: {found}")
+    try:
+        return base64.b64decode(text_of(data), validate=True)
+    except (binascii.Error, ValueError):
+        raise CommandError(Code.BadValue, "Invalid base64 in the payload") from None
+
+
+async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
+    """Those by which a user may authenticate; `asked`: "db.user" or a document `{user, db}`.
+
+    Of a user that there is not the reply is that of one who has them all: names cannot be found out here.
+    """
+    access = context.services.access
+    user = await access.directory.find(_asked_name(asked))
+    return [name for name in access.mechanisms if user is None or name in user.credentials]
+
+
+def _asked_name(asked: str | bytes) -> UserName:
+    if isinstance(asked, bytes):
+        fields = document_to_python(asked)
+        for field in ("user", "db"):
+            if not isinstance(fields.get(field), str):
+                raise CommandError(Code.BadValue, f"UserName must contain a field named: {field}")
+        return UserName(fields["user"], fields["db"])
+    db, dot, user = asked.partition(".")
+    if not dot:
+        raise CommandError(Code.BadValue, "UserName must contain a '.' separated database.user pair")
+    return UserName(user, db)
+
+
+async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
+    """The reply to the first message of a conversation that came with hello; None where it leads to nothing, and the
+    client has to begin anew. Errors: 51769 for what begins no conversation.
+    """
+    fields = {name: (code, data) for name, code, data in elements(asked)}
+    name = next(iter(fields), "")
+    if name not in ("saslStart", "authenticate"):
+        raise CommandError(51769, f"hello.speculativeAuthenticate unknown command: {name}")
+    mechanism, payload, db = (fields.get(field) for field in ("mechanism", "payload", "db"))
+    if name == "authenticate" or mechanism is None or payload is None or db is None:
+        return None
+    if mechanism[0] != STRING or db[0] != STRING:
+        return None
+    options = fields.get("options")
+    short = None if options is None or options[0] != OBJECT else get_field(options[1], "skipEmptyExchange")
+    try:
+        return await start(
+            context, text_of(mechanism[1]), payload_of(payload), text_of(db[1]), short=short == (BOOL, b"\1")
+        )
+    except CommandError:
+        return None
+
+
+async def start(context: Context, mechanism: str, payload: bytes, db: str, *, short: bool) -> dict[str, Any]:
+    """Begin a conversation; the reply to the client's first message. Errors: MechanismUnavailable,
+    AuthenticationFailed.
+    """
+    access, connection = context.services.access, context.connection
+    connection.conversation = None
+    if mechanism not in access.mechanisms:
+        raise CommandError(
+            Code.MechanismUnavailable, f"Received authentication for mechanism {mechanism} which is not enabled"
+        )
+    try:
+        first = ClientFirst(payload, db)
+    except Malformed as error:
+        raise _refused(context, mechanism, None, str(error)) from None
+    generation = access.directory.generation
+    user = await access.directory.find(first.name)
+    connection.conversation = _begun(access, mechanism, first, user, generation, short)
+    return _reply(connection.conversation.scram.challenge, done=False)
+
+
+def _begun(
+    access: AccessControl, mechanism: str, first: ClientFirst, user: User | None, generation: int, short: bool
+) -> Conversation:
+    pretended = pretended_credential(mechanism, first.name, access.secret, access.iterations[mechanism])
+    credential = None if user is None else user.credentials.get(mechanism)
+    scram = ServerConversation(first, credential, pretended, access.random_bytes(24))
+    return Conversation(mechanism, scram, user, generation, short)
+
+
+def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str, Any]:
+    """The reply to a further message. Errors: ProtocolError where no conversation is under way, AuthenticationFailed,
+    and those of `log_in`.
+    """
+    connection = context.connection
+    conversation = connection.conversation
+    if conversation is None:
+        raise CommandError(Code.ProtocolError, "No SASL session state found")
+    if conversation_id != CONVERSATION_ID:
+        raise CommandError(Code.ProtocolError, "sasl: Mismatched conversation id")
+    connection.conversation = None
+    if conversation.proven:
+        if payload:
+            raise _refused(context, conversation.mechanism, conversation.scram.name, "a message after the last one")
+        return _done(context, conversation, b"")
+    try:
+        proof = conversation.scram.prove(payload)
+    except Malformed as error:
+        raise _refused(context, conversation.mechanism, conversation.scram.name, str(error)) from None
+    if proof is None:
+        reason = "there is no such user" if conversation.user is None else "the password is wrong"
+        raise _refused(context, conversation.mechanism, conversation.scram.name, reason)
+    if conversation.short:
+        return _done(context, conversation, proof)
+    conversation.proven = True
+    connection.conversation = conversation
+    return _reply(proof, done=False)
+
+
+def _done(context: Context, conversation: Conversation, payload: bytes) -> dict[str, Any]:
+    user, connection = conversation.user, context.connection
+    assert user is not None, "nobody has proven to be someone who does not exist"
+    client, server = (address.rpartition(":")[0].strip("[]") for address in (connection.remote, connection.local))
+    if not admitted(user.restrictions, client, server):
+        raise _refused(context, conversation.mechanism, user.name, "the client's address is not allowed")
+    log_in(connection, user, conversation.generation)
+    LOG.info(
+        "Authentication succeeded", mechanism=conversation.mechanism, user=user.name.user, db=user.name.db,
+        remote=connection.remote,
+    )  # fmt: skip
+    return _reply(payload, done=True)
+
+
+def _reply(payload: bytes, *, done: bool) -> dict[str, Any]:
+    return {"conversationId": CONVERSATION_ID, "done": done, "payload": payload}
+
+
+def _refused(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
+    known = {} if name is None else {"user": name.user, "db": name.db}
+    LOG.info("Authentication failed", mechanism=mechanism, **known, remote=context.connection.remote, reason=reason)
+    return failed()

@@ -1,0 +1,103 @@
+"""The users and roles of a node, read from its own documents.
+
+They replicate like any others, so that a member knows what the primary knew. A document that is no user's or no role's
+means nothing: clients may write into these collections, if they have the privilege.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from docstore.bson import document_to_python, from_python
+from docstore.collection.collection import Collection
+from docstore.collection.store import Store
+from docstore.log import component
+from docstore.namespace import ROLES_NS, USERS_NS
+from docstore.security.names import RoleName, UserName
+from docstore.security.roles import Role, RoleGraph
+from docstore.security.users import User, user_of
+
+LOG = component("ACCESS")
+_INVALID = (KeyError, TypeError, ValueError, AttributeError)
+
+
+class LocalUsers:
+    """The directory of a data node."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._generation = 1
+        self._seen: tuple[Collection | None, Collection | None, int] = (None, None, 0)
+        self.graph = RoleGraph(self.role)
+
+    @property
+    def generation(self) -> int:
+        store = self._store
+        collections = store.catalog.collections
+        users, roles = collections.get(USERS_NS), collections.get(ROLES_NS)
+        seen = self._seen
+        if seen[0] is not users or seen[1] is not roles or seen[2] != store.security_changes:
+            self._seen = (users, roles, store.security_changes)
+            self._generation += 1
+        return self._generation
+
+    @property
+    def empty(self) -> bool:
+        users = self._store.collection(USERS_NS)
+        return users is None or users.count == 0
+
+    def invalidate(self) -> None:
+        """Read everything anew."""
+        self._generation += 1
+
+    async def find(self, name: UserName) -> User | None:
+        document = self.user_document(name)
+        if document is None:
+            return None
+        try:
+            found = user_of(document, self.graph)
+        except _INVALID as error:
+            LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
+            return None
+        return found if found.name == name else None
+
+    def role(self, name: RoleName) -> Role | None:
+        """A role of users' own."""
+        document = self.role_document(name)
+        if document is None:
+            return None
+        try:
+            return Role.from_document(document)
+        except _INVALID as error:
+            LOG.warning("The document of a role is not one of a role", role=str(name), reason=repr(error))
+            return None
+
+    def user_document(self, name: UserName) -> dict[str, Any] | None:
+        return self._by_id(USERS_NS, name.key)
+
+    def role_document(self, name: RoleName) -> dict[str, Any] | None:
+        return self._by_id(ROLES_NS, name.key)
+
+    def user_documents(self) -> Iterator[dict[str, Any]]:
+        """Those of all users, in order of their names."""
+        return self._all(USERS_NS, "user")
+
+    def role_documents(self) -> Iterator[dict[str, Any]]:
+        """Those of all roles of users' own, in order of their names."""
+        return self._all(ROLES_NS, "role")
+
+    def _by_id(self, namespace: str, key: str) -> dict[str, Any] | None:
+        collection = self._store.collection(namespace)
+        found = None if collection is None else collection.by_id(self._store.engine, from_python(key))
+        return None if found is None else document_to_python(found[1])
+
+    def _all(self, namespace: str, field: str) -> Iterator[dict[str, Any]]:
+        collection = self._store.collection(namespace)
+        if collection is None:
+            return
+        documents = map(document_to_python, collection.documents(self._store.engine))
+        yield from sorted(
+            (each for each in documents if isinstance(each.get(field), str) and isinstance(each.get("db"), str)),
+            key=lambda each: (each[field], each["db"]),
+        )

@@ -1,0 +1,56 @@
+"""From where users may log in, and to which of a server's addresses: `authenticationRestrictions`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any, Self
+
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """Networks by which each side must be; None where any will do."""
+
+    client: tuple[Network, ...] | None
+    server: tuple[Network, ...] | None
+
+    @classmethod
+    def parsed(cls, document: Mapping[str, Any]) -> Self:
+        """Errors: ValueError for an address that is none."""
+
+        def networks(field: str) -> tuple[Network, ...] | None:
+            texts = document.get(field)
+            return None if texts is None else tuple(ip_network(text, strict=False) for text in texts)
+
+        return cls(networks("clientSource"), networks("serverAddress"))
+
+    def document(self) -> dict[str, list[str]]:
+        sides = (("clientSource", self.client), ("serverAddress", self.server))
+        return {name: list(map(str, networks)) for name, networks in sides if networks is not None}
+
+    def admits(self, client: str, server: str) -> bool:
+        """`client`, `server`: IP addresses as text, empty where there is none."""
+        return _within(client, self.client) and _within(server, self.server)
+
+
+def _within(address: str, networks: tuple[Network, ...] | None) -> bool:
+    if networks is None:
+        return True
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return any(parsed in network for network in networks)
+
+
+def parsed_restrictions(documents: Iterable[Mapping[str, Any]]) -> tuple[Restriction, ...]:
+    """Errors: ValueError."""
+    return tuple(map(Restriction.parsed, documents))
+
+
+def admitted(lists: Sequence[Sequence[Restriction]], client: str, server: str) -> bool:
+    """Whether each of the lists, those of a user and of its roles, has a restriction that lets the client in."""
+    return all(any(each.admits(client, server) for each in one) for one in lists if one)

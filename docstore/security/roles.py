@@ -1,0 +1,94 @@
+"""Roles of users' own, and what follows from roles that contain others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from docstore.security import builtin_roles
+from docstore.security.names import RoleName
+from docstore.security.privileges import Kind, Privileges, Resource
+from docstore.security.restrictions import Restriction, parsed_restrictions
+
+
+def role_names(documents: Iterable[Mapping[str, Any]]) -> tuple[RoleName, ...]:
+    """Those of a list of `{role, db}`, as documents of users and roles have it."""
+    return tuple(RoleName(each["role"], each["db"]) for each in documents)
+
+
+def resource_of(document: Mapping[str, Any]) -> Resource:
+    """The resource of a stored privilege."""
+    if document.get("cluster"):
+        return Resource(Kind.CLUSTER)
+    if document.get("anyResource"):
+        return Resource(Kind.EVERYTHING)
+    if "system_buckets" in document:
+        return Resource(Kind.BUCKETS, document.get("db", ""), document["system_buckets"])
+    return Resource(Kind.NAMESPACE, document["db"], document["collection"])
+
+
+def privileges_of_documents(documents: Iterable[Mapping[str, Any]]) -> Privileges:
+    """Stored privileges."""
+    made = Privileges()
+    for each in documents:
+        made.grant(resource_of(each["resource"]), each["actions"])
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a role has of its own, and which roles it contains."""
+
+    name: RoleName
+    roles: tuple[RoleName, ...] = ()
+    privileges: Privileges = field(default_factory=Privileges)
+    restrictions: tuple[Restriction, ...] = ()
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """That of a document of `admin.system.roles`. Errors: KeyError, TypeError, ValueError for one that is none."""
+        return cls(
+            RoleName(document["role"], document["db"]),
+            role_names(document.get("roles", ())),
+            privileges_of_documents(document.get("privileges", ())),
+            parsed_restrictions(document.get("authenticationRestrictions", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What some roles give together. `roles`: all of them, with those that they contain, in order."""
+
+    roles: tuple[RoleName, ...]
+    privileges: Privileges
+    restrictions: tuple[tuple[Restriction, ...], ...]
+
+
+class RoleGraph:
+    """Roles by name; `stored` finds one of users' own."""
+
+    def __init__(self, stored: Callable[[RoleName], Role | None]) -> None:
+        self._stored = stored
+
+    def find(self, name: RoleName) -> Role | None:
+        if builtin_roles.is_builtin(name):
+            return Role(name, (), builtin_roles.privileges_of(name))
+        return self._stored(name)
+
+    def inherited(self, names: Iterable[RoleName]) -> Inheritance:
+        """What follows from having these roles; those that are gone give nothing."""
+        met: dict[RoleName, Role] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            role = None if name in met else self.find(name)
+            if role is not None:
+                met[name] = role
+                waiting += role.roles
+        privileges = Privileges()
+        for role in met.values():
+            privileges.join(role.privileges)
+        return Inheritance(
+            tuple(sorted(met)), privileges, tuple(role.restrictions for role in met.values() if role.restrictions)
+        )

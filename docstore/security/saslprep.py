@@ -1,0 +1,44 @@
+"""SASLprep (RFC 4013): equal passwords are equal bytes, however they were typed."""
+
+from __future__ import annotations
+
+import stringprep
+import unicodedata
+
+_PROHIBITED = (
+    stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
+    stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
+    stringprep.in_table_c9,
+)  # fmt: skip
+
+
+class NotPreparable(ValueError):
+    """A text that no password may be: `reason` is "prohibited", "unassigned", "bidi" or "empty"."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def prepared(text: str, *, stored: bool = False) -> str:
+    """The text in its one form. `stored`: it is kept, so that letters which Unicode 3.2 does not know are refused too
+    (what they are made of may change). Errors: NotPreparable.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    mapped = "".join(
+        " " if stringprep.in_table_c12(letter) else letter for letter in text if not stringprep.in_table_b1(letter)
+    )
+    made = unicodedata.normalize("NFKC", mapped)
+    if stored and any(map(stringprep.in_table_a1, made)):
+        raise NotPreparable("unassigned", "the password has a character that had no meaning in Unicode 3.2")
+    if any(test(letter) for letter in made for test in _PROHIBITED):
+        raise NotPreparable("prohibited", "the password has a character that no password may have")
+    if any(map(stringprep.in_table_d1, made)) and (
+        any(map(stringprep.in_table_d2, made))
+        or not (stringprep.in_table_d1(made[0]) and stringprep.in_table_d1(made[-1]))
+    ):
+        raise NotPreparable("bidi", "the password mixes directions of writing")
+    if stored and not made:
+        raise NotPreparable("empty", "nothing of the password is left")
+    return made

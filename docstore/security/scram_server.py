@@ -1,0 +1,95 @@
+"""The server's side of SCRAM: a conversation of two messages and their answers.
+
+Always true: what a client learns from a conversation with a user that does not exist it also learns from one with the
+wrong password, after the same messages and the same calculations.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+from docstore.security.names import UserName
+from docstore.security.scram import SALT_BYTES, Credential, Malformed, attributes, decoded, digest_of, unescaped
+
+
+class ClientFirst:
+    """The first message of a client. Errors: Malformed for one that is none, or that asks for what is not done here:
+    binding to a channel, acting for another user.
+    """
+
+    def __init__(self, payload: bytes, db: str) -> None:
+        try:
+            text = payload.decode()
+        except UnicodeDecodeError:
+            raise Malformed("not UTF-8") from None
+        binding, _, rest = text.partition(",")
+        other, comma, self.bare = rest.partition(",")
+        if binding not in ("n", "y") or not comma:
+            raise Malformed("no header of SCRAM")
+        self.header = f"{binding},{other},".encode()
+        fields = attributes(self.bare)
+        if list(fields)[:2] != ["n", "r"] or not fields["n"] or not fields["r"]:
+            raise Malformed("no name and nonce")
+        self.name = UserName(unescaped(fields["n"]), db)
+        self.nonce = fields["r"]
+        if other and other != f"a={fields['n']}":
+            raise Malformed("one user acting for another")
+
+
+class ServerConversation:
+    """From a client's first message to the server's proof. `challenge` answers the first message.
+
+    `credential` None: there is no such user, or it has none for the mechanism; `prove` then refuses whatever comes.
+    """
+
+    def __init__(self, first: ClientFirst, credential: Credential | None, pretended: Credential, nonce: bytes) -> None:
+        """`pretended` is used where there is no credential. `nonce`: random bytes."""
+        self.name = first.name
+        self._known = credential is not None
+        self._credential = credential or pretended
+        self._header = first.header
+        self._nonce = first.nonce + base64.b64encode(nonce).decode()
+        salt = base64.b64encode(self._credential.salt).decode()
+        self._challenge = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        self._bare = first.bare
+
+    @property
+    def challenge(self) -> bytes:
+        return self._challenge.encode()
+
+    def prove(self, payload: bytes) -> bytes | None:
+        """The server's proof, in answer to the client's; None when the client has none. Errors: Malformed."""
+        try:
+            without_proof, _, proof_text = payload.decode().rpartition(",p=")
+        except UnicodeDecodeError:
+            raise Malformed("not UTF-8") from None
+        fields = attributes(without_proof)
+        if decoded(fields.get("c", "")) != self._header or fields.get("r") != self._nonce:
+            raise Malformed("another channel or nonce")
+        proof = decoded(proof_text)
+        credential = self._credential
+        digest = digest_of(credential.mechanism)
+        signed = ",".join((self._bare, self._challenge, without_proof)).encode()
+        signature = hmac.digest(credential.stored_key, signed, digest)
+        if len(proof) != len(signature):
+            raise Malformed("a proof of another length")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        fits = hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key)
+        if not (fits and self._known):
+            return None
+        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, signed, digest))
+
+
+def pretended_credential(mechanism: str, name: UserName, secret: bytes, iterations: int) -> Credential:
+    """What a user who does not exist seems to have: the same at every try, as long as `secret` stays the same."""
+
+    def part(label: str, size: int) -> bytes:
+        made = hmac.digest(secret, f"{label} {mechanism} {name.key}".encode(), "sha512")
+        return made[:size]
+
+    size = hashlib.new(digest_of(mechanism)).digest_size
+    return Credential(
+        mechanism, iterations, part("salt", SALT_BYTES[mechanism]), part("stored", size), part("server", size)
+    )

@@ -1,0 +1,84 @@
+"""Users as a process knows them, and where it finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from docstore.security.names import RoleName, UserName
+from docstore.security.privileges import Privileges
+from docstore.security.restrictions import Restriction, parsed_restrictions
+from docstore.security.roles import Inheritance, RoleGraph, role_names
+from docstore.security.scram import MECHANISMS, Credential
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """`roles`: all that it has, through others too. `restrictions`: lists each of which must admit its client."""
+
+    name: UserName
+    user_id: bytes = b""
+    credentials: Mapping[str, Credential]
+    roles: tuple[RoleName, ...]
+    privileges: Privileges
+    restrictions: tuple[tuple[Restriction, ...], ...] = ()
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return tuple(self.credentials)
+
+
+class UserDirectory(Protocol):
+    """Where a process finds users."""
+
+    @property
+    def generation(self) -> int:
+        """Another number whenever a user or a role may have changed."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is surely no user yet."""
+
+    async def find(self, name: UserName) -> User | None:
+        """The user as it is now."""
+
+
+class NoUsers:
+    """The directory of a process that knows nobody."""
+
+    generation = 0
+    empty = False
+
+    async def find(self, _name: UserName) -> User | None:
+        return None
+
+
+def credentials_of(document: Mapping[str, Any]) -> dict[str, Credential]:
+    """Those of a user's document, by mechanism."""
+    stored = document.get("credentials")
+    found: dict[str, Credential] = {}
+    if not isinstance(stored, dict):
+        return found
+    for mechanism in MECHANISMS:
+        credential = Credential.from_document(mechanism, stored.get(mechanism, {}))
+        if credential is not None:
+            found[mechanism] = credential
+    return found
+
+
+def user_of(document: Mapping[str, Any], graph: RoleGraph) -> User:
+    """The user of a document of `admin.system.users`. Errors: KeyError, TypeError, ValueError for one that is none."""
+    return _user(document, graph.inherited(role_names(document.get("roles", ()))))
+
+
+def _user(document: Mapping[str, Any], inheritance: Inheritance) -> User:
+    own = parsed_restrictions(document.get("authenticationRestrictions", ()))
+    return User(
+        name=UserName(document["user"], document["db"]),
+        user_id=bytes(document.get("userId", b"")),
+        credentials=credentials_of(document),
+        roles=inheritance.roles,
+        privileges=inheritance.privileges,
+        restrictions=((own,) if own else ()) + inheritance.restrictions,
+    )

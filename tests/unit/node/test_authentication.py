@@ -1,0 +1,190 @@
+"""Logging in to a node: conversations over commands, with users as their documents have them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from bson.binary import Binary
+
+from docstore.security.scram import MECHANISMS, SHA_1, SHA_256
+from docstore.security.scram_client import conversation
+from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.logging_in import another_client, continue_login, log_in, user_document, who
+
+
+async def node_with(*users: dict[str, Any]) -> LocalNode:
+    node = LocalNode()
+    await node.run({"insert": "system.users", "documents": list(users)}, "admin")
+    return node
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("short", [True, False])
+def test_a_user_logs_in_and_out(mechanism: str, short: bool) -> None:
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "secret"))
+        assert await who(node) == []
+        reply = await log_in(node, "ann", "secret", mechanism=mechanism, short=short)
+        assert (reply["conversationId"], reply["done"], reply["ok"]) == (1, True, 1.0)
+        assert bytes(reply["payload"]).startswith(b"v=") == short
+        assert await who(node) == [{"user": "ann", "db": "admin"}]
+        await node.run({"logout": 1}, "test")
+        assert await who(node) != [], "of another database"
+        await node.run({"logout": 1}, "admin")
+        assert await who(node) == []
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "db"), [("ann", "wrong", "admin"), ("bob", "secret", "admin"), ("ann", "secret", "shop")]
+)
+def test_a_login_fails_always_in_the_same_way(user: str, password: str, db: str) -> None:
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "secret"))
+        reply = await log_in(node, user, password, db)
+        expected = {"ok": 0.0, "errmsg": "Authentication failed.", "code": 18, "codeName": "AuthenticationFailed"}
+        assert reply == expected
+        assert await who(node) == []
+        again = await node.reply({"saslContinue": 1, "conversationId": 1, "payload": Binary(b"")})
+        assert (again["code"], again["errmsg"]) == (17, "No SASL session state found")
+
+    loop(scenario())
+
+
+def test_a_user_who_does_not_exist_is_challenged_like_any_other() -> None:
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "secret"))
+        challenges = []
+        for user in ("ann", "bob", "bob"):
+            first = Binary(f"n,,n={user},r=nonce".encode())
+            reply = await node.run({"saslStart": 1, "mechanism": SHA_256, "payload": first}, "admin")
+            fields = dict(part.split("=", 1) for part in bytes(reply["payload"]).decode().split(","))
+            assert fields["r"].startswith("nonce")
+            challenges.append((len(fields["s"]), fields["s"]))
+        assert challenges[0][0] == challenges[1][0]
+        assert challenges[1] == challenges[2]
+        mechanisms = [
+            (await node.run({"hello": 1, "saslSupportedMechs": f"admin.{user}"}))["saslSupportedMechs"]
+            for user in ("ann", "bob")
+        ]
+        assert mechanisms == [[SHA_1, SHA_256]] * 2
+
+    loop(scenario())
+
+
+def test_a_connection_is_authenticated_once() -> None:
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "a"), user_document("bob", "b"), user_document("cid", "c", "shop"))
+        await log_in(node, "ann", "a")
+        assert (await log_in(node, "ann", "a"))["ok"] == 1.0
+        assert (await log_in(node, "bob", "b"))["code"] == 5626702
+        assert (await log_in(node, "cid", "c", "shop"))["code"] == 5626701
+        assert (await log_in(node, "ann", "wrong"))["code"] == 18
+        assert await who(node) == [{"user": "ann", "db": "admin"}]
+        another_client(node)
+        assert await who(node) == []
+
+    loop(scenario())
+
+
+def test_a_user_that_changes_changes_on_open_connections() -> None:
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "a"))
+        await log_in(node, "ann", "a")
+        grant = {"q": {"_id": "admin.ann"}, "u": {"$set": {"roles": [{"role": "read", "db": "shop"}]}}}
+        await node.run({"update": "system.users", "updates": [grant]}, "admin")
+        shown = (await node.run({"connectionStatus": 1, "showPrivileges": True}))["authInfo"]
+        assert shown["authenticatedUserRoles"] == [{"role": "read", "db": "shop"}]
+        assert {each["resource"]["collection"] for each in shown["authenticatedUserPrivileges"]} == {"", "system.js"}
+        await node.run({"delete": "system.users", "deletes": [{"q": {}, "limit": 0}]}, "admin")
+        assert await who(node) == []
+        await node.run({"insert": "system.users", "documents": [user_document("ann", "a")]}, "admin")
+        assert await who(node) == [], "another user of that name"
+
+    loop(scenario())
+
+
+def test_a_document_that_is_no_users_is_nobody() -> None:
+    async def scenario() -> None:
+        broken = {"roles": [{"role": "read"}]}, {"credentials": {}}, {"credentials": 5}, {"db": 7}, {"user": "x"}
+        users = [{**user_document(f"u{at}", "p"), **fields} for at, fields in enumerate(broken)]
+        node = await node_with({"_id": "foo"}, *users)
+        for at in range(len(users)):
+            assert (await log_in(node, f"u{at}", "p"))["code"] == 18
+
+    loop(scenario())
+
+
+def test_a_user_logs_in_from_where_it_may() -> None:
+    async def scenario() -> None:
+        home = {"authenticationRestrictions": [{"clientSource": ["127.0.0.0/8"], "serverAddress": ["127.0.0.1"]}]}
+        node = await node_with(user_document("ann", "a", **home))
+        another_client(node, "192.168.0.1:9")
+        assert (await log_in(node, "ann", "a"))["code"] == 18
+        another_client(node, "127.0.0.9:9")
+        assert (await log_in(node, "ann", "a"))["ok"] == 1.0
+
+    loop(scenario())
+
+
+def test_hello_begins_a_conversation() -> None:
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "a"))
+        messages = conversation(SHA_256, "ann", "a", os.urandom(24))
+        begin: dict[str, Any] = {
+            "saslStart": 1, "mechanism": SHA_256, "payload": Binary(next(messages)), "db": "admin",
+            "options": {"skipEmptyExchange": True},
+        }  # fmt: skip
+        reply = await node.run({"hello": 1, "saslSupportedMechs": "admin.ann", "speculativeAuthenticate": begin})
+        assert reply["saslSupportedMechs"] == [SHA_1, SHA_256]
+        done = await continue_login(node, messages, {**reply["speculativeAuthenticate"], "ok": 1.0})
+        assert done["done"]
+        assert await who(node) == [{"user": "ann", "db": "admin"}]
+        for useless in ({**begin, "mechanism": "FOO"}, {"authenticate": 1}, {"saslStart": 1}):
+            reply = await node.run({"isMaster": 1, "speculativeAuthenticate": useless})
+            assert "speculativeAuthenticate" not in reply
+
+    loop(scenario())
+
+
+SASL_START = {"saslStart": 1, "mechanism": SHA_256, "payload": Binary(b"")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({**SASL_START, "mechanism": "PLAIN"}, 334),
+        ({**SASL_START, "mechanism": "MONGODB-CR"}, 334),
+        (SASL_START, 18),
+        ({**SASL_START, "payload": 5}, 2),
+        ({**SASL_START, "payload": "***"}, 2),
+        ({"saslStart": 1, "mechanism": SHA_256}, 40414),
+        ({"saslStart": 1, "payload": Binary(b"")}, 40414),
+        ({"saslContinue": 1, "conversationId": 1, "payload": Binary(b"")}, 17),
+        ({"authenticate": 1, "mechanism": "MONGODB-X509"}, 18),
+        ({"authenticate": 1, "mechanism": "MONGODB-CR", "nonce": ""}, 40415),
+        ({"hello": 1, "saslSupportedMechs": "ann"}, 2),
+        ({"hello": 1, "saslSupportedMechs": {"user": "ann"}}, 2),
+        ({"hello": 1, "saslSupportedMechs": 5}, 14),
+        ({"hello": 1, "speculativeAuthenticate": {"foo": 1}}, 51769),
+        ({"hello": 1, "speculativeAuthenticate": 5}, 14),
+    ],
+)
+def test_what_is_no_conversation_is_refused(request_: dict[str, Any], code: int) -> None:
+    async def scenario() -> None:
+        assert (await LocalNode().reply(request_, "admin"))["code"] == code
+
+    loop(scenario())
+
+
+def test_a_message_may_be_base64() -> None:
+    async def scenario() -> None:
+        reply = await LocalNode().run({**SASL_START, "payload": "biwsbj11c2VyLHI9YWJj"}, "admin")
+        assert bytes(reply["payload"]).startswith(b"r=abc")
+        wrong = await LocalNode().reply({"saslContinue": 1, "conversationId": 7, "payload": Binary(b"")}, "admin")
+        assert wrong["code"] == 17
+
+    loop(scenario())

@@ -1,0 +1,1 @@
+"""SCRAM, privileges, built-in roles and restrictions as values, without a server."""
