@@ -53,6 +53,7 @@ class Code(IntEnum):
     LockBusy = 46
     NoMatchingDocument = 47
     NamespaceExists = 48
+    InvalidRoleModification = 49
     MaxTimeMSExpired = 50
     DollarPrefixedFieldName = 52
     InvalidIdField = 53
@@ -122,6 +123,7 @@ class Code(IntEnum):
     StaleEpoch = 150
     ChunkTooBig = 153
     DurationOverflow = 159
+    CollectionIsEmpty = 162
     ViewDepthLimitExceeded = 165
     CommandNotSupportedOnView = 166
     OptionNotSupportedOnView = 167

@@ -27,7 +27,6 @@ from docstore.net.errors import as_command_error
 from docstore.net.process import CANNOT_LISTEN, Process, StartError
 from docstore.net.services import apply_options, services_of
 from docstore.options import Options
-from docstore.security.users import NoUsers
 from docstore.sharding import requests
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
@@ -77,7 +76,7 @@ async def serve(process: Process, options: Options) -> None:
         config = connect(CONFIG, f"{set_name}/{','.join(configdb.hosts)}")
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
-        parameters = ParameterTable(FACTS)
+        parameters = ParameterTable((*FACTS, router.users.parameter()))
         parts = Parts()
         parts[Router] = router
         hint_log = _hint_log(options)
@@ -97,7 +96,7 @@ async def serve(process: Process, options: Options) -> None:
             carry_out=run_scripts,
             parts=parts,
             transactions=router.transactions,
-            users=NoUsers(),
+            users=router.users,
         )
         dispatcher = Dispatcher(services, translate=as_command_error)
         apply_options(dispatcher, options)

@@ -34,6 +34,7 @@ from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
 from mongos.routing.shards import Shard, Shards
 from mongos.transactions.registry import RouterTransactions
+from mongos.users import RoutedUsers
 from mongos.widecolumn.definition_cache import Definitions
 from mongos.widecolumn.hints.handoff import Hints
 
@@ -70,6 +71,8 @@ class Router:
         self._gossip = gossip
         self.leftovers = Leftovers(shards)
         self.transactions = RouterTransactions(self)
+        self.users = RoutedUsers(shards.config, clock)
+        """Those of the cluster."""
 
     @property
     def config(self) -> Shard:

@@ -59,6 +59,7 @@ from mongos.commands import (
     update,
     validate,
 )  # fmt: skip
+from mongos.user_commands import COMMANDS as OF_USERS
 from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 _MODULES = (
@@ -75,7 +76,7 @@ _MODULES = (
 _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 
 TABLE = CommandTable(
-    (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *WIDE_COLUMN),
+    (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *OF_USERS, *WIDE_COLUMN),
     unsupported={
         "abortReshardCollection": "resharding is not supported yet",
         "addShardToZone": "zones are not supported yet",

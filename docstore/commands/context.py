@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from docstore.bson import array_documents, get_field
-from docstore.bson.walk import ARRAY, Value
+from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.bson.walk import ARRAY, STRING, Value
 from docstore.commands.access.control import AccessControl
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.metrics import Metrics
@@ -106,6 +106,13 @@ class Services:
     """Lets others run, where the request is carried out so that it can stand still; whether they did."""
     memory: Callable[[], int] = lambda: 0
     """Bytes of memory that the process has."""
+
+
+def redacted(raw: bytes, hidden: tuple[str, ...]) -> bytes:
+    """A document with "xxx" in the place of some of its fields' values."""
+    return document_from(
+        (name, STRING, b"\4\0\0\0xxx\0") if name in hidden else (name, code, data) for name, code, data in elements(raw)
+    )
 
 
 class RequestFields(TypedDict, total=False):
@@ -267,6 +274,12 @@ class Context:
     def body(self) -> dict[str, Any]:
         """The request's document decoded (dates as `DatetimeMS`). Never re-encode values from here: take them raw."""
         return bson.decode(self.raw, _CODEC)
+
+    @property
+    def shown(self) -> bytes:
+        """The request's document without what nobody is to see: for logs, currentOp, the profiler and errors."""
+        hidden = self.command.sensitive
+        return redacted(self.raw, hidden) if hidden else self.raw
 
     @property
     def operation(self) -> Operation:

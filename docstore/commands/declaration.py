@@ -207,6 +207,8 @@ class Spec:
     following: Callable[[Context, bytes], bytes | None] | None = None
     """For a request that allows exhaust: given the reply's body, the body of the request that the server answers
     next of its own accord; None ends the stream."""
+    sensitive: tuple[str, ...] = ()
+    """Fields whose values are shown to nobody: neither in logs and errors nor by currentOp and the profiler."""
     refuses: str = ""
     """Why every request is refused; empty for a command that does something."""
     help: str = ""

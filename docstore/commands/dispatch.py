@@ -375,12 +375,16 @@ class Dispatcher:
             type="command",
             ns=context.reported_namespace or f"{context.db}.$cmd",
             **({"appName": context.connection.application_name} if context.connection.application_name else {}),
-            command=context.body if len(context.raw) <= _LOGGED_BYTES else {context.command.name: "..."},
+            command=_logged(context),
             **({} if reply_bytes is None else {"reslen": reply_bytes}),
             remote=context.connection.remote,
             protocol="op_msg",
             durationMillis=round((self.services.clock() - context.started) * 1000),
         )
+
+
+def _logged(context: Context) -> dict[str, Any]:
+    return document_to_python(context.shown) if len(context.raw) <= _LOGGED_BYTES else {context.command.name: "..."}
 
 
 def induce(body: bytes, failure: Failure, *, retried: bool) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from docstore.security.names import RoleName, UserName
 from docstore.security.privileges import Privileges
 from docstore.security.restrictions import Restriction, parsed_restrictions
-from docstore.security.roles import Inheritance, RoleGraph, role_names
+from docstore.security.roles import Inheritance, RoleGraph, privileges_of_documents, role_names
 from docstore.security.scram import MECHANISMS, Credential
 
 
@@ -70,6 +70,13 @@ def credentials_of(document: Mapping[str, Any]) -> dict[str, Credential]:
 def user_of(document: Mapping[str, Any], graph: RoleGraph) -> User:
     """The user of a document of `admin.system.users`. Errors: KeyError, TypeError, ValueError for one that is none."""
     return _user(document, graph.inherited(role_names(document.get("roles", ()))))
+
+
+def user_of_reply(document: Mapping[str, Any]) -> User:
+    """The user of a reply of usersInfo that shows everything. Errors: as `user_of`."""
+    restrictions = tuple(map(parsed_restrictions, document.get("inheritedAuthenticationRestrictions", ())))
+    privileges = privileges_of_documents(document["inheritedPrivileges"])
+    return _user(document, Inheritance(role_names(document["inheritedRoles"]), privileges, restrictions))
 
 
 def _user(document: Mapping[str, Any], inheritance: Inheritance) -> User:

@@ -72,14 +72,14 @@ COMMANDS: tuple[Command, ...] = (
             Parameter("payload", Type.ANY, required=True),
             Parameter("options", Type.OBJECT),
         ),
-        help="begin to authenticate this connection",
+        sensitive=("payload",), help="begin to authenticate this connection",
     ),
     Command(
         "saslContinue", sasl_continue, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True,
         parameters=(
             Parameter("conversationId", Type.INT, required=True), Parameter("payload", Type.ANY, required=True),
         ),
-        help="go on with authenticating this connection",
+        sensitive=("payload",), help="go on with authenticating this connection",
     ),
     Command(
         "logout", logout, privilege=AUTHENTICATED, role=Role.ANY, help="end the authentication of this connection"

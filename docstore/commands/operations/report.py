@@ -49,7 +49,7 @@ def describe(operation: Operation, *, host: str, services: Services) -> dict[str
         "microsecs_running": Int64(int(running * 1_000_000)),
         "op": _KINDS.get(context.command.name, "command"),
         "ns": context.reported_namespace or f"{context.db}.$cmd",
-        "command": RawBSONDocument(context.raw),
+        "command": RawBSONDocument(context.shown),
     }
     if context.comment is not None:
         entry["comment"] = to_python(context.comment)

@@ -8,12 +8,12 @@ from docstore.commands.greeting import following
 
 HELLO = Spec(
     "hello", privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True, parameters=GREETING, following=following,
-    help="the server's place in its deployment and its limits",
+    sensitive=("speculativeAuthenticate",), help="the server's place in its deployment and its limits",
 )  # fmt: skip
 
 IS_MASTER = Spec(
     "isMaster", aliases=("ismaster",), privilege=PUBLIC, role=Role.ANY, tolerant=True, parameters=GREETING,
-    following=following, help="hello with its old name",
+    following=following, sensitive=("speculativeAuthenticate",), help="hello with its old name",
 )  # fmt: skip
 
 SERVER_STATUS = Spec(

@@ -60,6 +60,9 @@ from docstore.node.commands import (
     validate_db_metadata,
 )
 from docstore.node.namespace_guard import for_documents
+from docstore.node.users.info_commands import COMMANDS as INFO_OF_USERS
+from docstore.node.users.role_commands import COMMANDS as OF_ROLES
+from docstore.node.users.user_commands import COMMANDS as OF_USERS
 
 _MODULES = (
     abort_transaction, aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, commit_transaction,
@@ -86,4 +89,4 @@ def _commands() -> Iterator[Command]:
         yield for_documents(module.COMMAND) if module in _OF_DOCUMENTS else module.COMMAND
 
 
-COMMANDS: tuple[Command, ...] = (*BUILTIN, *_commands())
+COMMANDS: tuple[Command, ...] = (*BUILTIN, *_commands(), *OF_USERS, *OF_ROLES, *INFO_OF_USERS)

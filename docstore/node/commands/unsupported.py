@@ -5,8 +5,6 @@ Kept apart from what is served: "not supported" and "no such command" are differ
 
 from __future__ import annotations
 
-_USERS = "there is no authentication yet"
-_ROLES = "there are no roles of users' own yet"
 _OPLOG = "the oplog is written by this server alone"
 _POOLS = "connections to other members are not pooled by names that could be given here"
 _PLANS = "index filters cannot be set"
@@ -16,26 +14,16 @@ UNSUPPORTED = {
     "appendOplogNote": _OPLOG,
     "applyOps": _OPLOG,
     "connPoolSync": _POOLS,
-    "createRole": _ROLES,
     "dbCheck": "members are compared with dbHash",
-    "dropAllRolesFromDatabase": _ROLES,
-    "dropAllUsersFromDatabase": _USERS,
     "dropConnections": _POOLS,
-    "dropRole": _ROLES,
     "filemd5": "files of GridFS are not hashed",
     "getDiagnosticData": "diagnostic data are not collected",
     "getFreeMonitoringStatus": _MONITORING,
-    "grantPrivilegesToRole": _ROLES,
-    "grantRolesToRole": _ROLES,
-    "invalidateUserCache": _USERS,
     "planCacheSetFilter": _PLANS,
     "replSetResizeOplog": "the oplog keeps the size that it was made with",
-    "revokePrivilegesFromRole": _ROLES,
-    "revokeRolesFromRole": _ROLES,
     "rotateCertificates": "there is no encryption of connections yet",
     "setDefaultRWConcern": "default concerns cannot be set",
     "setFreeMonitoring": _MONITORING,
     "setProfilingFilterGlobally": "the profiler has no filter for all databases",
     "setUserWriteBlockMode": "writes of users cannot be blocked",
-    "updateRole": _ROLES,
 }

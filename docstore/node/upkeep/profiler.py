@@ -112,7 +112,7 @@ def _namespace(context: Context) -> str:
 def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: DatetimeMS) -> bytes:
     name = context.command.name
     told = {field_name: (code, data) for field_name, code, data in elements(reply)}
-    command = [each for each in elements(context.raw) if each[0] not in _LONG_FIELDS]
+    command = [each for each in elements(context.shown) if each[0] not in _LONG_FIELDS]
     entry: dict[str, Any] = {
         "_id": ObjectId(),
         "op": _OPERATIONS.get(name, "command"),

@@ -14,6 +14,7 @@ from docstore.node.commands import COMMANDS
 from tests.unit.node.local import LocalNode, loop
 
 TABLE = CommandTable(COMMANDS)
+FIND = {"resource": {"db": "test", "collection": ""}, "actions": ["find"]}
 LSID = {"id": Binary(bytes(16), 4)}
 ADMIN: dict[str, dict[str, Any]] = {
     "connectionStatus": {},
@@ -74,14 +75,29 @@ OTHERS: dict[str, dict[str, Any]] = {
     "killSessions": {"killSessions": [LSID]},
     "profile": {"profile": 0},
     "refreshSessions": {"refreshSessions": [LSID]},
-    "rolesInfo": {"rolesInfo": 1},
-    "usersInfo": {"usersInfo": 1},
     "validateDBMetadata": {"apiParameters": {"version": "1"}},
 }
+ABOUT_USERS: dict[str, dict[str, Any]] = {
+    "createUser": {"createUser": "bob", "pwd": "x", "roles": ["read"]},
+    "updateUser": {"updateUser": "ann", "roles": ["read"]},
+    "dropUser": {"dropUser": "ann"},
+    "dropAllUsersFromDatabase": {},
+    "grantRolesToUser": {"grantRolesToUser": "ann", "roles": ["read"]},
+    "revokeRolesFromUser": {"revokeRolesFromUser": "ann", "roles": ["read"]},
+    "createRole": {"createRole": "another", "privileges": [], "roles": ["read"]},
+    "updateRole": {"updateRole": "own", "roles": ["read"]},
+    "dropRole": {"dropRole": "own"},
+    "dropAllRolesFromDatabase": {},
+    "grantPrivilegesToRole": {"grantPrivilegesToRole": "own", "privileges": [FIND]},
+    "revokePrivilegesFromRole": {"revokePrivilegesFromRole": "own", "privileges": [FIND]},
+    "grantRolesToRole": {"grantRolesToRole": "own", "roles": ["read"]},
+    "revokeRolesFromRole": {"revokeRolesFromRole": "own", "roles": ["read"]},
+    "rolesInfo": {"rolesInfo": 1},
+    "usersInfo": {"usersInfo": 1},
+    "invalidateUserCache": {},
+}
+"""Requests where there are a user "ann" and a role "own"."""
 REFUSED: dict[str, dict[str, Any]] = {
-    "createUser": {"pwd": "x", "roles": ["read"]},
-    "grantRolesToUser": {"roles": ["read"]},
-    "revokeRolesFromUser": {"roles": ["read"]},
     "authenticate": {"authenticate": 1, "mechanism": "MONGODB-X509"},
     "setIndexCommitQuorum": {"indexNames": ["x_1"], "commitQuorum": 1},
 }
@@ -105,6 +121,8 @@ def request(name: str) -> tuple[str, dict[str, Any]]:
         return "admin", {name: 1, **ADMIN[name]}
     if name in OTHERS:
         return "test", {name: 1, **OTHERS[name]}
+    if name in ABOUT_USERS:
+        return "test", {name: 1, **ABOUT_USERS[name]}
     return "test", {name: "c", **OF_A_COLLECTION[name]} if name in OF_A_COLLECTION else {name: 1}
 
 
@@ -124,7 +142,10 @@ def test_a_command_that_is_served_answers(name: str) -> None:
             return await node.reply({"getMore": Int64(first["cursor"]["id"]), "collection": "c"})
         if name == "fsyncUnlock":
             await node.run({"fsync": 1, "lock": True}, "admin")
-        assert name == "getMore" or name in {*ADMIN, *BARE, *OF_A_COLLECTION, *OTHERS}
+        assert name in {*ADMIN, *BARE, *OF_A_COLLECTION, *OTHERS, *ABOUT_USERS}
+        if name in ABOUT_USERS:
+            await node.run({"createUser": "ann", "pwd": "p", "mechanisms": ["SCRAM-SHA-1"], "roles": []})
+            await node.run({"createRole": "own", "privileges": [FIND], "roles": []})
         db, command = request(name)
         return await node.reply(command, db)
 

@@ -1,0 +1,99 @@
+"""Writing the documents of users and roles: each change is one unit of work, on collections made when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import bson
+
+from docstore.bson import document_to_python, from_python
+from docstore.collection.collection import Collection
+from docstore.collection.index.spec import parse_index_spec
+from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.namespace import ROLES_NS, USERS_NS
+from docstore.node.ddl.catalog_changes import change
+from docstore.node.node import DataNode, node_of
+
+_VERSION_NS = "admin.system.version"
+_SCHEMA = {"_id": "authSchema", "currentVersion": 5}
+_INDEXES = {
+    USERS_NS: {"v": 2, "key": {"user": 1, "db": 1}, "name": "user_1_db_1", "unique": True},
+    ROLES_NS: {"v": 2, "key": {"role": 1, "db": 1}, "name": "role_1_db_1", "unique": True},
+}
+
+
+class Records:
+    """The documents of users and roles within one unit of work."""
+
+    def __init__(self, node: DataNode, unit: WriteUnitOfWork) -> None:
+        self._node = node
+        self._unit = unit
+
+    def _made(self, namespace: str) -> Collection:
+        store, unit = self._node.store, self._unit
+        found = store.collection(namespace)
+        if found is None:
+            found = store.create_collection(unit, namespace)
+            index = _INDEXES.get(namespace)
+            if index is not None:
+                store.create_index(unit, found, parse_index_spec(bson.encode(index)))
+        return found
+
+    def insert(self, namespace: str, document: Mapping[str, Any]) -> None:
+        """Errors: DuplicateKey."""
+        self._write_schema()
+        self._unit.insert(self._made(namespace), bson.encode(document))
+
+    def _write_schema(self) -> None:
+        """Say which layout the documents have, as other programs expect it."""
+        versions = self._made(_VERSION_NS)
+        if versions.by_id(self._unit, from_python(_SCHEMA["_id"])) is None:
+            self._unit.insert(versions, bson.encode(_SCHEMA))
+
+    def find(self, namespace: str, key: str) -> dict[str, Any] | None:
+        found = self._found(namespace, key)
+        return None if found is None else document_to_python(found[1])
+
+    def replace(self, namespace: str, document: Mapping[str, Any]) -> None:
+        """Put a document in the place of the one with its `_id`."""
+        found = self._found(namespace, document["_id"])
+        assert found is not None, "it was read in this unit"
+        raw = bson.encode(document)
+        if raw != found[1]:
+            self._unit.replace(self._made(namespace), *found, raw)
+
+    def remove(self, namespace: str, key: str) -> bool:
+        """Whether there was one."""
+        found = self._found(namespace, key)
+        if found is not None:
+            self._unit.remove(self._made(namespace), *found)
+        return found is not None
+
+    def remove_where(self, namespace: str, chosen: Callable[[dict[str, Any]], bool]) -> int:
+        """How many went."""
+        keys = [each["_id"] for each in self.all(namespace) if chosen(each)]
+        return sum(self.remove(namespace, key) for key in keys)
+
+    def all(self, namespace: str) -> list[dict[str, Any]]:
+        collection = self._node.store.collection(namespace)
+        return [] if collection is None else list(map(document_to_python, collection.documents(self._unit)))
+
+    def _found(self, namespace: str, key: Any) -> tuple[int, bytes] | None:
+        collection = self._node.store.collection(namespace)
+        return None if collection is None else collection.by_id(self._unit, from_python(key))
+
+
+async def change_records(
+    context: Context, namespace: str, act: Callable[[Records], None], reply: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Do `act` in one unit of work and wait for the write concern; `act` may fill `reply`. Errors: those of `act`."""
+    node = node_of(context)
+    about = context.derived(db="admin", namespace=namespace)
+    return await change(about, {} if reply is None else reply, lambda unit: act(Records(node, unit)))
+
+
+def is_duplicate(error: CommandError) -> bool:
+    return error.code == Code.DuplicateKey

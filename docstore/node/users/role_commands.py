@@ -1,0 +1,233 @@
+"""Commands that change roles of users' own. The built-in ones are there as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from docstore.bson import document_to_python, to_python
+from docstore.bson.walk import ARRAY
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Result
+from docstore.commands.specs.users import (
+    CREATE_ROLE,
+    DROP_ALL_ROLES,
+    DROP_ROLE,
+    GRANT_PRIVILEGES_TO_ROLE,
+    GRANT_ROLES_TO_ROLE,
+    REVOKE_PRIVILEGES_FROM_ROLE,
+    REVOKE_ROLES_FROM_ROLE,
+    UPDATE_ROLE,
+)
+from docstore.errors import Code, CommandError
+from docstore.namespace import ROLES_NS, USERS_NS
+from docstore.node.node import node_of
+from docstore.node.users.records import Records, change_records, is_duplicate
+from docstore.node.users.user_commands import changed_roles, documents_of
+from docstore.security.builtin_roles import is_builtin
+from docstore.security.given import check_reach, privilege_list, restriction_list, role_list
+from docstore.security.names import RoleName
+from docstore.security.privileges import Privileges
+from docstore.security.roles import privileges_of_documents
+
+
+def _given_privileges(arguments: Arguments) -> Privileges:
+    return privilege_list(map(document_to_python, arguments["privileges"]))
+
+
+def _given_roles(context: Context, arguments: Arguments) -> list[RoleName]:
+    return role_list(to_python((ARRAY, arguments["roles"])), context.db)
+
+
+def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
+    given = arguments["authenticationRestrictions"]
+    return restriction_list(context.command.name, None if given is None else [document_to_python(raw) for raw in given])
+
+
+def _check_grantable(context: Context, role: RoleName, names: Iterable[RoleName]) -> None:
+    """Errors: InvalidRoleModification for what would lead back to the role itself, RoleNotFound."""
+    graph = node_of(context).users.graph
+    check_reach(role, Privileges(), names)
+    for name in names:
+        if name == role:
+            raise CommandError(Code.InvalidRoleModification, f"Cannot grant role {role} to itself.")
+        if graph.find(name) is None:
+            raise CommandError(Code.RoleNotFound, f"Cannot grant roles to '{role}': Could not find role: {name}")
+        if role in graph.inherited([name]).roles:
+            raise CommandError(
+                Code.InvalidRoleModification, f"Granting roles to {role} would introduce a cycle in the role graph"
+            )
+
+
+def _present(records: Records, name: RoleName) -> dict[str, Any]:
+    """The document of a role that is to be changed. Errors: BadValue for a built-in one, RoleNotFound."""
+    _check_own(name)
+    present = records.find(ROLES_NS, name.key)
+    if present is None:
+        raise CommandError(Code.RoleNotFound, f"Role {name} not found")
+    return present
+
+
+def _check_own(name: RoleName) -> None:
+    if is_builtin(name):
+        raise CommandError(Code.BadValue, f"{name} is a built-in role and cannot be modified")
+
+
+async def create_role(context: Context, arguments: Arguments) -> Result:
+    name = RoleName(arguments.value, context.db)
+    if not name.role:
+        raise CommandError(Code.BadValue, "Role name must be non-empty")
+    if name.db in ("local", "$external"):
+        raise CommandError(Code.BadValue, f"Cannot create roles in the {name.db} database")
+    if is_builtin(name):
+        raise CommandError(Code.BadValue, "Cannot create roles with the same name as a built-in role")
+    roles = _given_roles(context, arguments)
+    privileges = _given_privileges(arguments)
+    restrictions = _restrictions(context, arguments)
+    document: dict[str, Any] = {
+        "_id": name.key,
+        "role": name.role,
+        "db": name.db,
+        "privileges": privileges.documents(),
+        "roles": documents_of(roles),
+    }
+    if restrictions:
+        document["authenticationRestrictions"] = restrictions
+
+    def act(records: Records) -> None:
+        _check_grantable(context, name, roles)
+        check_reach(name, privileges)
+        try:
+            records.insert(ROLES_NS, document)
+        except CommandError as error:
+            if is_duplicate(error):
+                raise CommandError(51002, f'Role "{name}" already exists') from None
+            raise
+
+    return await change_records(context, ROLES_NS, act)
+
+
+async def update_role(context: Context, arguments: Arguments) -> Result:
+    name = RoleName(arguments.value, context.db)
+    if all(arguments[field] is None for field in ("privileges", "roles", "authenticationRestrictions")):
+        raise CommandError(Code.BadValue, "Must specify at least one field to update in updateRole")
+    if is_builtin(name):
+        raise CommandError(Code.RoleNotFound, f"Role {name} not found")
+    changes: dict[str, Any] = {}
+    roles = None if arguments["roles"] is None else _given_roles(context, arguments)
+    if arguments["privileges"] is not None:
+        privileges = _given_privileges(arguments)
+        check_reach(name, privileges)
+        changes["privileges"] = privileges.documents()
+    restrictions = _restrictions(context, arguments)
+    if restrictions is not None:
+        changes["authenticationRestrictions"] = restrictions
+
+    def act(records: Records) -> None:
+        present = records.find(ROLES_NS, name.key)
+        if present is None:
+            raise CommandError(Code.RoleNotFound, f"Could not find role: {name}")
+        if roles is not None:
+            _check_grantable(context, name, roles)
+            changes["roles"] = documents_of(roles)
+        records.replace(ROLES_NS, {**present, **changes})
+
+    return await change_records(context, ROLES_NS, act)
+
+
+async def drop_role(context: Context, arguments: Arguments) -> Result:
+    name = RoleName(arguments.value, context.db)
+    _check_own(name)
+
+    def act(records: Records) -> None:
+        if not records.remove(ROLES_NS, name.key):
+            raise CommandError(Code.RoleNotFound, f"Could not find role: {name}")
+        _take_from_all(records, lambda each: each == name.document())
+
+    return await change_records(context, ROLES_NS, act)
+
+
+async def drop_all_roles(context: Context, _arguments: Arguments) -> Result:
+    reply: dict[str, Any] = {}
+
+    def act(records: Records) -> None:
+        gone = [each for each in records.all(ROLES_NS) if each.get("db") == context.db]
+        names = [{"role": each.get("role"), "db": each.get("db")} for each in gone]
+        reply["n"] = records.remove_where(ROLES_NS, lambda each: bool(each.get("db") == context.db))
+        _take_from_all(records, lambda each: each in names)
+
+    return await change_records(context, ROLES_NS, act, reply)
+
+
+def _take_from_all(records: Records, gone: Any) -> None:
+    """Nobody has a role that is gone, neither users nor other roles."""
+    for namespace in (USERS_NS, ROLES_NS):
+        for document in records.all(namespace):
+            roles = document.get("roles")
+            if isinstance(roles, list) and any(map(gone, roles)):
+                records.replace(namespace, {**document, "roles": [each for each in roles if not gone(each)]})
+
+
+async def _change_privileges(context: Context, arguments: Arguments, *, granting: bool) -> Result:
+    name = RoleName(arguments.value, context.db)
+    if not arguments["privileges"]:
+        raise CommandError(Code.BadValue, f'{context.command.name} command requires a non-empty "privileges" array')
+    given = _given_privileges(arguments)
+    if granting:
+        check_reach(name, given)
+
+    def act(records: Records) -> None:
+        present = _present(records, name)
+        privileges = privileges_of_documents(present.get("privileges", []))
+        for resource, actions in given.items():
+            if granting:
+                privileges.grant(resource, actions)
+            else:
+                privileges.revoke(resource, actions)
+        records.replace(ROLES_NS, {**present, "privileges": privileges.documents()})
+
+    return await change_records(context, ROLES_NS, act)
+
+
+async def grant_privileges(context: Context, arguments: Arguments) -> Result:
+    return await _change_privileges(context, arguments, granting=True)
+
+
+async def revoke_privileges(context: Context, arguments: Arguments) -> Result:
+    return await _change_privileges(context, arguments, granting=False)
+
+
+async def _change_roles(context: Context, arguments: Arguments, *, granting: bool) -> Result:
+    name = RoleName(arguments.value, context.db)
+    names = _given_roles(context, arguments)
+    if not names:
+        raise CommandError(Code.BadValue, f'{context.command.name} command requires a non-empty "roles" array')
+
+    def act(records: Records) -> None:
+        present = _present(records, name)
+        if granting:
+            _check_grantable(context, name, names)
+        records.replace(ROLES_NS, {**present, "roles": changed_roles(present.get("roles", []), names, granting)})
+
+    return await change_records(context, ROLES_NS, act)
+
+
+async def grant_roles(context: Context, arguments: Arguments) -> Result:
+    return await _change_roles(context, arguments, granting=True)
+
+
+async def revoke_roles(context: Context, arguments: Arguments) -> Result:
+    return await _change_roles(context, arguments, granting=False)
+
+
+COMMANDS: tuple[Command, ...] = (
+    CREATE_ROLE.command(create_role),
+    UPDATE_ROLE.command(update_role),
+    DROP_ROLE.command(drop_role),
+    DROP_ALL_ROLES.command(drop_all_roles),
+    GRANT_PRIVILEGES_TO_ROLE.command(grant_privileges),
+    REVOKE_PRIVILEGES_FROM_ROLE.command(revoke_privileges),
+    GRANT_ROLES_TO_ROLE.command(grant_roles),
+    REVOKE_ROLES_FROM_ROLE.command(revoke_roles),
+)

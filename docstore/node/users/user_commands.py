@@ -1,0 +1,241 @@
+"""Commands that change users. Passwords are made into credentials before the unit of work begins: that takes long."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bson.binary import Binary, UuidRepresentation
+
+from docstore.bson import document_to_python, to_python
+from docstore.bson.walk import ARRAY
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Result
+from docstore.commands.specs.users import (
+    CREATE_USER,
+    DROP_ALL_USERS,
+    DROP_USER,
+    GRANT_ROLES_TO_USER,
+    REVOKE_ROLES_FROM_USER,
+    UPDATE_USER,
+)
+from docstore.errors import Code, CommandError
+from docstore.namespace import USERS_NS
+from docstore.node.node import node_of
+from docstore.node.users.records import Records, change_records, is_duplicate
+from docstore.security.given import mechanism_list, restriction_list, role_list
+from docstore.security.names import RoleName, UserName
+from docstore.security.saslprep import NotPreparable
+from docstore.security.scram import MECHANISMS, SHA_1, SHA_256
+
+_EXTERNAL = "$external"
+_PREPARATION = {
+    "prohibited": (50692, "U_STRINGPREP_PROHIBITED_ERROR"),
+    "unassigned": (50692, "U_STRINGPREP_UNASSIGNED_ERROR"),
+    "bidi": (50692, "U_STRINGPREP_CHECK_BIDI_ERROR"),
+    "empty": (50692, "U_STRING_NOT_TERMINATED_WARNING"),
+}
+
+
+def _refused_password(error: NotPreparable) -> CommandError:
+    code, name = _PREPARATION[error.reason]
+    return CommandError(code, f"Error preflighting normalization: {name}")
+
+
+async def _credentials(
+    context: Context, arguments: Arguments, name: UserName, mechanisms: tuple[str, ...]
+) -> dict[str, Any]:
+    """The `credentials` of the password given. Errors: BadValue, 50687, 50692."""
+    password, digested = arguments["pwd"], not arguments["digestPassword"]
+    if digested and SHA_256 in mechanisms:
+        raise CommandError(Code.BadValue, "Use of SCRAM-SHA-256 requires undigested passwords")
+    if not password and mechanisms != (SHA_1,):
+        raise CommandError(50687, "Error preflighting UTF-8 conversion: U_STRING_NOT_TERMINATED_WARNING")
+    try:
+        made = await context.services.access.credentials(name.user, password, mechanisms, digested=digested)
+    except NotPreparable as error:
+        raise _refused_password(error) from None
+    return {each.mechanism: each.document() for each in made}
+
+
+def _roles(context: Context, given: bytes | None) -> list[RoleName] | None:
+    """The roles given, which must be there. Errors: BadValue, RoleNotFound."""
+    if given is None:
+        return None
+    names = role_list(to_python((ARRAY, given)), context.db)
+    check_known(context, names)
+    return names
+
+
+def check_known(context: Context, names: Iterable[RoleName]) -> None:
+    """Errors: RoleNotFound."""
+    graph = node_of(context).users.graph
+    for name in names:
+        if graph.find(name) is None:
+            raise CommandError(Code.RoleNotFound, f"Could not find role: {name}")
+
+
+def documents_of(names: Iterable[RoleName]) -> list[dict[str, str]]:
+    return [name.document() for name in names]
+
+
+def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
+    given = arguments["authenticationRestrictions"]
+    return restriction_list(context.command.name, None if given is None else [document_to_python(raw) for raw in given])
+
+
+async def create_user(context: Context, arguments: Arguments) -> Result:
+    name = UserName(arguments.value, context.db)
+    _check_new_user(name, arguments)
+    mechanisms = mechanism_list(arguments["mechanisms"])
+    roles = _roles(context, arguments["roles"])
+    assert roles is not None, "roles are required"
+    restrictions = _restrictions(context, arguments)
+    if name.db == _EXTERNAL:
+        credentials: dict[str, Any] = {"external": True}
+    else:
+        credentials = await _credentials(context, arguments, name, mechanisms or MECHANISMS)
+    document: dict[str, Any] = {
+        "_id": name.key,
+        "userId": Binary.from_uuid(uuid.uuid4(), UuidRepresentation.STANDARD),
+        "user": name.user,
+        "db": name.db,
+        "credentials": credentials,
+    }
+    if restrictions:
+        document["authenticationRestrictions"] = restrictions
+    if arguments["customData"] is not None:
+        document["customData"] = document_to_python(arguments["customData"])
+    document["roles"] = documents_of(roles)
+
+    def act(records: Records) -> None:
+        try:
+            records.insert(USERS_NS, document)
+        except CommandError as error:
+            if is_duplicate(error):
+                raise CommandError(51003, f'User "{name}" already exists') from None
+            raise
+
+    return await change_records(context, USERS_NS, act)
+
+
+def _check_new_user(name: UserName, arguments: Arguments) -> None:
+    """Errors: BadValue, InvalidNamespace."""
+    if not name.user:
+        raise CommandError(Code.BadValue, "User document needs 'user' field to be non-empty")
+    if "\0" in name.user:
+        raise CommandError(Code.InvalidNamespace, "namespaces cannot have embedded null characters")
+    if name.db == "local":
+        raise CommandError(Code.BadValue, "Cannot create users in the local database")
+    if name.db == _EXTERNAL:
+        _check_external(arguments)
+    elif arguments["pwd"] is None:
+        raise CommandError(
+            Code.BadValue,
+            "Must provide a 'pwd' field for all user documents, except those with '$external' as the user's source db",
+        )
+
+
+def _check_external(arguments: Arguments) -> None:
+    if arguments["pwd"] is not None:
+        raise CommandError(Code.BadValue, "Cannot set the password for users defined on the '$external' database")
+
+
+async def update_user(context: Context, arguments: Arguments) -> Result:
+    name = UserName(arguments.value, context.db)
+    fields = ("pwd", "customData", "roles", "mechanisms", "authenticationRestrictions")
+    if all(arguments[field] is None for field in fields):
+        raise CommandError(Code.BadValue, "Must specify at least one field to update in updateUser")
+    mechanisms = mechanism_list(arguments["mechanisms"])
+    if name.db == _EXTERNAL:
+        _check_external(arguments)
+    roles = _roles(context, arguments["roles"])
+    restrictions = _restrictions(context, arguments)
+    changes: dict[str, Any] = {}
+    if arguments["pwd"] is not None:
+        changes["credentials"] = await _credentials(context, arguments, name, mechanisms or MECHANISMS)
+    if restrictions is not None:
+        changes["authenticationRestrictions"] = restrictions
+    if arguments["customData"] is not None:
+        changes["customData"] = document_to_python(arguments["customData"])
+    if roles is not None:
+        changes["roles"] = documents_of(roles)
+
+    def act(records: Records) -> None:
+        present = records.find(USERS_NS, name.key)
+        if present is None:
+            raise CommandError(Code.UserNotFound, f"User {name} not found")
+        if mechanisms is not None and "credentials" not in changes:
+            changes["credentials"] = _fewer(present.get("credentials", {}), mechanisms)
+        records.replace(USERS_NS, {**present, **changes})
+
+    return await change_records(context, USERS_NS, act)
+
+
+def _fewer(credentials: Mapping[str, Any], mechanisms: tuple[str, ...]) -> dict[str, Any]:
+    """Those of some mechanisms only. Errors: BadValue for one that there is not."""
+    if not credentials.keys() >= set(mechanisms):
+        raise CommandError(Code.BadValue, "mechanisms field must be a subset of previously set mechanisms")
+    return {name: credentials[name] for name in mechanisms}
+
+
+async def drop_user(context: Context, arguments: Arguments) -> Result:
+    name = UserName(arguments.value, context.db)
+
+    def act(records: Records) -> None:
+        if not records.remove(USERS_NS, name.key):
+            raise CommandError(Code.UserNotFound, f"User '{name}' not found")
+
+    return await change_records(context, USERS_NS, act)
+
+
+async def drop_all_users(context: Context, _arguments: Arguments) -> Result:
+    reply: dict[str, Any] = {}
+
+    def act(records: Records) -> None:
+        reply["n"] = records.remove_where(USERS_NS, lambda each: bool(each.get("db") == context.db))
+
+    return await change_records(context, USERS_NS, act, reply)
+
+
+async def _change_roles(context: Context, arguments: Arguments, *, granting: bool) -> Result:
+    name = UserName(arguments.value, context.db)
+    names = role_list(to_python((ARRAY, arguments["roles"])), context.db)
+    if not names:
+        raise CommandError(Code.BadValue, f'{context.command.name} command requires a non-empty "roles" array')
+
+    def act(records: Records) -> None:
+        present = records.find(USERS_NS, name.key)
+        if present is None:
+            raise CommandError(Code.UserNotFound, f'Could not find user "{name.user}" for db "{name.db}"')
+        check_known(context, names)
+        records.replace(USERS_NS, {**present, "roles": changed_roles(present.get("roles", []), names, granting)})
+
+    return await change_records(context, USERS_NS, act)
+
+
+def changed_roles(present: list[Any], names: Iterable[RoleName], granting: bool) -> list[Any]:
+    """A list of roles with others, or without them."""
+    documents = documents_of(names)
+    kept = [each for each in present if granting or each not in documents]
+    return kept + [each for each in documents if granting and each not in present]
+
+
+async def grant_roles(context: Context, arguments: Arguments) -> Result:
+    return await _change_roles(context, arguments, granting=True)
+
+
+async def revoke_roles(context: Context, arguments: Arguments) -> Result:
+    return await _change_roles(context, arguments, granting=False)
+
+
+COMMANDS: tuple[Command, ...] = (
+    CREATE_USER.command(create_user),
+    UPDATE_USER.command(update_user),
+    DROP_USER.command(drop_user),
+    DROP_ALL_USERS.command(drop_all_users),
+    GRANT_ROLES_TO_USER.command(grant_roles),
+    REVOKE_ROLES_FROM_USER.command(revoke_roles),
+)

@@ -1,0 +1,138 @@
+"""Names, roles, privileges and restrictions as commands give them: decoded values in, checked ones out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from docstore.errors import Code, CommandError
+from docstore.security.actions import ACTIONS
+from docstore.security.names import RoleName, UserName
+from docstore.security.privileges import Kind, Privileges, Resource
+from docstore.security.restrictions import Restriction
+from docstore.security.scram import MECHANISMS
+
+
+def _pair(what: str, given: Any, db: str, fields: tuple[str, str]) -> tuple[str, str]:
+    if isinstance(given, str):
+        return given, db
+    if not isinstance(given, Mapping):
+        raise CommandError(Code.BadValue, f"{what} must be either a string or an object")
+    for field in fields:
+        if not isinstance(given.get(field), str):
+            raise CommandError(Code.BadValue, f"{what} must contain a field named: {field}")
+    return given[fields[0]], given[fields[1]]
+
+
+def user_name(given: Any, db: str) -> UserName:
+    """Errors: BadValue."""
+    return UserName(*_pair("UserName", given, db, ("user", "db")))
+
+
+def role_name(given: Any, db: str) -> RoleName:
+    """Errors: BadValue."""
+    return RoleName(*_pair("RoleName", given, db, ("role", "db")))
+
+
+def role_list(given: Iterable[Any], db: str) -> list[RoleName]:
+    """The roles of a list, each once. Errors: BadValue."""
+    found: dict[RoleName, None] = {}
+    for each in given:
+        if not isinstance(each, str | Mapping):
+            raise CommandError(Code.BadValue, "Role name must be either a document or string")
+        found[role_name(each, db)] = None
+    return list(found)
+
+
+def mechanism_list(given: Sequence[Any] | None) -> tuple[str, ...] | None:
+    """Mechanisms for which credentials are kept. Errors: BadValue."""
+    if given is None:
+        return None
+    if not given:
+        raise CommandError(Code.BadValue, "mechanisms field must not be empty")
+    for name in given:
+        if name not in MECHANISMS:
+            raise CommandError(Code.BadValue, f"Unknown auth mechanism '{name}'")
+    return tuple(name for name in MECHANISMS if name in given)
+
+
+def _resource(given: Mapping[str, Any]) -> Resource:
+    db, name = given.get("db"), given.get("collection")
+    buckets = given.get("system_buckets")
+    if buckets is None and (db is None) != (name is None):
+        raise _unparsable("resource must set both db and collection or neither, but not exactly one.")
+    kinds = [field for field in ("cluster", "anyResource", "system_buckets") if given.get(field) is not None]
+    if len(kinds) + (name is not None) != 1:
+        raise _unparsable(
+            "resource must have exactly db and collection set, or have only cluster set  or have only anyResource set"
+        )
+    for field in ("cluster", "anyResource"):
+        if field in kinds:
+            if given[field] is not True:
+                raise _unparsable(f"{field} must be true when specified")
+            return Resource(Kind.CLUSTER if field == "cluster" else Kind.EVERYTHING)
+    within = buckets if name is None else name
+    if not isinstance(within, str) or not isinstance(db, str | None):
+        raise _unparsable("the names of a resource must be strings")
+    return Resource(Kind.BUCKETS if name is None else Kind.NAMESPACE, db or "", within)
+
+
+def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
+    """Errors: FailedToParse, BadValue for an action that there is not."""
+    made = Privileges()
+    for each in given:
+        actions = each.get("actions")
+        if not isinstance(actions, list) or not actions:
+            raise _unparsable("missing actions field")
+        if not isinstance(each.get("resource"), Mapping):
+            raise _unparsable("missing resource field")
+        resource = _resource(each["resource"])
+        unknown = [str(action) for action in actions if action not in ACTIONS]
+        if unknown:
+            raise CommandError(Code.BadValue, f"Unrecognized action: {unknown[0]}")
+        made.grant(resource, actions)
+    return made
+
+
+def check_reach(role: RoleName, privileges: Privileges, roles: Iterable[RoleName] = ()) -> None:
+    """Refuse what a role of a database may not have: what is of another, or of the cluster. Errors:
+    InvalidRoleModification.
+    """
+    if role.db == "admin":
+        return
+    for name in roles:
+        if name.db != role.db:
+            raise CommandError(
+                Code.InvalidRoleModification,
+                f"Roles on the '{role.db}' database cannot be granted roles from other databases",
+            )
+    for resource, _ in privileges.items():
+        if resource.kind not in (Kind.NAMESPACE, Kind.BUCKETS) or resource.db != role.db:
+            raise CommandError(
+                Code.InvalidRoleModification,
+                f"Roles on the '{role.db}' database cannot be granted privileges that target other databases or the"
+                " cluster",
+            )
+
+
+def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """`authenticationRestrictions` as they are kept. Errors: 40415, CollectionIsEmpty, BadValue."""
+    if given is None:
+        return None
+    for each in given:
+        for field in each:
+            if field not in ("clientSource", "serverAddress"):
+                raise CommandError(
+                    40415, f"BSON field '{command}.authenticationRestrictions.{field}' is an unknown field."
+                )
+        if not each:
+            raise CommandError(Code.CollectionIsEmpty, "At least one of 'clientSource' or 'serverAddress' must be set")
+        try:
+            Restriction.parsed(each)
+        except ValueError:
+            raise CommandError(Code.BadValue, "Invalid IP address in CIDR string") from None
+    return [dict(each) for each in given]
+
+
+def _unparsable(message: str) -> CommandError:
+    return CommandError(Code.FailedToParse, message)

@@ -1,0 +1,84 @@
+"""The users of a cluster, whom the config servers know.
+
+What they have said of a user holds for at most `userCacheInvalidationIntervalSecs`; a change that came through this
+router holds at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from docstore.commands.parameters import ServerParameter, whole_number
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.security.names import UserName
+from docstore.security.users import User, user_of_reply
+from mongos.routing.shards import Shard
+
+LOG = component("ACCESS")
+_INTERVAL_SECONDS = 30
+_INTERVAL = "userCacheInvalidationIntervalSecs"
+
+
+class RoutedUsers:
+    """The directory of a router. `clock`: monotonic seconds."""
+
+    empty = False
+    """Nobody can know without asking; whoever connects to a router alone sets a cluster up by its config servers."""
+
+    def __init__(self, config: Shard, clock: Callable[[], float]) -> None:
+        self._config = config
+        self._clock = clock
+        self._changes = 1
+        self._interval = _INTERVAL_SECONDS
+        self._known: dict[UserName, User | None] = {}
+        self._known_at = 0
+
+    @property
+    def generation(self) -> int:
+        # Two numbers in one, each of which only rises.
+        return (int(self._clock() / self._interval) << 32) + self._changes
+
+    def invalidate(self) -> None:
+        """Ask anew from now on."""
+        self._changes += 1
+
+    async def find(self, name: UserName) -> User | None:
+        generation = self.generation
+        if self._known_at != generation:
+            self._known = {}
+            self._known_at = generation
+        if name in self._known:
+            return self._known[name]
+        found = await self._ask(name)
+        if self._known_at == generation:
+            self._known[name] = found
+        return found
+
+    async def _ask(self, name: UserName) -> User | None:
+        command = {
+            "usersInfo": name.document(), "showPrivileges": True, "showCredentials": True,
+            "showAuthenticationRestrictions": True,
+        }  # fmt: skip
+        users = (await self._config.command("admin", command, repeatable=True)).decoded()["users"]
+        if not users:
+            return None
+        try:
+            return user_of_reply(users[0])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
+            return None
+
+    def parameter(self) -> ServerParameter:
+        """How long what is known holds."""
+
+        def put(value: Any) -> None:
+            seconds = whole_number(_INTERVAL, value)
+            if not 1 <= seconds <= 24 * 3600:
+                raise CommandError(
+                    Code.BadValue, f"Invalid value for parameter {_INTERVAL}: {seconds} is not from 1 to 86400"
+                )
+            self._interval = seconds
+
+        return ServerParameter(name=_INTERVAL, get=lambda: self._interval, put=put)

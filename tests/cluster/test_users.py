@@ -1,0 +1,71 @@
+"""Users of real processes, as a stock driver logs in with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import pytest
+from pymongo.errors import OperationFailure
+
+from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.cluster.routed import routed_cluster
+
+pytestmark = pytest.mark.cluster
+Client = pymongo.MongoClient[dict[str, Any]]
+
+
+def who(address: str, **credentials: Any) -> list[dict[str, Any]]:
+    """Whom a server takes a client for."""
+    client: Client
+    with pymongo.MongoClient(address, directConnection=True, **credentials) as client:
+        found: list[dict[str, Any]] = client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"]
+        return found
+
+
+def check_logins(address: str) -> None:
+    """The user ann of the database shop logs in as drivers do."""
+    for mechanism in (None, "SCRAM-SHA-1", "SCRAM-SHA-256"):
+        how = {} if mechanism is None else {"authMechanism": mechanism}
+        ann: dict[str, Any] = {"username": "ann", "authSource": "shop", **how}
+        assert who(address, password="secret", **ann) == [{"user": "ann", "db": "shop"}]
+        wrong: tuple[dict[str, Any], ...] = (
+            {**ann, "password": "wrong"}, {**ann, "password": "secret", "authSource": "admin"},
+            {**ann, "password": "secret", "username": "bob"},
+        )  # fmt: skip
+        for credentials in wrong:
+            with pytest.raises(OperationFailure, match="Authentication failed") as refusal:
+                who(address, **credentials)
+            assert refusal.value.code == 18
+
+
+def test_a_driver_logs_in_to_a_node(tmp_path: Path) -> None:
+    client: Client
+    with stopped_at_end(Deployment(tmp_path)) as deployment:
+        node = Member("node", "mongod", [])
+        deployment.start(node)
+        with pymongo.MongoClient(node.address) as client:
+            client.shop.command("createUser", "ann", pwd="secret", roles=["readWrite"])
+            check_logins(node.address)
+            deployment.kill("node")
+            deployment.restart("node")
+            check_logins(node.address)
+
+
+def test_users_of_a_cluster_are_known_to_all_its_routers(tmp_path: Path) -> None:
+    with routed_cluster(tmp_path) as cluster:
+        first, second = cluster.clients
+        first.shop.command("createUser", "ann", pwd="secret", roles=["readWrite"])
+        for client in (first, second):
+            host, port = client.address or ("", 0)
+            check_logins(f"{host}:{port}")
+        assert [user["user"] for user in second.shop.command("usersInfo", 1)["users"]] == ["ann"]
+        assert first.admin["system.users"].count_documents({}) == 1
+        host, port = first.address or ("", 0)
+        with pymongo.MongoClient(host, port, username="ann", password="secret", authSource="shop") as ann:
+            first.shop.command("grantRolesToUser", "ann", roles=["dbAdmin"])
+            roles = ann.admin.command("connectionStatus")["authInfo"]["authenticatedUserRoles"]
+            assert [role["role"] for role in roles] == ["dbAdmin", "readWrite"]
+            first.shop.command("dropUser", "ann")
+            assert ann.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"] == []

@@ -1,0 +1,139 @@
+"""Users and roles on a node: what is stored, and what they can log in with. Replies are compared with the reference in
+`tests/differential/test_users.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from docstore.security.scram import SHA_1, SHA_256
+from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.logging_in import another_client, log_in, who
+
+USER = {"createUser": "ann", "pwd": "secret", "roles": ["read", {"role": "readWrite", "db": "shop"}]}
+
+
+def test_a_user_is_stored_as_mongodb_stores_it() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run({**USER, "customData": {"n": 1}}, "db")
+        (stored,) = (await node.run({"find": "system.users"}, "admin"))["cursor"]["firstBatch"]
+        assert list(stored) == ["_id", "userId", "user", "db", "credentials", "customData", "roles"]
+        assert stored["_id"] == "db.ann"
+        assert stored["userId"].subtype == 4
+        shape = {name: (each["iterationCount"], list(each)[1:]) for name, each in stored["credentials"].items()}
+        keys = ["salt", "storedKey", "serverKey"]
+        assert shape == {SHA_1: (10_000, keys), SHA_256: (15_000, keys)}
+        assert stored["roles"] == [{"role": "read", "db": "db"}, {"role": "readWrite", "db": "shop"}]
+        indexes = (await node.run({"listIndexes": "system.users"}, "admin"))["cursor"]["firstBatch"]
+        assert [index["name"] for index in indexes] == ["_id_", "user_1_db_1"]
+        version = (await node.run({"find": "system.version"}, "admin"))["cursor"]["firstBatch"]
+        assert version == [{"_id": "authSchema", "currentVersion": 5}]
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize(
+    ("change", "works", "fails"),
+    [
+        ({"pwd": "new"}, [(SHA_1, "new"), (SHA_256, "new")], [(SHA_256, "secret")]),
+        ({"mechanisms": [SHA_1]}, [(SHA_1, "secret")], [(SHA_256, "secret")]),
+        ({"pwd": "new", "mechanisms": [SHA_256]}, [(SHA_256, "new")], [(SHA_1, "new")]),
+        ({"roles": []}, [(SHA_256, "secret")], []),
+    ],
+)
+def test_a_user_logs_in_with_what_it_has_now(
+    change: dict[str, Any], works: list[tuple[str, str]], fails: list[tuple[str, str]]
+) -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run(USER, "db")
+        await node.run({"updateUser": "ann", **change}, "db")
+        for expected, tries in ((1.0, works), (0.0, fails)):
+            for mechanism, password in tries:
+                another_client(node)
+                assert (await log_in(node, "ann", password, "db", mechanism=mechanism))["ok"] == expected
+
+    loop(scenario())
+
+
+def test_a_password_may_come_digested() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        digest = "d7b4b5cf1d7d6ae6e9ad8a1f6f5a2d1f"
+        await node.run(
+            {"createUser": "ann", "pwd": digest, "digestPassword": False, "mechanisms": [SHA_1], "roles": []}
+        )
+        stored = (await node.run({"usersInfo": "ann", "showCredentials": True}))["users"][0]["credentials"]
+        assert list(stored) == [SHA_1]
+
+    loop(scenario())
+
+
+def test_a_dropped_user_is_gone_from_open_connections() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run(USER, "db")
+        await log_in(node, "ann", "secret", "db")
+        await node.run({"dropUser": "ann"}, "db")
+        assert await who(node) == []
+
+    loop(scenario())
+
+
+def test_roles_change_on_open_connections() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run({"createRole": "inner", "privileges": [], "roles": []}, "db")
+        await node.run({"createRole": "outer", "privileges": [], "roles": ["inner"]}, "db")
+        await node.run({"createUser": "ann", "pwd": "p", "roles": ["outer"]}, "db")
+        await log_in(node, "ann", "p", "db")
+
+        async def roles() -> list[str]:
+            shown = (await node.run({"connectionStatus": 1}))["authInfo"]["authenticatedUserRoles"]
+            return [each["role"] for each in shown]
+
+        assert await roles() == ["inner", "outer"]
+        await node.run({"grantRolesToRole": "inner", "roles": ["read"]}, "db")
+        assert await roles() == ["inner", "outer", "read"]
+        await node.run({"dropRole": "inner"}, "db")
+        assert await roles() == ["outer"]
+
+    loop(scenario())
+
+
+def test_iterations_are_a_parameter() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        node.node.parameters.add(node.services.access.parameters())
+        await node.run({"setParameter": 1, "scramSHA256IterationCount": 5_000}, "admin")
+        for value in (4_999, "x", 1e12):
+            refused = await node.reply({"setParameter": 1, "scramSHA256IterationCount": value}, "admin")
+            assert refused["code"] == 2
+        await node.run(USER, "db")
+        shown = (await node.run({"usersInfo": "ann", "showCredentials": True}, "db"))["users"][0]["credentials"]
+        assert [each["iterationCount"] for each in shown.values()] == [10_000, 5_000]
+
+    loop(scenario())
+
+
+def test_no_password_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("docstore").propagate = True
+    caplog.set_level(logging.DEBUG, "docstore")
+
+    async def scenario() -> None:
+        node = LocalNode()
+        node.dispatcher.slow_seconds = 0.0
+        await node.run({**USER, "pwd": "veryverysecret"}, "db")
+        await node.run({"updateUser": "ann", "pwd": "veryverysecret"}, "db")
+        await log_in(node, "ann", "veryverysecret", "db")
+        everything = repr([vars(record) for record in caplog.records])
+        assert "Slow query" in everything
+        assert "veryverysecret" not in everything
+        assert everything.count("'pwd': 'xxx'") == 2
+        assert everything.count("'payload': 'xxx'") == 2
+
+    loop(scenario())
