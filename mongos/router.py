@@ -29,6 +29,7 @@ from mongos.greeter import RouterGreeter
 from mongos.host_info import HostInfo
 from mongos.merge.leftovers import LATE_SECONDS, Leftovers
 from mongos.merge.remote import RemoteCursor
+from mongos.relay.targets import PreparedTargets
 from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
@@ -70,6 +71,7 @@ class Router:
         """Of keyspaces and CQL tables."""
         self._gossip = gossip
         self.leftovers = Leftovers(shards)
+        self.targets = PreparedTargets(cache)
         self.transactions = RouterTransactions(self)
         self.users = RoutedUsers(shards.config, clock)
         """Those of the cluster."""
@@ -93,6 +95,10 @@ class Router:
     def gossip(self) -> EncodedGossip:
         """The latest cluster time in a reply of a shard or a request of a client."""
         return self._gossip.shown
+
+    def heard(self, cluster_time: int) -> None:
+        """A shard has told of this cluster time, packed."""
+        self._gossip.observe(cluster_time)
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """A client's cluster time: what the client asks for next must not be older, whichever shards carry it out.

@@ -8,8 +8,9 @@ on both sides; the servers are alone on their machine but for each other, and on
 Beside the ratio stands the processor time that each server took for a unit of work, in microseconds: unlike the rates
 it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
 idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` what applications send
-all day on a standalone, a set's primary and a shard (`saturate`), `--routing` what routing costs by the number of
-chunks (`bench_routing`), `--moves` what a client sees of a chunk of 64 MB that moves under load (`bench_moves`).
+all day on a standalone, a set's primary and a shard (`saturate`), `--routed` on a router (`saturate_routed`),
+`--routing` what routing costs by the number of chunks (`bench_routing`), `--moves` what a client sees of a chunk of
+64 MB that moves under load (`bench_moves`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_moves, bench_routing, bench_wide, saturate
+from scripts import bench_moves, bench_routing, bench_wide, saturate, saturate_routed
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 
@@ -313,6 +314,7 @@ def main() -> int:
     parser.add_argument(
         "--saturate", action="store_true", help="measure what an operation costs a standalone, set, shard"
     )
+    parser.add_argument("--routed", action="store_true", help="measure what an operation costs a router")
     parser.add_argument("--routing", action="store_true", help="measure routing, moves and splits by number of chunks")
     parser.add_argument("--moves", action="store_true", help="measure moves of 64 MB under load; --rounds of each")
     options = parser.parse_args()
@@ -331,6 +333,9 @@ def main() -> int:
                             Member(name, "", [], port=int(address.rpartition(":")[2]), pid=server_pid(client))
                         )
             saturate.compare(scratch_directory / "ours", options.only, options.rounds, references=references)
+            return 0
+        if options.routed:
+            saturate_routed.compare(scratch_directory / "routed", options.only, options.rounds)
             return 0
         if options.routing:
             bench_routing.measure(scratch_directory / "routing")

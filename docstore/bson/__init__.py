@@ -22,6 +22,7 @@ from docstore.bson.build import (
     encoded_fields,
     members_of_array,
     with_documents,
+    without_fields,
 )
 from docstore.bson.convert import document_to_python, from_python, to_python
 from docstore.bson.order import compare, compare_documents, type_class
@@ -106,4 +107,5 @@ __all__ = [
     "validate",
     "values",
     "with_documents",
+    "without_fields",
 ]

@@ -6,7 +6,7 @@ validated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import cython
 
@@ -221,6 +221,30 @@ def append_fields(raw: bytes, tail: bytes) -> bytes:
         length = (len(raw) + len(tail)).to_bytes(4, "little")
         return b"".join((length, memoryview(raw)[4 : len(raw) - 1], tail, b"\0"))
     return (len(raw) + len(tail)).to_bytes(4, "little") + raw[4 : len(raw) - 1] + tail + b"\0"
+
+
+def without_fields(raw: bytes, names: Set[bytes], tail: bytes) -> bytes:
+    """The document without the fields that have one of these names, and with encoded elements added at its end."""
+    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+    at: cython.Py_ssize_t = 4
+    kept: cython.Py_ssize_t = 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    parts: list[bytes] = []
+    left: bytes
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        if part(raw, at + 1, named) in names:
+            parts.append(part(raw, kept, at))
+            kept = end
+        at = end
+    if not parts:
+        return append_fields(raw, tail)
+    parts.append(part(raw, kept, stop))
+    parts.append(tail)
+    left = b"".join(parts)
+    return enclosed(left)
 
 
 def encoded_fields(raw: bytes) -> bytes:

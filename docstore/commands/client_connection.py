@@ -20,13 +20,14 @@ class ClientConnection:
     raw `client` document of the first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
     `opened`: the last requests as they were read, for a client that sends others of the same shape.
+    `upstream`: what carried its last request to each other process that requests are relayed to.
     `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
     `identity`: who its client has proven to be; `conversation`: how it is proving that.
     """
 
     __slots__ = (
         "application_name", "compressors", "conversation", "cursors", "greeted", "hang_up", "id", "identity",
-        "last_write", "local", "metadata", "opened", "remote",
+        "last_write", "local", "metadata", "opened", "remote", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +46,7 @@ class ClientConnection:
         self.opened = RequestTemplates()
         self.identity: Identity | None = None
         self.conversation: Conversation | None = None
+        self.upstream: dict[str, object] = {}
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

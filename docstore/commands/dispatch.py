@@ -27,6 +27,7 @@ from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations.registry import Operation
+from docstore.commands.operations.relay import Relay
 from docstore.commands.sessions.transactions import ENDING, TRANSIENT_LABEL, is_transient
 from docstore.commands.supervision import SUPERVISION, Supervised
 from docstore.commands.values import integer_of, type_name
@@ -76,16 +77,23 @@ class Pending:
     `operation.on_kill` so that a kill wakes it; when that cancelled the task, `interrupted()` is the outcome.
 
     `convert` makes the outcome of the reply's body where the request was none of OP_MSG.
+    `relay`: the transport may start it and hand its answer to `answered` instead, without a task.
     `deadline`: when the transport should kill the operation, in seconds of `services.clock`; None for never.
     """
 
-    __slots__ = ("_awaitable", "_dispatcher", "_request", "context", "convert", "deadline", "operation")
+    __slots__ = ("_arguments", "_awaitable", "_dispatcher", "_request", "context", "convert", "deadline", "operation")
 
     def __init__(
-        self, dispatcher: Dispatcher, request: Message, context: Context, awaitable: Awaitable[Result]
+        self,
+        dispatcher: Dispatcher,
+        request: Message,
+        context: Context,
+        arguments: Arguments,
+        awaitable: Awaitable[Result],
     ) -> None:
         self._dispatcher = dispatcher
         self._request = request
+        self._arguments = arguments
         self._awaitable = awaitable
         self.context = context
         self.operation: Operation = context.operation
@@ -99,11 +107,25 @@ class Pending:
     def wants_reply(self) -> bool:
         return not self._request.more_to_come and self._request.opcode not in WRITES
 
+    @property
+    def relay(self) -> Relay | None:
+        return self._awaitable if isinstance(self._awaitable, Relay) and not self._request.flags else None
+
+    def answered(self, result: bytes) -> Outcome:
+        """The outcome of a request whose relay has its answer."""
+        dispatcher, context = self._dispatcher, self.context
+        dispatcher.note(context)
+        body = dispatcher.complete(context, result)
+        context.services.operations.finish(self.operation)
+        if context.services.observers:
+            dispatcher.tell(context, body)
+        return self._outcome(context, body)
+
     async def finish(self) -> Outcome:
         """Wait for the command and build its outcome. Raises only what stops a task or the process."""
         dispatcher, context = self._dispatcher, self.context
         try:
-            body = dispatcher.complete(context, await self._awaitable)
+            body = dispatcher.complete(context, await dispatcher.timed(context, self._arguments, self._awaitable))
         except CommandError as error:
             body = dispatcher.refuse(error, context)
         except AssertionError:
@@ -115,6 +137,13 @@ class Pending:
         if context.services.observers:
             dispatcher.tell(context, body)
         return self._outcome(context, body)
+
+    def given_up(self) -> Outcome:
+        """The outcome of an operation that was killed while its relay waited."""
+        self._dispatcher.note(self.context)
+        outcome = self.interrupted()
+        self.context.services.operations.finish(self.operation)
+        return outcome
 
     def interrupted(self) -> Outcome:
         """The outcome of an operation that was killed while it waited."""
@@ -161,7 +190,7 @@ class Dispatcher:
             SUPERVISION.context, SUPERVISION.until = context, 0.0
             result = self._run(context, arguments)
             if not isinstance(result, (bytes, dict)):
-                return Pending(self, request, context, self._timed(context, arguments, result))
+                return Pending(self, request, context, arguments, result)
             body = self.complete(context, result)
         except CommandError as error:
             body = self.refuse(error, context)
@@ -247,19 +276,24 @@ class Dispatcher:
             raise no_scripting()
         return services.carry_out(context, lambda: context.command.run(context, arguments))
 
-    async def _timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:
+    async def timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:
+        """The result of a command that waits, which is noted when it ends."""
         try:
             return await Supervised(context, result)
         except ScriptsWanted:
             return await Supervised(context, self._carry_out(context, arguments))
         finally:
             SUPERVISION.ended(context)
-            command = context.command
-            waits_for_news = command.own_deadline or command.following is not None
-            seconds = self.services.clock() - context.started
-            self.services.metrics.add(context.reported_namespace, command.name, seconds)
-            if not waits_for_news and seconds >= self.slow_seconds:
-                self._log_slow(context)
+            self.note(context)
+
+    def note(self, context: Context) -> None:
+        """A command that waited has ended: count it, and log it where it took long."""
+        command = context.command
+        waits_for_news = command.own_deadline or command.following is not None
+        seconds = self.services.clock() - context.started
+        self.services.metrics.add(context.reported_namespace, command.name, seconds)
+        if not waits_for_news and seconds >= self.slow_seconds:
+            self._log_slow(context)
 
     def _observe(self, raw: bytes) -> None:
         value = get_field(raw, "clusterTime")

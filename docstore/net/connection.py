@@ -22,6 +22,7 @@ from docstore.commands.dispatch import Outcome, Pending, StreamedReply
 from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.relayed_request import begins
 from docstore.net.sockets import keep_alive
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, claimed_bytes, wrap
 from docstore.wire.errors import ProtocolError
@@ -181,8 +182,21 @@ class Connection(asyncio.Protocol):
         outcome = self._serve(message)
         if type(outcome) is bytes and message.compressor is None:
             self._write(self._frame(message, outcome))
+        elif type(outcome) is Pending and begins(message, outcome, self._relay_ended):
+            self._busy = True
         elif outcome is not None:
             self._start(self._follow(message, outcome))
+
+    def _relay_ended(self, message: Message, outcome: Outcome | Pending) -> None:
+        self._busy = False
+        if isinstance(outcome, Pending):
+            self._start(self._follow(message, outcome))
+            return
+        self._pending = None
+        if outcome is not None and not self._closed:
+            self._write(self._frame(message, outcome))
+        if self._buffer is not None or self._reading_paused:
+            self._schedule()
 
     def _serve(self, message: Message) -> Outcome | Pending:
         if self._closed and not (message.more_to_come or message.opcode in WRITES):

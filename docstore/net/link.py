@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import cast
 
 from docstore.errors import Code
 from docstore.net.errors import NetworkError
 from docstore.net.sockets import keep_alive
 from docstore.wire.errors import ProtocolError
-from docstore.wire.framing import FrameBuffer
+from docstore.wire.framing import FrameBuffer, whole_frame
 from docstore.wire.message import Message, decode_frame
+
+Answered = Callable[[Message | NetworkError], None]
+"""Takes the reply to a request, or why none will come."""
 
 
 class Link(asyncio.Protocol):
@@ -24,41 +28,55 @@ class Link(asyncio.Protocol):
     def __init__(self, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
         self.idle_since = 0.0
+        self.due = 0.0
+        """When the request under way is late, for whoever looks at that from time to time."""
         self.process_id: object = None
         """What the process at the other end called itself when the connection was made, if it did."""
         self._loop = loop
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Message] | None = None
+        self._answered: Answered | None = None
+        self._request_id = 0
         self._closed: str | None = None
 
     @property
     def usable(self) -> bool:
         """Whether another request may be sent."""
-        return self._closed is None and self._waiter is None and not len(self._buffer)
+        return self._closed is None and self._answered is None and not len(self._buffer)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a request is under way."""
+        return self._answered is not None
+
+    def send(self, frame: bytes, request_id: int, answered: Answered) -> None:
+        """Send a frame; `answered` is called once, with the reply to it or the error, where the link is closed.
+
+        Errors: NetworkError with `sent` False; then `answered` is never called.
+        """
+        if self._closed is not None or self._transport is None:
+            raise NetworkError(self.address, self._closed or "not connected", sent=False)
+        assert self._answered is None, "one request at a time"
+        self._answered, self._request_id = answered, request_id
+        self._transport.write(frame)
 
     async def request(self, frame: bytes, request_id: int, timeout: float) -> Message:
         """Send a frame and wait for the reply to it.
 
         Errors: NetworkError; then, and when cancelled, the link is closed.
         """
-        if self._closed is not None or self._transport is None:
-            raise NetworkError(self.address, self._closed or "not connected", sent=False)
-        assert self._waiter is None, "one request at a time"
-        self._waiter = waiter = self._loop.create_future()
+        waiter: asyncio.Future[Message | NetworkError] = self._loop.create_future()
+        self.send(frame, request_id, lambda reply: None if waiter.done() else waiter.set_result(reply))
         timer = self._loop.call_later(timeout, self._expire, timeout)
-        self._transport.write(frame)
         try:
-            reply: Message = await waiter
+            reply = await waiter
         except asyncio.CancelledError:
             self._fail(NetworkError(self.address, "given up", sent=True))
             raise
         finally:
             timer.cancel()
-            self._waiter = None
-        if reply.response_to != request_id:
-            self._fail(NetworkError(self.address, "a reply to another request came", sent=True))
-            raise NetworkError(self.address, "a reply to another request came", sent=True)
+        if isinstance(reply, NetworkError):
+            raise reply
         return reply
 
     def close(self) -> None:
@@ -70,34 +88,42 @@ class Link(asyncio.Protocol):
         self._fail(NetworkError(self.address, reason, sent=True, code=Code.NetworkTimeout))
 
     def _expire(self, timeout: float) -> None:
-        self._fail(NetworkError(self.address, f"no reply within {timeout:g} s", sent=True, code=Code.NetworkTimeout))
+        self.give_up(f"no reply within {timeout:g} s")
 
     def _fail(self, error: NetworkError) -> None:
         if self._closed is None:
             self._closed = error.reason
         if self._transport is not None:
             self._transport.abort()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+        self._tell(error)
+
+    def _tell(self, reply: Message | NetworkError) -> None:
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(reply)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         keep_alive(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer.feed(data)
         try:
-            frame = self._buffer.next_frame()
-            if frame is None:
-                return
-            message = decode_frame(frame)
+            if len(self._buffer) or not whole_frame(data):
+                self._buffer.feed(data)
+                frame = self._buffer.next_frame()
+                if frame is None:
+                    return
+                data = frame
+            message = decode_frame(data)
         except ProtocolError as violation:
             self._fail(NetworkError(self.address, f"the peer broke the protocol: {violation}", sent=True))
             return
-        if self._waiter is None or self._waiter.done():
+        if self._answered is None:
             self._fail(NetworkError(self.address, "a message came that was not asked for", sent=True))
+        elif message.response_to != self._request_id:
+            self._fail(NetworkError(self.address, "a reply to another request came", sent=True))
         else:
-            self._waiter.set_result(message)
+            self._tell(message)
 
     def connection_lost(self, error: Exception | None) -> None:
         reason = f"connection lost: {error}" if error is not None else "connection closed by the other side"

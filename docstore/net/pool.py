@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from time import monotonic
 from typing import Any, Protocol
@@ -21,9 +22,9 @@ from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, STRING
 from docstore.commands.values import integer_of, text_of, truth_of
 from docstore.errors import Code, CommandError
 from docstore.net.errors import NetworkError
-from docstore.net.link import Link, connect
+from docstore.net.link import Answered, Link, connect
 from docstore.wire.errors import ProtocolError
-from docstore.wire.message import encode_message
+from docstore.wire.message import Message, encode_message
 
 _IDLE_SECONDS = 60.0
 _REAP_SECONDS = 20.0
@@ -57,7 +58,7 @@ class Pool:
         self._connect_timeout = connect_timeout
         self._max_per_address = max_per_address
         self._clock = clock
-        self._idle: dict[str, list[Link]] = {}
+        self._idle: dict[str, dict[Link, None]] = {}
         self._open: dict[str, int] = {}
         self._made: dict[str, int] = {}
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
@@ -100,6 +101,57 @@ class Pool:
             raise_for_error(reply.body)
         return reply.body
 
+    def send(
+        self,
+        address: str,
+        body: bytes,
+        answered: Answered,
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        timeout: float,
+        before: object = None,
+    ) -> Link | None:
+        """Send a request, whole and with its `$db`, over a connection that is idle now; None where there is none, or
+        where the request is too long for one message. Then nothing was sent, and `answered` is not called.
+
+        `answered` is called once with the reply, whatever that says, or with the NetworkError. `before`: the connection
+        that is taken if it is idle: what this gave for an earlier request of the same client. `timeout`: in seconds; a
+        request may be given up as late as when connections are looked at next.
+        """
+        idle = self._idle.get(address)
+        if not idle or self._closed:
+            return None
+        request_id = next(self._request_ids) & 0x7FFFFFFF
+        try:
+            frame = encode_message(body, request_id=request_id, sequences=sequences.items() if sequences else ())
+        except ProtocolError:
+            return None
+        link = self._taken(idle, before)
+        if link is not None:
+            link.due = self._clock() + timeout
+            link.send(frame, request_id, partial(self._answered, link, answered))
+        return link
+
+    def _answered(self, link: Link, answered: Answered, reply: Message | NetworkError) -> None:
+        link.due = 0.0
+        self._release(link)
+        answered(reply)
+
+    def _taken(self, idle: dict[Link, None], before: object) -> Link | None:
+        """A connection out of those that are idle: that one, else the one used last; None where none is usable."""
+        if isinstance(before, Link) and before in idle:
+            link = before
+            del idle[link]
+            if link.usable:
+                return link
+            self._discard(link)
+        while idle:
+            link, _ = idle.popitem()
+            if link.usable:
+                return link
+            self._discard(link)
+        return None
+
     async def close(self) -> None:
         """Close every connection; commands in progress fail with NetworkError."""
         self._closed = True
@@ -140,11 +192,9 @@ class Pool:
             if self._closed:
                 raise NetworkError(address, "the client is closed", sent=False)
             idle = self._idle.get(address)
-            while idle:
-                link = idle.pop()
-                if link.usable:
-                    return link
-                self._discard(link)
+            link = self._taken(idle, None) if idle else None
+            if link is not None:
+                return link
             if self._open.get(address, 0) < self._max_per_address:
                 return await self._connect(address, deadline)
             await self._wait_for_release(address, deadline)
@@ -215,7 +265,7 @@ class Pool:
     def _release(self, link: Link) -> None:
         if link.usable and not self._closed:
             link.idle_since = self._clock()
-            self._idle.setdefault(link.address, []).append(link)
+            self._idle.setdefault(link.address, {})[link] = None
             self._wake(link.address)
         else:
             self._discard(link)
@@ -239,11 +289,14 @@ class Pool:
                 return
 
     def _reap(self) -> None:
-        before = self._clock() - _IDLE_SECONDS
+        now = self._clock()
+        before = now - _IDLE_SECONDS
         for address, idle in self._idle.items():
-            self._idle[address] = [link for link in idle if link.usable and link.idle_since >= before]
-            for link in set(idle).difference(self._idle[address]):
+            self._idle[address] = {link: None for link in idle if link.usable and link.idle_since >= before}
+            for link in idle.keys() - self._idle[address].keys():
                 self._discard(link)
+        for link in [each for each in self._links if each.waiting and 0 < each.due <= now]:
+            link.give_up("no reply in time")
         self._reaper = asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
 
 

@@ -103,6 +103,12 @@ class ReplicaSetClient:
             f"Could not find host matching read preference {read_preference.document()} for set {name}",
         )
 
+    @property
+    def known_primary(self) -> str | None:
+        """The primary's address, if there is one now."""
+        primary = self._topology.primary
+        return None if primary is None else primary.address
+
     def suspect(self, address: str) -> None:
         """What was known of this member does not hold any more; ask it at once."""
         if self._topology.suspect(address):

@@ -16,6 +16,7 @@ from docstore.commands.specs.reads import COUNT
 from docstore.errors import CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
+from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
@@ -54,4 +55,10 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"n": count if count <= _INT32_MAX else Int64(count)}
 
 
-COMMAND = COUNT.command(run)
+RELAYING = Relaying(
+    lambda args, targets, language: targets.of_filter(args["query"] or EMPTY_DOCUMENT, language),
+    b"\x10n\0",
+    aside=frozenset(("collation",)),
+)
+
+COMMAND = COUNT.command(relayed(run, RELAYING))

@@ -9,6 +9,7 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.writes import DELETE
+from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import delete_target
@@ -26,4 +27,11 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await run_statements(context, kind, context.documents("deletes"), ordered=args["ordered"])
 
 
-COMMAND = DELETE.command(run)
+RELAYING = Relaying(
+    lambda args, targets, language: targets.of_statements(args["deletes"], language, KIND.size),
+    b"\x10n\0",
+    aside=frozenset(("let",)),
+    statements="deletes",
+)
+
+COMMAND = DELETE.command(relayed(run, RELAYING))

@@ -34,9 +34,10 @@ from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.merge.tails import open_tail
+from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
-from mongos.routing.requests import forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import read_below
 
@@ -127,8 +128,26 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
     return None if near is None else DistanceOrder(near)
 
 
+async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
+    """The reply to a find of one shard, whose cursor is read on by one of this router."""
+    router = router_of(context)
+    remotes = await router.remotes(context, [answer], args["batchSize"] or None)
+    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
+    return await first_reply(
+        context, merged, batch_size=args["batchSize"], single_batch=args["singleBatch"],
+        catalog=batch_comes_last(answer.body),
+    )  # fmt: skip
+
+
+RELAYING = Relaying(
+    lambda args, targets, language: targets.of_filter(args["filter"] or EMPTY_DOCUMENT, language),
+    b"\x03cursor\0",
+    aside=frozenset(("let", "collation", "tailable", "awaitData")),
+    open_cursor=open_cursor,
+)
+
 COMMAND = FIND.command(
-    run,
+    relayed(run, RELAYING),
     Exceptional(
         "all shards must answer",
         Parameter(

@@ -8,6 +8,7 @@ from docstore.commands.context import Context
 from docstore.commands.specs.writes import FIND_AND_MODIFY
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
+from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded, whole_request
@@ -31,4 +32,10 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await router.routed(context, attempt)
 
 
-COMMAND = FIND_AND_MODIFY.command(run)
+RELAYING = Relaying(
+    lambda args, targets, language: targets.of_one(args["query"] or EMPTY_DOCUMENT, language),
+    b"\x03lastErrorObject\0",
+    aside=frozenset(("let", "collation")),
+)
+
+COMMAND = FIND_AND_MODIFY.command(relayed(run, RELAYING))

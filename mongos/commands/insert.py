@@ -11,6 +11,7 @@ from docstore.bson import document_from, elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.writes import INSERT
+from mongos.relay.relay import Relaying, relayed
 from mongos.routing.targeting import insert_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -30,4 +31,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await run_statements(context, KIND, documents, ordered=args["ordered"])
 
 
-COMMAND = INSERT.command(run)
+RELAYING = Relaying(
+    lambda args, targets, _language: targets.of_documents(args["documents"]), b"\x10n\0", statements="documents"
+)
+
+COMMAND = INSERT.command(relayed(run, RELAYING))

@@ -10,6 +10,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.writes import UPDATE
+from mongos.relay.relay import Relaying, relayed
 from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import update_target
 from mongos.routing.writes import Kind
@@ -31,4 +32,11 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await run_statements(context, kind, context.documents("updates"), ordered=args["ordered"])
 
 
-COMMAND = UPDATE.command(run)
+RELAYING = Relaying(
+    lambda args, targets, language: targets.of_statements(args["updates"], language, KIND.size),
+    b"\x10n\0",
+    aside=frozenset(("let",)),
+    statements="updates",
+)
+
+COMMAND = UPDATE.command(relayed(run, RELAYING))

@@ -44,6 +44,11 @@ class RoutingCache:
             return known
         return await self.refresh(namespace)
 
+    def known(self, namespace: str) -> Routing | None:
+        """Where the namespace lives, if the config servers need not be asked. None of their own databases, too."""
+        known = self._known.get(namespace)
+        return None if known is None or known.primary is None else known
+
     async def refresh(self, namespace: str) -> Routing:
         """Ask the config servers for what has changed."""
         task = self._refreshing.get(namespace)

@@ -20,16 +20,18 @@ from docstore.bson import (
     document_to_python,
     documents_array,
     elements,
+    encoded_fields,
     get_field,
+    without_fields,
 )
 from docstore.bson.walk import ARRAY
 from docstore.commands.context import Context
 from docstore.commands.sessions.transactions import READ_ONLY
 from docstore.sharding.version import ShardVersion
 
-_BETWEEN_CLIENT_AND_ROUTER = frozenset(
-    ("$db", "$configTime", "$topologyTime", "$readPreference", "shardVersion", "apiVersion",
-     "apiStrict", "apiDeprecationErrors", "$audit", "$client", "$queryOptions", "maxTimeMS")
+BETWEEN_CLIENT_AND_ROUTER = frozenset(
+    (b"$db", b"$configTime", b"$topologyTime", b"$readPreference", b"shardVersion", b"apiVersion",
+     b"apiStrict", b"apiDeprecationErrors", b"$audit", b"$client", b"$queryOptions", b"maxTimeMS")
 )  # fmt: skip
 _VERSIONS = 1024
 _OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime", READ_ONLY))
@@ -60,22 +62,19 @@ def whole_request(context: Context) -> bytes:
 
 def forwarded(raw: bytes, *, without: Iterable[str] = (), add: Mapping[str, Any] | None = None) -> bytes:
     """The request of a client as it goes to a shard: `without` names more fields to leave out, `add` goes last."""
-    left_out = _BETWEEN_CLIENT_AND_ROUTER.union(without, add or ())
-    fields = [field for field in elements(raw) if field[0] not in left_out]
-    if add:
-        fields += elements(bson.encode(add))
-    return document_from(fields)
+    left_out = BETWEEN_CLIENT_AND_ROUTER.union(name.encode() for name in (*without, *(add or ())))
+    return without_fields(raw, left_out, encoded_fields(bson.encode(add)) if add else b"")
 
 
 def versioned(body: bytes, version: ShardVersion | None) -> bytes:
     """The request with the version that it was routed by; None for the config servers, which keep no chunks."""
     if version is None:
         return body
-    return append_fields(body, _version_field(version))
+    return append_fields(body, version_field(version))
 
 
 @lru_cache(maxsize=_VERSIONS)
-def _version_field(version: ShardVersion) -> bytes:
+def version_field(version: ShardVersion) -> bytes:
     """The element that says it: most requests carry one of few versions."""
     return bson.encode({"shardVersion": version.to_document()})[4:-1]
 

@@ -17,6 +17,7 @@ from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.net.link import Answered, Link
 from docstore.net.replica_set_client import NOT_DONE_CODES
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply
@@ -92,14 +93,14 @@ class Shard:
                 sent = sent or error.sent
                 self.client.suspect(address)
                 if not (repeatable or not error.sent) or self._clock() >= give_up:
-                    raise _told(unreachable(self.name, address, error), sent) from error
+                    raise told(unreachable(self.name, address, error), sent) from error
             except CommandError as error:
                 if error.code not in STATE_CHANGE_CODES:
-                    raise _told(error, sent) from error.__cause__
+                    raise told(error, sent) from error.__cause__
                 sent = sent or error.code not in NOT_DONE_CODES
                 self.client.suspect(address)
                 if self._clock() >= give_up or not (repeatable or error.code in NOT_DONE_CODES):
-                    raise _told(error, sent) from error.__cause__
+                    raise told(error, sent) from error.__cause__
                 await asyncio.sleep(0.02)
             else:
                 return ShardReply(self.name, address, raw)
@@ -122,6 +123,25 @@ class Shard:
         self._gossip.hear(reply)
         return reply
 
+    def send(
+        self,
+        body: bytes,
+        answered: Answered,
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        before: object = None,
+    ) -> tuple[str, Link] | None:
+        """Send a request that has its `$db` to the primary, over a connection that is idle: (its address, the
+        connection); None where the primary is not known or no connection is idle, and nothing was sent.
+
+        `answered` and `before` as in `Pool.send`.
+        """
+        address = self.client.known_primary
+        if address is None:
+            return None
+        link = self._pool.send(address, body, answered, sequences=sequences, timeout=REQUEST_SECONDS, before=before)
+        return None if link is None else (address, link)
+
     async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
         """End a cursor that lives on a member. Errors: NetworkError, CommandError."""
         command = {"killCursors": collection, "cursors": [Int64(cursor_id)]}
@@ -134,7 +154,7 @@ def with_preference(body: bytes | Mapping[str, Any], read_preference: ReadPrefer
     return append_fields(raw, b"\x03$readPreference\0" + bson.encode(read_preference.document()))
 
 
-def _told(error: CommandError, sent: bool) -> CommandError:
+def told(error: CommandError, sent: bool) -> CommandError:
     """The error, as OutcomeUnknown where it says nothing of a request that may have arrived before."""
     if not sent or error.code not in _UNANSWERED:
         return error
@@ -192,6 +212,10 @@ class Shards:
             return self._shards[name]
         except KeyError:
             raise CommandError(Code.ShardNotFound, f"Shard {name} not found") from None
+
+    def known(self, name: str) -> Shard | None:
+        """A shard by name, if it need not be looked up."""
+        return self._shards.get(name)
 
     async def all(self) -> list[Shard]:
         """Every shard, by name."""

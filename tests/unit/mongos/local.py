@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,13 +12,16 @@ import bson
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from docstore.bson import append_fields
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.dispatch import Dispatcher, Pending
+from docstore.commands.gossip import encode_times
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import CommandError
+from docstore.net import NetworkError
 from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
@@ -34,16 +38,23 @@ SPREAD = "test.c"
 ABSENT = "absent"
 """A database that no shard has."""
 KEY = ShardKey(("k",))
+_OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
 
 
 class LocalShard:
     """One shard: a node, and what it was asked."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, replicated: bool = False) -> None:
         self.name = name
         self.host = f"{name}/{name}:1"
-        self.node = LocalNode()
+        self.node = LocalNode(replicated=replicated)
         self.asked: list[dict[str, Any]] = []
+        self.relayed = 0
+        self.idle = True
+        """Whether a connection is."""
+        self.answers: list[dict[str, Any] | NetworkError] = []
+        self.suspected = 0
+        self.client = SimpleNamespace(suspect=self._suspect)
         self.others: list[LocalShard] = []
         """Of the primary shard: whom it asks too when the indexes of a sharded collection change."""
 
@@ -61,6 +72,32 @@ class LocalShard:
             raise CommandError(reply.get("code", 0), reply["errmsg"], extra=extra)
         return ShardReply(self.name, f"{self.name}:1", bson.encode(reply))
 
+    def send(
+        self, body: bytes, answered: Callable[[Any], None], *, sequences: Mapping[str, list[bytes]], before: object
+    ) -> tuple[str, Any] | None:
+        """A request whose answer comes by a call: the next of `answers`, or the node's."""
+        if not self.idle:
+            return None
+        request = bson.decode(body)
+
+        async def answer() -> None:
+            if self.answers:
+                reply = self.answers.pop(0)
+            else:
+                self.asked.append(request)
+                reply = await self.node.reply(request, request["$db"], sequences=sequences)
+            self.relayed += 1
+            answered(reply if isinstance(reply, NetworkError) else Message(1, 1, _as_of_a_set(reply)))
+
+        self.task = asyncio.ensure_future(answer())
+        return f"{self.name}:1", self
+
+    def close(self) -> None:
+        self.task.cancel()
+
+    def _suspect(self, _address: str) -> None:
+        self.suspected += 1
+
     async def _change(self, request: dict[str, Any]) -> dict[str, Any]:
         database = request["_shardsvrChangeCollection"].partition(".")[0]
         shards = (self, *self.others)
@@ -73,11 +110,19 @@ class LocalShard:
         await self.node.reply({"killCursors": collection, "cursors": [Int64(cursor_id)]}, db)
 
 
+def _as_of_a_set(reply: dict[str, Any]) -> bytes:
+    """The reply as a member of a set gives it, to whom no time is known."""
+    if not reply["ok"]:
+        return bson.encode(reply)
+    own = {name: value for name, value in reply.items() if name not in ("ok", "$clusterTime", "operationTime")}
+    return append_fields(bson.encode(own), _OK + encode_times(0, 0).fields)
+
+
 class LocalCluster:
     """Shards, routing and the registry of shards in one. Use inside a running loop."""
 
-    def __init__(self) -> None:
-        self.a, self.b, self.config = LocalShard("a"), LocalShard("b"), LocalShard("config")
+    def __init__(self, *, replicated: bool = False) -> None:
+        self.a, self.b, self.config = (LocalShard(name, replicated=replicated) for name in ("a", "b", "config"))
         self.a.others = [self.b]
         self.router = Router(
             shards=cast(Any, self), cache=cast(Any, self), autosplit=cast(Any, self), gossip=Gossip(),
@@ -108,13 +153,32 @@ class LocalCluster:
         ]
         uuid = bson.Binary(bytes(16), 4)
         self._spread = CollectionRouting(SPREAD, uuid, False, ChunkMap(KEY, ObjectId(), chunks))
+        self._routing: dict[str, Routing] = {}
+        self.relays = True
+        """Whether requests are relayed where they can be."""
+        self.settled: list[str] = []
+        self.written: list[tuple[str, int]] = []
+        self.due = False
+        self.looked_at: list[str] = []
 
     async def get(self, name: str) -> Any:
         """A shard by its name, or the routing of a namespace."""
         if "." not in name:
             return {"a": self.a, "b": self.b}[name]
-        primary = None if name.startswith(f"{ABSENT}.") else "a"
-        return Routing(name, primary, self._spread if name == SPREAD else None)
+        return self._routing_of(name)
+
+    def _routing_of(self, namespace: str) -> Routing:
+        if namespace not in self._routing:
+            primary = None if namespace.startswith(f"{ABSENT}.") else "a"
+            self._routing[namespace] = Routing(namespace, primary, self._spread if namespace == SPREAD else None)
+        return self._routing[namespace]
+
+    def known(self, name: str) -> Any:
+        """As `get`, of what need not be looked up."""
+        if "." not in name:
+            return {"a": self.a, "b": self.b}[name] if self.relays else None
+        routing = self._routing_of(name)
+        return None if routing.primary is None else routing
 
     refresh = get
 
@@ -124,9 +188,16 @@ class LocalCluster:
     async def routed(self, namespace: str, operation: Any) -> Any:
         return await operation(await self.get(namespace))
 
-    def add(self, *_: Any) -> bool:
-        """Nothing is split."""
-        return False
+    async def settle(self, namespace: str, _used: Routing, _attempt: int) -> None:
+        self.settled.append(namespace)
+
+    def add(self, _routing: Routing, chunk: Chunk, size: int) -> bool:
+        """Nothing is split unless `due` says so."""
+        self.written.append((chunk.shard, size))
+        return self.due
+
+    async def look(self, _routing: Routing, chunk: Chunk) -> None:
+        self.looked_at.append(chunk.shard)
 
     async def reply(
         self, command: Mapping[str, Any], db: str = "test", *, sequences: Mapping[str, list[bytes]] | None = None

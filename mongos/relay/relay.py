@@ -1,0 +1,275 @@
+"""Commands that are relayed to a shard where they can be, and routed as always where they cannot.
+
+`relayed` stands before a command's own `run`. Where the request is for one shard, by its bytes and what is known of the
+routing, it is sent there as it came, with the version of the routing, over the connection that carried the client's
+request before. The answer goes back as it came, but for the times that the router tells.
+
+Always true: a client sees what `run` would have given. Whatever a shard answers that is no plain success is seen to as
+`run` does: an answer by which nothing was done (stale, not primary), or of a request that may be repeated, sends the
+request through `run`; a cursor that is left open becomes one of the router's. What nobody waits for any more is taken
+to its end: a cursor is closed, and a connection over which nothing comes for `LATE_SECONDS` too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from docstore.bson import without_fields
+from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import ReadLevel
+from docstore.commands.context import Context
+from docstore.commands.declaration import Response, Result, Role
+from docstore.commands.gossip import heard_cluster_time
+from docstore.commands.operations.relay import Answered, Relay
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.net import NetworkError
+from docstore.net.link import Link
+from docstore.net.pool import raise_for_error
+from docstore.net.replica_set_client import NOT_DONE_CODES
+from docstore.sharding.version import STALE_CODES
+from docstore.wire.message import Message
+from mongos.merge.leftovers import LATE_SECONDS
+from mongos.relay.replies import of_statements, own_fields, statement_error, success
+from mongos.relay.targets import Aim, Language, NamespaceTargets
+from mongos.router import Router, router_of
+from mongos.routing.query_context import query_context_of
+from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
+from mongos.routing.shards import Shard, told, unreachable
+
+_LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
+_LARGE_BYTES = 1024 * 1024
+"""Larger answers are passed on in several turns of the loop."""
+_VIEW = Code.CommandOnShardedViewNotSupportedOnMongod
+
+Run = Callable[[Context, Arguments], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Relaying:
+    """How one command is relayed.
+
+    * `aim(arguments, targets, language)`: the shard that the request is for; None where it is not to be relayed.
+    * `begins`: what the fields of its successful replies begin with.
+    * `aside`: parameters with which it is not relayed.
+    * `statements`: the field that holds its statements, of which there must be one; empty for others.
+    * `open_cursor`: makes the reply of an answer that leaves a cursor open.
+    """
+
+    aim: Callable[[Arguments, NamespaceTargets, Language], Aim | None]
+    begins: bytes
+    aside: frozenset[str] = frozenset()
+    statements: str = ""
+    open_cursor: Callable[[Context, Arguments, ShardReply], Awaitable[bytes]] | None = None
+
+
+def relayed(run: Run, how: Relaying) -> Callable[[Context, Arguments], Response]:
+    """The command, relayed where it can be."""
+
+    def begin(context: Context, args: Arguments) -> Response:
+        return _relay(run, how, context, args) or run(context, args)
+
+    return begin
+
+
+def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> RoutedRelay | None:
+    session = context.session
+    if session is not None and (
+        session.in_transaction or session.transaction is not None or session.stmt_ids is not None
+    ):
+        return None
+    if context.read_concern.level is ReadLevel.SNAPSHOT:
+        # The shard must be told of which time.
+        return None
+    if context.max_time_ms or not how.aside.isdisjoint(args.values) or not context.sequences.keys() <= {how.statements}:
+        return None
+    if context.read_preference.secondary_ok and context.command.role is not Role.PRIMARY:
+        return None
+    router = router_of(context)
+    targets = router.targets.of(context.namespace)
+    aim = None if targets is None else how.aim(args, targets, partial(query_context_of, context))
+    shard = None if aim is None else router.shards.known(aim.shard)
+    if targets is None or aim is None or shard is None:
+        return None
+    return RoutedRelay(run, how, context, args, router, targets, aim, shard)
+
+
+class RoutedRelay(Relay):
+    """One request that is for one shard."""
+
+    __slots__ = (
+        "_abandoned", "_address", "_aim", "_answer", "_answered", "_args", "_begun", "_context", "_failure", "_how",
+        "_link", "_result", "_router", "_run", "_shard", "_targets",
+    )  # fmt: skip
+
+    def __init__(
+        self, run: Run, how: Relaying, context: Context, args: Arguments, router: Router, targets: NamespaceTargets,
+        aim: Aim, shard: Shard,
+    ) -> None:  # fmt: skip
+        self._run = run
+        self._how = how
+        self._context = context
+        self._args = args
+        self._router = router
+        self._targets = targets
+        self._aim = aim
+        self._shard = shard
+        self._address = ""
+        self._begun = False
+        self._link: Link | None = None
+        self._answered: Answered | None = None
+        self._abandoned: asyncio.TimerHandle | None = None
+        self._failure: NetworkError | CommandError | None = None
+        self._answer: ShardReply | None = None
+        self._result: bytes | None = None
+
+    def start(self, answered: Answered) -> bool:
+        self._begun = True
+        context, shard = self._context, self._shard
+        body = without_fields(context.raw, _LEFT_OUT, self._targets.version(shard.name))
+        upstream = context.connection.upstream
+        sent = shard.send(body, self._take, sequences=context.sequences, before=upstream.get(shard.name))
+        if sent is None:
+            return False
+        self._answered = answered
+        self._address, self._link = sent
+        upstream[shard.name] = self._link
+        return True
+
+    def cancel(self) -> None:
+        self._answered = None
+        if self._answer is not None:
+            self._router.leftovers.discard_answers([self._answer])
+        if self._link is not None:
+            self._abandoned = asyncio.get_running_loop().call_later(LATE_SECONDS, self._link.close)
+
+    def _take(self, reply: Message | NetworkError) -> None:
+        answered, self._answered, self._link = self._answered, None, None
+        if answered is None:
+            self._discard(reply)
+        elif isinstance(reply, NetworkError):
+            self._failure = reply
+            answered(None)
+        else:
+            answered(self._looked_at(reply.body))
+
+    def _discard(self, reply: Message | NetworkError) -> None:
+        if self._abandoned is not None:
+            self._abandoned.cancel()
+        if isinstance(reply, Message):
+            self._router.leftovers.discard_answers([ShardReply(self._shard.name, self._address, reply.body)])
+
+    def _looked_at(self, reply: bytes) -> bytes | None:
+        """The reply's own fields, where nothing is left to be done."""
+        how = self._how
+        found = success(reply, how.begins)
+        if found is None:
+            self._note(reply)
+            return None
+        end = found.end
+        self._router.heard(found.cluster_time)
+        if how.statements and reply.find(b"write", 4, end) >= 0:
+            result = self._of_statements(reply)
+        elif how.open_cursor is not None and not reply.startswith(whole := self._targets.whole_batch, end - len(whole)):
+            self._answer = ShardReply(self._shard.name, self._address, reply)
+            result = None
+        else:
+            result = own_fields(reply, end)
+        if result is not None and (len(result) > _LARGE_BYTES or self._is_due()):
+            self._result, result = result, None
+        return result
+
+    def _note(self, reply: bytes) -> None:
+        """Keep a reply that is seen to by a task: an error, or a success that is none of a data node as it is today."""
+        try:
+            raise_for_error(reply)
+        except CommandError as error:
+            self._failure = error
+        else:
+            self._router.heard(heard_cluster_time(reply))
+            self._answer = ShardReply(self._shard.name, self._address, reply)
+
+    def _of_statements(self, reply: bytes) -> bytes | None:
+        code = statement_error(reply)
+        if code not in STALE_CODES:
+            return of_statements(reply)
+        self._failure = CommandError(code, "the routing of the statement was out of date")
+        return None
+
+    def _is_due(self) -> bool:
+        """Count what was written; whether its chunk is to be looked at."""
+        aim = self._aim
+        return aim.chunk is not None and self._router.autosplit.add(self._targets.routing, aim.chunk, aim.size)
+
+    # In a task
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> Result:
+        if not self._begun:
+            waiter: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+            if self.start(lambda result: None if waiter.done() else waiter.set_result(result)):
+                try:
+                    result = await waiter
+                except asyncio.CancelledError:
+                    self.cancel()
+                    raise
+                if result is not None:
+                    return result
+        return await self._rest()
+
+    async def _rest(self) -> Result:
+        """What is left to do once the shard has answered, or could not be asked."""
+        if self._result is not None:
+            # Kept because it is large, or because the chunk that was written to is due.
+            due = self._aim.chunk is not None
+            result: Result = self._result
+        elif self._answer is not None:
+            answered = await self._from_answer(self._answer)
+            if answered is None:
+                return await self._routed_anew()
+            due, result = self._is_due(), answered
+        else:
+            return await self._routed_anew()
+        if due and self._aim.chunk is not None:
+            await self._router.autosplit.look(self._targets.routing, self._aim.chunk)
+        return result
+
+    async def _from_answer(self, answer: ShardReply) -> bytes | None:
+        """What the client is told of a success; None where it was none of a statement."""
+        how = self._how
+        if how.open_cursor is not None:
+            return await how.open_cursor(self._context, self._args, answer)
+        return self._of_statements(answer.body) if how.statements else answer.relayed()
+
+    async def _routed_anew(self) -> Result:
+        """Carry the request out as if it had not been relayed. Errors: of one that may not be sent again, why."""
+        failure = self._failure
+        if isinstance(failure, NetworkError):
+            self._shard.client.suspect(self._address)
+            if failure.sent and not self._repeatable:
+                raise told(unreachable(self._shard.name, self._address, failure), True) from failure
+        elif failure is not None and failure.code in STALE_CODES:
+            await self._router.cache.settle(self._context.namespace, self._targets.routing, 0)
+        elif failure is not None and failure.code in STATE_CHANGE_CODES:
+            self._shard.client.suspect(self._address)
+            if not self._repeatable and failure.code not in NOT_DONE_CODES:
+                raise told(failure, True)
+        elif failure is not None and not (
+            failure.code == Code.CommandOnShardedViewNotSupportedOnMongod and self._reads
+        ):
+            raise failure
+        return await self._run(self._context, self._args)
+
+    @property
+    def _reads(self) -> bool:
+        return self._context.command.role is not Role.PRIMARY
+
+    @property
+    def _repeatable(self) -> bool:
+        session = self._context.session
+        return self._reads or (session is not None and session.txn_number is not None)

@@ -1,0 +1,56 @@
+"""What comes back from a shard, looked at as bytes: whether it is a success, and where the command's own fields end.
+
+A shard's node puts `ok: 1`, the cluster time and the operation time behind the fields of every successful reply, in a
+form that never differs; what begins as replies of a command do is none of an error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from docstore.bson import document_from, elements, get_field
+from docstore.commands.gossip import encode_times
+
+_OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
+_TAIL = _OK + encode_times(0, 0).fields
+_BEFORE_TIME = _TAIL[: _TAIL.index(b"\x11clusterTime\0") + len(b"\x11clusterTime\0")]
+_TIME_AT = len(_BEFORE_TIME)
+_NAME = b"\x11operationTime\0"
+_NAME_AT = _TAIL.index(_NAME)
+_STATEMENTS = frozenset(("n", "writeErrors", "retriedStmtIds", "upserted", "nModified", "writeConcernError"))
+
+
+class Success(NamedTuple):
+    """The reply has the command's own fields up to `end`. `cluster_time`: packed."""
+
+    end: int
+    cluster_time: int
+
+
+def success(reply: bytes, begins: bytes) -> Success | None:
+    """None for a reply that is to be looked at field by field."""
+    end = len(reply) - len(_TAIL) - 1
+    if not (
+        reply.startswith(begins, 4) and reply.startswith(_BEFORE_TIME, end) and reply.startswith(_NAME, end + _NAME_AT)
+    ):
+        return None
+    at = end + _TIME_AT
+    return Success(end, int.from_bytes(reply[at : at + 8], "little"))
+
+
+def own_fields(reply: bytes, end: int) -> bytes:
+    """The document of a reply's own fields, which end there."""
+    return b"".join(((end + 1).to_bytes(4, "little"), memoryview(reply)[4:end], b"\0"))
+
+
+def of_statements(reply: bytes) -> bytes:
+    """The fields that a router passes on of a reply to a batch of statements."""
+    return document_from(field for field in elements(reply) if field[0] in _STATEMENTS)
+
+
+def statement_error(reply: bytes) -> int:
+    """The code with which the only statement of a batch was refused; 0 where it was not."""
+    errors = get_field(reply, "writeErrors")
+    row = None if errors is None else get_field(errors[1], "0")
+    code = None if row is None else get_field(row[1], "code")
+    return 0 if code is None else int.from_bytes(code[1], "little", signed=True)

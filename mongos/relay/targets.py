@@ -1,0 +1,213 @@
+"""Prepared targets: which shard a request is for, found from its bytes.
+
+What a filter says of the shard key is found out once for its form (`docstore.kernel.match.form`): which of its values
+are those of the key. For others of the form these are encoded and looked up in the chunk map.
+
+Always true: what is found is what `mongos.routing.targeting` finds under the same routing. Nothing is found for filters
+whose shard key is not fixed by plain values, each compared once, or that are too long to have a form; and what was
+prepared under one routing is not used under another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from docstore.bson import OBJECT, Value, document_from, elements, get_field
+from docstore.errors import CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.match.form import form_of
+from docstore.query.context import QueryContext
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Comparison, Filter, Op
+from docstore.query.plan.bounds import conditions
+from docstore.sharding.chunks import Chunk
+from docstore.sharding.routing import Routing
+from mongos.routing.requests import version_field
+
+_MOST_FORMS = 256
+_MOST_NAMESPACES = 1024
+_OF_LANGUAGE = ("collation", "c")
+"""What makes a statement's filter mean something else."""
+_UNKEYED: tuple[int, ...] = ()
+"""Of forms that do not fix the shard key."""
+
+Language = Callable[[], QueryContext]
+"""How a filter is to be read, which is asked for the first time."""
+
+
+class Aim(NamedTuple):
+    """The shard that a request is for. `chunk`: what it writes `size` bytes to; None where that is not counted."""
+
+    shard: str
+    chunk: Chunk | None = None
+    size: int = 0
+
+
+class KnownRouting(Protocol):
+    """Where namespaces live, as far as is known."""
+
+    def known(self, namespace: str) -> Routing | None:
+        """None where the config servers would have to be asked."""
+
+
+class NamespaceTargets:
+    """Those of one namespace under one routing.
+
+    `whole_batch`: how the `cursor` of a reply ends that has all there is to give.
+    """
+
+    __slots__ = ("_only", "_places", "_versions", "routing", "whole_batch")
+
+    def __init__(self, routing: Routing) -> None:
+        self.routing = routing
+        name = routing.namespace.encode() + b"\0"
+        self.whole_batch = b"\x12id\0" + bytes(8) + b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
+        self._places: dict[bytes, tuple[int, ...]] = {}
+        self._versions: dict[str, bytes] = {}
+        # The shard that every filter leads to.
+        self._only = routing.primary
+        if routing.collection is not None:
+            shards = routing.collection.chunks.counts
+            self._only = next(iter(shards)) if len(shards) == 1 else None
+
+    def version(self, shard: str) -> bytes:
+        """The field by which a request to the shard says how it was routed."""
+        found = self._versions.get(shard)
+        if found is None:
+            found = self._versions[shard] = version_field(self.routing.shard_version(shard))
+        return found
+
+    def of_filter(self, filter_: bytes, language: Language) -> Aim | None:
+        """Where the documents are that a filter matches."""
+        found = self._formed(filter_, language)
+        if found is None:
+            return None
+        places, values = found
+        if places is not _UNKEYED:
+            return Aim(self._chunk(places, values).shard)
+        return None if self._only is None else Aim(self._only)
+
+    def of_one(self, filter_: bytes, language: Language, size: int = 0) -> Aim | None:
+        """Where the one document is that a write names by the shard key; `size` of it is written to its chunk."""
+        if self.routing.collection is None:
+            return None if self._only is None else Aim(self._only)
+        found = self._formed(filter_, language)
+        if found is None or found[0] is _UNKEYED:
+            return None
+        chunk = self._chunk(*found)
+        return Aim(chunk.shard, chunk if size else None, size)
+
+    def of_statements(
+        self, statements: Sequence[bytes], language: Language, size: Callable[[bytes], int]
+    ) -> Aim | None:
+        """Where the only statement of an update or delete goes, `{q, ...}`."""
+        if len(statements) != 1:
+            return None
+        statement = statements[0]
+        asked = get_field(statement, "q")
+        if asked is None or asked[0] != OBJECT:
+            return None
+        if self.routing.collection is not None and any(get_field(statement, name) for name in _OF_LANGUAGE):
+            return None
+        return self.of_one(asked[1], language, size(statement))
+
+    def of_documents(self, documents: Sequence[bytes]) -> Aim | None:
+        """Where the only new document goes, if it has its `_id` and a shard key."""
+        if len(documents) != 1:
+            return None
+        document = documents[0]
+        if get_field(document, "_id") is None:
+            return None
+        collection = self.routing.collection
+        if collection is None:
+            return None if self._only is None else Aim(self._only)
+        try:
+            chunk = collection.chunks.chunk_at(collection.key.key_of(document))
+        except CommandError:
+            return None
+        return Aim(chunk.shard, chunk, len(document))
+
+    def _formed(self, filter_: bytes, language: Language) -> tuple[tuple[int, ...], list[Value]] | None:
+        """(which values are those of the shard key, the values) of a filter; None where nothing can be prepared."""
+        formed = form_of(filter_)
+        if formed is None:
+            return None
+        form, values = formed
+        places = self._places.get(form)
+        if places is None:
+            try:
+                places = self._prepare(form, filter_, language())
+            except CommandError:
+                # Whoever routes it says so.
+                return None
+        return places, values
+
+    def _chunk(self, places: tuple[int, ...], values: list[Value]) -> Chunk:
+        collection = self.routing.collection
+        assert collection is not None, "what is not sharded has no key"
+        if len(places) == 1:
+            return collection.chunks.chunk_at(encode_key(values[places[0]]))
+        return collection.chunks.chunk_at(b"".join([encode_key(values[place]) for place in places]))
+
+    def _prepare(self, form: bytes, filter_: bytes, language: QueryContext) -> tuple[int, ...]:
+        """Find out where the values of the shard key are. Errors: those of the filter."""
+        tree = parse_filter(filter_, query_context=language)
+        collection = self.routing.collection
+        places = _UNKEYED if collection is None else _places(filter_, tree, collection.key.fields)
+        if len(self._places) >= _MOST_FORMS:
+            self._places.clear()
+        self._places[form] = places
+        return places
+
+
+class PreparedTargets:
+    """Those of all namespaces of a router."""
+
+    def __init__(self, cache: KnownRouting) -> None:
+        self._cache = cache
+        self._by_namespace: dict[str, NamespaceTargets] = {}
+
+    def of(self, namespace: str) -> NamespaceTargets | None:
+        """None where the routing is not known, or is not that of documents."""
+        routing = self._cache.known(namespace)
+        if routing is None:
+            return None
+        found = self._by_namespace.get(namespace)
+        if found is None or found.routing is not routing:
+            if routing.collection is not None and routing.collection.partitioner is not None:
+                return None
+            if len(self._by_namespace) >= _MOST_NAMESPACES:
+                self._by_namespace.clear()
+            found = self._by_namespace[namespace] = NamespaceTargets(routing)
+        return found
+
+
+def _places(filter_: bytes, tree: Filter, key: tuple[str, ...]) -> tuple[int, ...]:
+    """Which values of the filter's form are those of the shard key."""
+    asked = conditions(tree)
+    places: list[int] = []
+    for path in key:
+        if any(other.startswith(f"{path}.") or path.startswith(f"{other}.") for other in asked):
+            return _UNKEYED
+        found = asked.get(path)
+        if found is None or found.groups or len(found.single) != 1:
+            return _UNKEYED
+        only = found.single[0]
+        place = _place(filter_, path) if isinstance(only, Comparison) and only.op is Op.EQ else None
+        if place is None:
+            return _UNKEYED
+        places.append(place)
+    return tuple(places)
+
+
+def _place(filter_: bytes, path: str) -> int | None:
+    """Which of the values that are taken out of a filter is the one that the path is compared with."""
+    fields = elements(filter_)
+    at = [place for place, (name, _, _) in enumerate(fields) if name == path]
+    if len(at) != 1:
+        return None
+    before, after = (form_of(document_from(fields[: at[0] + more])) for more in (0, 1))
+    if before is None or after is None or len(after[1]) != len(before[1]) + 1:
+        return None
+    return len(before[1])
