@@ -18,6 +18,7 @@ from docstore.options import (
     REPLICATION,
     ROLE,
     SCRIPTING,
+    SECURITY,
     SHUTDOWN,
     STORAGE,
     Options,
@@ -26,7 +27,7 @@ from docstore.options import (
 from mongod.composition import extension
 
 
-@program("mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, REPLICATION, ROLE, PARAMETERS)
+@program("mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, SECURITY, REPLICATION, ROLE, PARAMETERS)
 def main(options: Options) -> None:
     """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""
     if options.process.shutdown:

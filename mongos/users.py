@@ -24,9 +24,6 @@ _INTERVAL = "userCacheInvalidationIntervalSecs"
 class RoutedUsers:
     """The directory of a router. `clock`: monotonic seconds."""
 
-    empty = False
-    """Nobody can know without asking; whoever connects to a router alone sets a cluster up by its config servers."""
-
     def __init__(self, config: Shard, clock: Callable[[], float]) -> None:
         self._config = config
         self._clock = clock
@@ -34,6 +31,7 @@ class RoutedUsers:
         self._interval = _INTERVAL_SECONDS
         self._known: dict[UserName, User | None] = {}
         self._known_at = 0
+        self._has_users = False
 
     @property
     def generation(self) -> int:
@@ -43,6 +41,13 @@ class RoutedUsers:
     def invalidate(self) -> None:
         """Ask anew from now on."""
         self._changes += 1
+
+    async def is_empty(self) -> bool:
+        if not self._has_users:
+            command = {"find": "system.users", "limit": 1, "singleBatch": True}
+            reply = (await self._config.command("admin", command, repeatable=True)).decoded()
+            self._has_users = bool(reply["cursor"]["firstBatch"])
+        return not self._has_users
 
     async def find(self, name: UserName) -> User | None:
         generation = self.generation

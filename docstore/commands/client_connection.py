@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.commands.legacy.last_write import NOTHING_WRITTEN
 from docstore.commands.request_templates import RequestTemplates
+from docstore.commands.sessions.fields import NO_USER_DIGEST
 
 if TYPE_CHECKING:
     from docstore.commands.access.conversations import Conversation
@@ -22,12 +23,13 @@ class ClientConnection:
     `opened`: the last requests as they were read, for a client that sends others of the same shape.
     `upstream`: what carried its last request to each other process that requests are relayed to.
     `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
-    `identity`: who its client has proven to be; `conversation`: how it is proving that.
+    `identity`: who its client has proven to be; `conversation`: how it is proving that. `session_owner`: the digest of
+    the user to whom its sessions belong, where users are told apart.
     """
 
     __slots__ = (
         "application_name", "compressors", "conversation", "cursors", "greeted", "hang_up", "id", "identity",
-        "last_write", "local", "metadata", "opened", "remote", "upstream",
+        "last_write", "local", "metadata", "opened", "remote", "session_owner", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +49,7 @@ class ClientConnection:
         self.identity: Identity | None = None
         self.conversation: Conversation | None = None
         self.upstream: dict[str, object] = {}
+        self.session_owner = NO_USER_DIGEST
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

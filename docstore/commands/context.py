@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from docstore.commands.sessions.fields import Session
     from docstore.commands.sessions.registry import ClientSessions
     from docstore.commands.sessions.transactions import Transactions
+    from docstore.security.names import UserName
 
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
@@ -280,6 +281,12 @@ class Context:
         """The request's document without what nobody is to see: for logs, currentOp, the profiler and errors."""
         hidden = self.command.sensitive
         return redacted(self.raw, hidden) if hidden else self.raw
+
+    @property
+    def owner(self) -> UserName | None:
+        """Whose its cursors and operations are; None where nobody is told apart."""
+        identity = self.connection.identity
+        return identity.user.name if identity is not None and self.services.access.enabled else None
 
     @property
     def operation(self) -> Operation:

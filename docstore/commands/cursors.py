@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from docstore.errors import Code, CommandError
+from docstore.security.names import UserName
 
 IDLE_SECONDS = 600.0
 
@@ -32,13 +33,13 @@ class ClientCursor:
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
     currentOp. `apart`: its batches run scripts or stages, where they can stand still. `created`, `last_used`: seconds
     of the registry's clock. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
-    `time_left`: the seconds that its batches may still take together; None: no limit. `transaction`: the number of the
-    transaction that it belongs to.
+    `owner`: who opened it, where users are told apart. `time_left`: the seconds that its batches may still take
+    together; None: no limit. `transaction`: the number of the transaction that it belongs to.
     """
 
     __slots__ = (
         "apart", "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace",
-        "no_timeout", "origin", "pinned", "returned", "source", "time_left", "transaction",
+        "no_timeout", "origin", "owner", "pinned", "returned", "source", "time_left", "transaction",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +52,9 @@ class ClientCursor:
         origin: bytes,
         now: float,
         transaction: int | None,
+        owner: UserName | None = None,
     ) -> None:
+        self.owner = owner
         self.id = cursor_id
         self.namespace = namespace
         self.source = source
@@ -91,23 +94,31 @@ class CursorRegistry:
         transaction: int | None = None,
         no_timeout: bool = False,
         origin: bytes = b"",
+        owner: UserName | None = None,
     ) -> ClientCursor:
-        """A new cursor, not checked out. `transaction`: the number of the session's that it belongs to."""
+        """A new cursor, not checked out. `transaction`: the number of the session's that it belongs to. `owner`: who
+        opened it.
+        """
         cursor_id = 0
         while cursor_id == 0 or cursor_id in self._cursors:
             cursor_id = self.random64() & 0x7FFFFFFFFFFFFFFF
-        cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock(), transaction)
+        cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock(), transaction, owner)
         self._cursors[cursor_id] = cursor
         self.opened += 1
         return cursor
 
     def checkout(
-        self, cursor_id: int, namespace: str, lsid: bytes | None = None, transaction: int | None = None
+        self,
+        cursor_id: int,
+        namespace: str,
+        lsid: bytes | None = None,
+        transaction: int | None = None,
+        owner: UserName | None = None,
     ) -> ClientCursor:
         """Take a cursor for one getMore; give it back with `checkin` or end it with `close`.
 
-        Errors: CursorNotFound (43); Unauthorized (13) for another collection; Location50736 to 50738 for another
-        session, and 50739 to 50741 for another transaction; Location12051 when a command is using it.
+        Errors: CursorNotFound (43); Unauthorized (13) for another collection or another's cursor; Location50736 to
+        50738 for another session, and 50739 to 50741 for another transaction; Location12051 when a command is using it.
         """
         cursor = self._cursors.get(cursor_id)
         if cursor is None or cursor.killed:
@@ -118,6 +129,8 @@ class CursorRegistry:
                 f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace "
                 f"{cursor.namespace}",
             )
+        if cursor.owner != owner:
+            raise CommandError(Code.Unauthorized, f"cursor id {cursor_id} was not created by the authenticated user")
         if cursor.lsid != lsid:
             raise _session_mismatch(cursor, lsid)
         if cursor.transaction != transaction:
@@ -126,6 +139,11 @@ class CursorRegistry:
             raise CommandError(12051, f"cursor id {cursor_id} is already in use")
         cursor.pinned = True
         return cursor
+
+    def owner_of(self, cursor_id: int) -> UserName | None:
+        """Who opened a cursor; None where nobody is told apart, and where there is no such cursor."""
+        cursor = self._cursors.get(cursor_id)
+        return None if cursor is None else cursor.owner
 
     def checkin(self, cursor: ClientCursor) -> bool:
         """Give a cursor back; its idle time starts anew. False when it was killed in the meantime and is gone now."""

@@ -17,6 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from docstore.commands.access.need import Needs
 from docstore.errors import Code, CommandError
 
 if TYPE_CHECKING:
@@ -207,6 +208,8 @@ class Spec:
     following: Callable[[Context, bytes], bytes | None] | None = None
     """For a request that allows exhaust: given the reply's body, the body of the request that the server answers
     next of its own accord; None ends the stream."""
+    needs: Needs | None = None
+    """What a request needs, where the privilege does not say it all."""
     sensitive: tuple[str, ...] = ()
     """Fields whose values are shown to nobody: neither in logs and errors nor by currentOp and the profiler."""
     refuses: str = ""

@@ -19,10 +19,11 @@ import bson
 from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
 from docstore.bson.allowance import install
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
+from docstore.commands.access.authorization import admit, is_local, requires_authentication
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
-from docstore.commands.declaration import Response, Result, Role
+from docstore.commands.declaration import Resource, Response, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
@@ -188,11 +189,18 @@ class Dispatcher:
         try:
             context, arguments = open_request(request, peer, services, started)
             SUPERVISION.context, SUPERVISION.until = context, 0.0
-            result = self._run(context, arguments)
+            access = services.access
+            admission = admit(access, context, arguments) if access.enabled else None
+            if admission is None:
+                result = self._run(context, arguments)
+            else:
+                result = self._run_admitted(admission, context, arguments)
             if not isinstance(result, (bytes, dict)):
                 return Pending(self, request, context, arguments, result)
             body = self.complete(context, result)
         except CommandError as error:
+            if context is None and services.access.enabled:
+                error = before_authentication(services, request, peer, error)
             body = self.refuse(error, context)
         except AssertionError:
             raise
@@ -214,6 +222,12 @@ class Dispatcher:
         if request.flags:
             return self.outcome(request, context, body)
         return body
+
+    async def _run_admitted(self, admission: Awaitable[None], context: Context, arguments: Arguments) -> Result:
+        """Run a command of which it had to be found out whether it may run."""
+        await admission
+        result = self._run(context, arguments)
+        return result if isinstance(result, (bytes, dict)) else await result
 
     def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
@@ -415,6 +429,21 @@ class Dispatcher:
             protocol="op_msg",
             durationMillis=round((self.services.clock() - context.started) * 1000),
         )
+
+
+def before_authentication(
+    services: Services, request: Message, peer: ClientConnection, error: CommandError
+) -> CommandError:
+    """The error of a request that could not be read: who is not authenticated is not told what was wrong with it."""
+    spelling = request.body[5 : request.body.find(b"\0", 5)].decode("utf-8", "replace")
+    if peer.identity is not None or spelling not in services.table:
+        return error
+    command = services.table.get(spelling)
+    if command.privilege.resource is Resource.NONE or (command.admin_only and error.code == Code.Unauthorized):
+        return error
+    if services.access.localhost_exception and is_local(peer) and not services.access.had_users:
+        return error
+    return requires_authentication(command)
 
 
 def _logged(context: Context) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from docstore.bson import elements, get_field, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
+from docstore.commands.access.identity import check_owner
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.concerns import (
@@ -96,7 +97,10 @@ def _open_document(
     own: list[tuple[Parameter, int, bytes]] = []
     for name, code, data in fields:
         reader = _FIELDS.get(name)
-        if reader is not None:
+        if name == "lsid":
+            envelope.lsid = parse_lsid(code, data, owner=connection.session_owner)
+            check_owner(connection, envelope.lsid)
+        elif reader is not None:
             reader(envelope, code, data)
         elif name in parameters:
             own.append((parameters[name], code, data))
@@ -234,10 +238,6 @@ def _db(envelope: Envelope, code: int, data: bytes) -> None:
     envelope.db = _database(data)
 
 
-def _lsid(envelope: Envelope, code: int, data: bytes) -> None:
-    envelope.lsid = parse_lsid(code, data)
-
-
 def _txn_number(envelope: Envelope, code: int, data: bytes) -> None:
     if code != INT64:
         raise wrong_type("OperationSessionInfo.txnNumber", code, "long")
@@ -356,7 +356,6 @@ _FIELDS: dict[str, Callable[[Envelope, int, bytes], None]] = {
     "autocommit": _autocommit,
     "comment": _comment,
     "help": _help,
-    "lsid": _lsid,
     "maxTimeMS": _max_time_ms,
     "readConcern": _read_concern,
     "shardVersion": _shard_version,
@@ -366,5 +365,5 @@ _FIELDS: dict[str, Callable[[Envelope, int, bytes], None]] = {
     "txnNumber": _txn_number,
     "writeConcern": _write_concern,
 }
-ENVELOPE_FIELDS = frozenset(_FIELDS)
+ENVELOPE_FIELDS = frozenset((*_FIELDS, "lsid"))
 """The names that any command may carry, and that no parameter may have."""

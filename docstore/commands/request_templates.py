@@ -105,7 +105,7 @@ class RequestTemplate:
             elif reader == "shardVersion":
                 fields["shard_version"] = data
             else:
-                session = _session_with(context.session, reader, data)
+                session = _session_with(context.session, reader, data, context.connection.session_owner)
                 if session is None:
                     return False
                 fields["session"] = session
@@ -114,12 +114,12 @@ class RequestTemplate:
         return True
 
 
-def _session_with(session: Session | None, name: str, data: bytes) -> Session | None:
+def _session_with(session: Session | None, name: str, data: bytes, owner: bytes) -> Session | None:
     """The session with another id or transaction number; None where the whole request must be read."""
     if session is None:
         return None
     if name == "lsid":
-        lsid = plain_lsid(data)
+        lsid = plain_lsid(data, owner)
         return None if lsid is None else session._replace(lsid=lsid)
     # A negative number is refused.
     return None if data[7] & 0x80 else session._replace(txn_number=int.from_bytes(data, "little"))
@@ -162,6 +162,10 @@ class RequestTemplates:
             self._by_kind.clear()
         kind = _own_kind(context.raw) if context.command.value is Type.STRING else context.raw[_KIND]
         self._by_kind[kind] = RequestTemplate(context, arguments, names)
+
+    def forget(self) -> None:
+        """What was read may mean something else from now on."""
+        self._by_kind.clear()
 
     def __len__(self) -> int:
         return len(self._by_kind)

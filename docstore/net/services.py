@@ -144,6 +144,7 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
     switches = dispatcher.services.switches
     switches.compressors = options.network.compressors
     switches.scripting = options.storage.scripting
+    dispatcher.services.access.enabled = options.security.auth
     dispatcher.slow_seconds = options.logging.slow_ms / 1000
     set_parameters(dispatcher.services.parameters, options)
 

@@ -23,6 +23,7 @@ from docstore.options.groups import (
     ROLE,
     ROUTER,
     SCRIPTING,
+    SECURITY,
     SHUTDOWN,
     STORAGE,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "ROLE",
     "ROUTER",
     "SCRIPTING",
+    "SECURITY",
     "SHUTDOWN",
     "STORAGE",
     "NetworkOptions",

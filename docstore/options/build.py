@@ -17,6 +17,7 @@ from docstore.options.values import (
     ReplicationOptions,
     RoleOptions,
     RouterOptions,
+    SecurityOptions,
     StorageOptions,
 )
 
@@ -65,12 +66,25 @@ def build_options(given: Mapping[str, Any]) -> Options:
             _set_name(given.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024
         ),
         role=role,
+        security=_security(given),
         router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
         parameters=_parameters(given.get("setParameter", ())),
         parsed=_nest(given),
         argv=tuple(sys.argv),
         notices=(DIRECTORY_PER_DB_NOTICE,) if given.get("storage.directoryPerDB") else (),
     )
+
+
+def _security(given: Mapping[str, Any]) -> SecurityOptions:
+    auth = bool(given.get("security.authorization"))
+    if auth and given.get("security.noauth"):
+        raise ValueError("--auth and --noauth exclude each other")
+    member = given.get("replication.replSetName") or given.get("sharding.shardsvr") or given.get("sharding.configsvr")
+    if auth and member:
+        raise ValueError(
+            "--auth is for a node by itself: members of a set or a cluster cannot authenticate to each other yet"
+        )
+    return SecurityOptions(auth)
 
 
 def _network(given: Mapping[str, Any]) -> NetworkOptions:
@@ -127,6 +141,8 @@ def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if key in _ROLES:
             key, value = "sharding.clusterRole", _ROLES[key]
+        elif key == "security.authorization":
+            value = "enabled"
         elif key == "setParameter":
             tree[key] = _parameters(value)
             continue

@@ -59,7 +59,7 @@ _PORT = click.IntRange(0, 65_535)
 NETWORK = Group((
     Setting("--port", "net.port", _PORT, "Port to listen on; 0 takes a free one and names it in the ready line."),
     Setting("--bind_ip", "net.bindIp", str, "Comma-separated addresses to listen on [127.0.0.1].", "ADDRESSES"),
-    Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address. There is no authentication yet."),
+    Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address."),
     Setting("--ipv6", "net.ipv6", None, "Listen on IPv6 addresses too."),
     Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000), "Most connections at once."),
     Setting("--networkMessageCompressors", "net.compression.compressors", str,
@@ -96,6 +96,10 @@ STORAGE = Group((
             "Most that the cache of blocks read from disk takes [0.0625].", "GB"),
     Setting("--repair", "storage.repair", None,
             "Save what can be read of a damaged database, rebuild indexes and counters from the documents, and end."),
+))  # fmt: skip
+SECURITY = Group((
+    Setting("--auth", "security.authorization", None, "Clients must authenticate, and may do what their users may."),
+    Setting("--noauth", "security.noauth", None, "Clients need not authenticate, as without --auth."),
 ))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),

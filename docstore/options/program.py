@@ -84,6 +84,10 @@ class _Program(click.Command):
                 continue
             if key == "storage.journal.enabled" and not value:
                 raise click.UsageError(f"{path}: {UNSUPPORTED['nojournal']}", ctx)
+            if key == "security.authorization" and key in by_key:
+                if value != "enabled":
+                    raise click.UsageError(f"{path}: {key} is enabled or disabled, not {value}", ctx)
+                value = True
             if key == "security.javascriptEnabled" and "security.noscripting" in by_key:
                 key, value = "security.noscripting", not value
             if key not in by_key:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 UNSUPPORTED = {
     **dict.fromkeys(
-        ("auth", "keyFile", "clusterAuthMode", "transitionToAuth", "enableEncryption", "encryptionKeyFile"),
-        "there is no authentication or encryption yet",
+        ("auth", "keyFile", "clusterAuthMode", "transitionToAuth"), "processes do not authenticate to each other yet",
+    ),
+    **dict.fromkeys(
+        ("enableEncryption", "encryptionKeyFile"), "files are not encrypted",
     ),
     **dict.fromkeys(
         (
@@ -33,7 +35,7 @@ UNSUPPORTED = {
         (
             "syslog", "unixSocketPrefix", "nounixsocket", "filePermissions", "profile",
             "slowOpSampleRate", "notablescan", "objcheck", "listenBacklog", "maxConnsOverride",
-            "noauth", "cpu", "sysinfo", "localThreshold", "timeZoneInfo", "timeStampFormat",
+            "cpu", "sysinfo", "localThreshold", "timeZoneInfo", "timeStampFormat",
             "redactClientLogData", "traceExceptions", "enableMajorityReadConcern", "serviceExecutor", "test",
             "chunkSize",
         ),

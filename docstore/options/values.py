@@ -65,6 +65,12 @@ class ReplicationOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class SecurityOptions:
+    auth: bool = False
+    """Whether what clients may do is checked."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoleOptions:
     """At most one of the two."""
 
@@ -92,6 +98,7 @@ class Options:
     storage: StorageOptions = StorageOptions()
     replication: ReplicationOptions = ReplicationOptions()
     role: RoleOptions = RoleOptions()
+    security: SecurityOptions = SecurityOptions()
     router: RouterOptions = RouterOptions()
     parameters: Mapping[str, str] = field(default_factory=dict)
     """--setParameter, by name."""

@@ -23,6 +23,10 @@ class UserName(NamedTuple):
         return f"{self.user}@{self.db}"
 
 
+SYSTEM = UserName("__system", "local")
+"""As whom the processes of a cluster authenticate to each other."""
+
+
 class RoleName(NamedTuple):
     """A role of a database; `str` gives "role@db"."""
 

@@ -107,9 +107,9 @@ class Privileges:
         return False
 
     def on_any_in(self, db: str, *actions: str) -> bool:
-        """Whether one of the actions may be done to something of the database."""
+        """Whether one of the actions, any at all where none is named, may be done to something of the database."""
         for resource, granted in self._actions.items():
-            if ANY_ACTION not in granted and granted.isdisjoint(actions):
+            if actions and ANY_ACTION not in granted and granted.isdisjoint(actions):
                 continue
             if resource.kind is Kind.EVERYTHING or resource.db == db:
                 return True

@@ -15,12 +15,15 @@ from docstore.security.scram import MECHANISMS, Credential
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """`roles`: all that it has, through others too. `restrictions`: lists each of which must admit its client."""
+    """`granted`: the roles it was given; `roles`: all that it has, through others too. `restrictions`: lists each of
+    which must admit its client.
+    """
 
     name: UserName
     user_id: bytes = b""
     credentials: Mapping[str, Credential]
     roles: tuple[RoleName, ...]
+    granted: frozenset[RoleName] = frozenset()
     privileges: Privileges
     restrictions: tuple[tuple[Restriction, ...], ...] = ()
 
@@ -36,9 +39,8 @@ class UserDirectory(Protocol):
     def generation(self) -> int:
         """Another number whenever a user or a role may have changed."""
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is surely no user yet."""
+    async def is_empty(self) -> bool:
+        """Whether there is no user yet."""
 
     async def find(self, name: UserName) -> User | None:
         """The user as it is now."""
@@ -48,7 +50,9 @@ class NoUsers:
     """The directory of a process that knows nobody."""
 
     generation = 0
-    empty = False
+
+    async def is_empty(self) -> bool:
+        return True
 
     async def find(self, _name: UserName) -> User | None:
         return None
@@ -86,6 +90,7 @@ def _user(document: Mapping[str, Any], inheritance: Inheritance) -> User:
         user_id=bytes(document.get("userId", b"")),
         credentials=credentials_of(document),
         roles=inheritance.roles,
+        granted=frozenset(role_names(document.get("roles", ()))),
         privileges=inheritance.privileges,
         restrictions=((own,) if own else ()) + inheritance.restrictions,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docstore.commands.access.catalog_needs import settings_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
@@ -19,6 +20,7 @@ COMMAND = Command(
     "balancerStart",
     run,
     privilege=Privilege("update", Resource.CLUSTER),
+    needs=settings_needs,
     role=Role.ANY,
     admin_only=True,
     write_concern=True,

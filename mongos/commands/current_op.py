@@ -22,7 +22,9 @@ _BYTES = 16 * 1024 * 1024
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     conditions = {name: value for name, value in context.body.items() if name not in _OWN}
-    stages = [{"$currentOp": {"idleConnections": bool(context.body.get("$all"))}}, {"$match": conditions}]
+    everyone = not context.body.get("$ownOps")
+    options = {"idleConnections": bool(context.body.get("$all")), "allUsers": everyone}
+    stages = [{"$currentOp": options}, {"$match": conditions}]
     pipeline = parse_pipeline([bson.encode(stage) for stage in stages], query_context=query_context_of(context))
     merged = await open_pipeline(context, Request(bson.encode({"aggregate": 1}), f"{context.db}.$cmd", pipeline))
     found: list[RawBSONDocument] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docstore.commands.access.catalog_needs import named_database_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
@@ -25,6 +26,7 @@ COMMAND = Command(
     run,
     aliases=("enablesharding",),
     privilege=Privilege("enableSharding", Resource.DATABASE),
+    needs=named_database_needs("enableSharding"),
     role=Role.ANY,
     value=Type.STRING,
     admin_only=True,

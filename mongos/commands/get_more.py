@@ -16,7 +16,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     namespace = f"{context.db}.{args['collection']}"
     session = context.session
     lsid, transaction = (None, None) if session is None else (session.lsid, session.transaction)
-    cursor = context.services.cursors.checkout(args.value, namespace, lsid, transaction)
+    cursor = context.services.cursors.checkout(args.value, namespace, lsid, transaction, context.owner)
     if cursor.apart and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted

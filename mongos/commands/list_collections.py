@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bson.raw_bson import RawBSONDocument
+
+from docstore.commands.access.visibility import collections_filter
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import LIST_COLLECTIONS
@@ -16,11 +19,14 @@ from mongos.routing.requests import forwarded
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     namespace = f"{context.db}.$cmd.listCollections"
+    given = collections_filter(context, args)
+    add = {} if given is None else {"filter": RawBSONDocument(given)}
+    request = forwarded(context.raw, without=("authorizedCollections",), add=add)
 
     async def attempt(routing: Routing) -> list[RemoteCursor]:
         if routing.primary is None:
             return []
-        answers = await router.ask(context, routing, [routing.primary], forwarded(context.raw))
+        answers = await router.ask(context, routing, [routing.primary], request)
         return await router.remotes(context, answers, None)
 
     remotes = await router.cache.routed(namespace, attempt)

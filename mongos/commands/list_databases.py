@@ -8,6 +8,7 @@ import bson
 from bson.int64 import Int64
 
 from docstore.bson import document_to_python
+from docstore.commands.access.visibility import shown_databases
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import LIST_DATABASES
@@ -22,9 +23,10 @@ _OF_THE_CLUSTER = ("admin", "config")
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
+    shown = shown_databases(context, args)
     wanted = None if args["filter"] is None else compile_filter(parse_filter(args["filter"]))
     shards = [*await router.shards.all(), router.config]
-    body = forwarded(context.raw, without=("nameOnly", "filter"))
+    body = forwarded(context.raw, without=("nameOnly", "filter", "authorizedDatabases"))
     answers = await each(shards, lambda shard: shard.command("admin", body, repeatable=True))
     found: dict[str, dict[str, Any]] = {}
     for answer in answers:
@@ -36,7 +38,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
             known["sizeOnDisk"] += size
             known["empty"] = known["empty"] and row.get("empty", True)
             known["shards"][answer.shard] = Int64(size)
-    rows = [found[name] for name in sorted(found)]
+    rows = [found[name] for name in filter(shown, sorted(found))]
     for row in rows:
         row["sizeOnDisk"] = Int64(row["sizeOnDisk"])
     if args["nameOnly"]:

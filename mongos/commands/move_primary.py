@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docstore.commands.access.catalog_needs import named_database_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
@@ -47,6 +48,7 @@ COMMAND = Command(
     run,
     aliases=("moveprimary",),
     privilege=Privilege("moveChunk", Resource.CLUSTER),
+    needs=named_database_needs("moveChunk"),
     role=Role.ANY,
     value=Type.STRING,
     admin_only=True,

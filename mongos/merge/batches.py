@@ -70,7 +70,7 @@ async def first_reply(
         return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog, at=at)
     lsid, transaction = (None, None) if context.session is None else (context.session.lsid, context.session.transaction)
     cursor = context.services.cursors.register(
-        merged, namespace, lsid=lsid, transaction=transaction, origin=context.raw
+        merged, namespace, lsid=lsid, transaction=transaction, origin=context.raw, owner=context.owner
     )
     cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1

@@ -320,7 +320,9 @@ async def open_change_stream(context: Context, request: Request, batch_size: int
         stream.close()
         return _reply(documents, 0, request.namespace, "firstBatch", stream)
     lsid = context.session.lsid if context.session else None
-    cursor = context.services.cursors.register(stream, request.namespace, lsid=lsid, origin=context.raw)
+    cursor = context.services.cursors.register(
+        stream, request.namespace, lsid=lsid, origin=context.raw, owner=context.owner
+    )
     cursor.returned, cursor.batches = len(documents), 1
     return _reply(documents, cursor.id, request.namespace, "firstBatch", stream)
 

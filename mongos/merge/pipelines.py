@@ -105,7 +105,7 @@ def _below(request: Request, view: Mapping[str, Any]) -> Request:
 async def _opened(context: Context, request: Request, routing: Routing) -> MergedCursor:
     router = router_of(context)
     pipeline = request.pipeline
-    first = asked_of_all(pipeline)
+    first = asked_of_all(context, pipeline)
     if first is not None:
         return await _of_all_shards(context, request, first)
     if not pipeline.needs_collection or routing.primary is None:

@@ -34,11 +34,12 @@ def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
         host=router_of(context).facts.address,
         connections=_flag(options, "idleConnections"),
         cursors=_flag(options, "idleCursors"),
+        owner=None if _flag(options, "allUsers") else context.owner,
     )
 
 
 def _sessions(context: Context, options: bytes) -> list[dict[str, Any]]:
-    return sessions_in_use(context.services, options)
+    return sessions_in_use(context, options)
 
 
 _OWN: Mapping[str, Callable[[Context, bytes], list[dict[str, Any]]]] = {
@@ -53,12 +54,15 @@ def own_documents(context: Context, name: str, options: bytes) -> list[bytes]:
     return [bson.encode(document) for document in _OWN[name](context, options)]
 
 
-def asked_of_all(pipeline: Pipeline) -> ProcessDocuments | None:
-    """The first stage, where every shard is asked for its documents."""
+def asked_of_all(context: Context, pipeline: Pipeline) -> ProcessDocuments | None:
+    """The first stage, where every shard is asked for its documents. To shards all users of a router are the router:
+    one's own operations and sessions are those that this router knows to be.
+    """
     first = pipeline.stages[0] if pipeline.stages else None
     if not isinstance(first, ProcessDocuments) or first.name not in ("$currentOp", "$listSessions"):
         return None
-    return None if first.name == "$currentOp" and _flag(first.options, "localOps") else first
+    own = context.owner is not None and not _flag(first.options, "allUsers")
+    return None if own or (first.name == "$currentOp" and _flag(first.options, "localOps")) else first
 
 
 def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:

@@ -53,6 +53,34 @@ def test_a_driver_logs_in_to_a_node(tmp_path: Path) -> None:
             check_logins(node.address)
 
 
+def test_a_node_with_auth_lets_users_do_what_they_may(tmp_path: Path) -> None:
+    client: Client
+    with stopped_at_end(Deployment(tmp_path)) as deployment:
+        node = Member("node", "mongod", ["--auth"])
+        deployment.start(node)
+        with pymongo.MongoClient(node.address, directConnection=True) as client:
+            # The localhost exception: nothing but the first user can be made.
+            for db, command in (("shop", {"find": "c"}), ("shop", {"createUser": "x", "pwd": "p", "roles": []})):
+                with pytest.raises(OperationFailure, match="not authorized on shop to execute command"):
+                    client[db].command(command)
+            client.admin.command("createUser", "root", pwd="r", roles=["root"])
+            with pytest.raises(OperationFailure, match="command find requires authentication"):
+                client.shop.c.find_one()
+            assert client.admin.command("ping")["ok"]
+        with pymongo.MongoClient(node.address, username="root", password="r", directConnection=True) as client:
+            client.shop.command("createUser", "ann", pwd="secret", roles=["read"])
+            client.shop.c.insert_many([{"_id": number} for number in range(300)])
+        ann: dict[str, Any] = {"username": "ann", "password": "secret", "authSource": "shop"}
+        with pymongo.MongoClient(node.address, directConnection=True, **ann) as client:
+            assert len(list(client.shop.c.find(batch_size=100))) == 300
+            assert client.list_database_names() == ["shop"]
+            for refused in (client.shop.c.insert_one, client.other.c.find_one, client.shop.c.delete_one):
+                with pytest.raises(OperationFailure, match="not authorized on") as refusal:
+                    refused({})
+                assert refusal.value.code == 13
+        check_logins(node.address)
+
+
 def test_users_of_a_cluster_are_known_to_all_its_routers(tmp_path: Path) -> None:
     with routed_cluster(tmp_path) as cluster:
         first, second = cluster.clients

@@ -45,13 +45,14 @@ ACTIONS = {
     "addShard", "anyAction", "changePassword", "clearJumboFlag", "collMod", "collStats", "compact", "connPoolStats",
     "convertToCapped", "createCollection", "createIndex", "createRole", "createUser", "dbHash", "dbStats",
     "dropCollection", "dropDatabase", "dropIndex", "dropRole", "dropUser", "enableProfiler", "enableSharding", "find",
-    "flushRouterConfig", "fsync", "getCmdLineOpts", "getDefaultRWConcern", "getLog", "getParameter", "getShardMap",
-    "getShardVersion", "grantRole", "hostInfo", "inprog", "insert", "internal", "invalidateUserCache",
-    "killAnySession", "killCursors", "killop", "listCollections", "listDatabases", "listIndexes", "listShards",
-    "logRotate", "moveChunk", "planCacheIndexFilter", "planCacheWrite", "reIndex", "remove", "removeShard",
-    "renameCollectionSameDB", "replSetConfigure", "replSetGetConfig", "replSetGetStatus", "replSetStateChange",
-    "revokeRole", "serverStatus", "setFeatureCompatibilityVersion", "setParameter", "shutdown", "splitChunk",
-    "splitVector", "top", "unlock", "update", "validate", "viewRole", "viewUser",
+    "flushRouterConfig", "fsync", "getClusterParameter", "getCmdLineOpts", "getDefaultRWConcern", "getLog",
+    "getParameter", "getShardMap", "getShardVersion", "grantRole", "hostInfo", "inprog", "insert", "internal",
+    "invalidateUserCache", "killAnySession", "killCursors", "killop", "listCollections", "listDatabases",
+    "listIndexes", "listShards", "logRotate", "moveChunk", "planCacheIndexFilter", "planCacheWrite", "reIndex",
+    "remove", "removeShard", "renameCollectionSameDB", "replSetConfigure", "replSetGetConfig", "replSetGetStatus",
+    "replSetStateChange", "revokeRole", "serverStatus", "setClusterParameter", "setFeatureCompatibilityVersion",
+    "setParameter", "shutdown", "splitChunk", "splitVector", "top", "unlock", "update", "validate", "viewRole",
+    "viewUser",
 }  # fmt: skip
 """Of MongoDB's privilege actions those that something here needs."""
 

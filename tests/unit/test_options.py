@@ -96,7 +96,7 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--logRotate", "reopen"], "--logappend"),
         (["--verbose=7"], "no level"),
         (["--networkMessageCompressors", "lzma"], "no compressor"),
-        (["--auth"], "--auth is not supported: there is no authentication"),
+        (["--auth"], "--auth is not supported: processes do not authenticate"),
         (["--nojournal"], "--nojournal is not supported"),
         (["--keyFile", "x"], "--keyFile is not supported"),
     ],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from os import urandom
 from typing import Any, TypeVar
 
-from docstore.commands.parameters import ServerParameter, whole_number
+from docstore.commands.parameters import ServerParameter, truth, whole_number
 from docstore.errors import NO_CODE, Code, CommandError
 from docstore.security.scram import (
     DEFAULT_ITERATIONS,
@@ -38,12 +38,17 @@ async def at_once(work: Callable[[], T]) -> T:
 class AccessControl:
     """`random_bytes` gives as many as asked for; `aside` does work that takes milliseconds where it holds nobody up.
 
-    `secret`: random bytes of this process, from which what is pretended of unknown users is made.
+    `enabled`: what users may do is checked. `localhost_exception`: while there is no user, a client on this machine may
+    make the first. `secret`: random bytes of this process, from which what is pretended of unknown users is made.
     """
 
     directory: UserDirectory = field(default_factory=NoUsers)
+    enabled: bool = False
+    localhost_exception: bool = True
     mechanisms: tuple[str, ...] = MECHANISMS
     iterations: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_ITERATIONS))
+    had_users: bool = False
+    """Whether there has ever been a user: then the localhost exception is over."""
     random_bytes: Callable[[int], bytes] = urandom
     aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
     secret: bytes = field(default_factory=lambda: urandom(32), repr=False)
@@ -74,6 +79,12 @@ class AccessControl:
                 put=self._put_mechanisms,
                 startup_only=True,
             ),
+            ServerParameter(
+                name="enableLocalhostAuthBypass",
+                get=lambda: self.localhost_exception,
+                put=self._put_exception,
+                startup_only=True,
+            ),
         )
 
     def _put_mechanisms(self, value: Any) -> None:
@@ -82,6 +93,9 @@ class AccessControl:
         if unknown:
             raise CommandError(NO_CODE, f"there is no mechanism {unknown[0]} here, but {' and '.join(MECHANISMS)}")
         self.mechanisms = tuple(name for name in MECHANISMS if name in names)
+
+    def _put_exception(self, value: Any) -> None:
+        self.localhost_exception = truth(value)
 
     def _iterations(self, name: str, mechanism: str) -> ServerParameter:
         def put(value: Any) -> None:

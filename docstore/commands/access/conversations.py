@@ -13,7 +13,7 @@ from typing import Any
 from docstore.bson import document_to_python, elements, get_field
 from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
 from docstore.commands.access.control import AccessControl
-from docstore.commands.access.identity import log_in
+from docstore.commands.access.identity import keep_apart, log_in
 from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
@@ -175,6 +175,8 @@ def _done(context: Context, conversation: Conversation, payload: bytes) -> dict[
     if not admitted(user.restrictions, client, server):
         raise _refused(context, conversation.mechanism, user.name, "the client's address is not allowed")
     log_in(connection, user, conversation.generation)
+    if context.services.access.enabled:
+        keep_apart(connection)
     LOG.info(
         "Authentication succeeded", mechanism=conversation.mechanism, user=user.name.user, db=user.name.db,
         remote=connection.remote,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from docstore.commands.client_connection import ClientConnection
-from docstore.errors import CommandError
+from docstore.commands.sessions.fields import NO_USER_DIGEST, user_digest
+from docstore.errors import Code, CommandError
+from docstore.security.names import SYSTEM
+from docstore.security.privileges import CLUSTER
 from docstore.security.users import User, UserDirectory
 
 
 class Identity:
-    """A user as its connection knows it: as it was in a generation of the directory."""
+    """A user as its connection knows it: as it was in a generation of the directory. `allowed`: decisions that were
+    taken for it.
+    """
 
-    __slots__ = ("generation", "user")
+    __slots__ = ("allowed", "generation", "user")
 
     def __init__(self, user: User, generation: int) -> None:
         self.user = user
         self.generation = generation
+        self.allowed: set[object] = set()
 
 
 def log_in(connection: ClientConnection, user: User, generation: int) -> None:
@@ -33,11 +39,34 @@ def log_in(connection: ClientConnection, user: User, generation: int) -> None:
     connection.identity = Identity(user, generation)
 
 
+def keep_apart(connection: ClientConnection) -> None:
+    """From now on the connection's sessions are those of its user, of nobody where it has none; the server's own
+    processes say of each whose it is.
+    """
+    identity = connection.identity
+    name = None if identity is None else identity.user.name
+    owner = NO_USER_DIGEST if name is None or name == SYSTEM else user_digest(name.user, name.db)
+    if owner != connection.session_owner:
+        connection.session_owner = owner
+        connection.opened.forget()
+
+
+def check_owner(connection: ClientConnection, lsid: bytes) -> None:
+    """Refuse a session of another user. Errors: Unauthorized."""
+    owner = connection.session_owner
+    if lsid[16:] == owner or owner == NO_USER_DIGEST:
+        return
+    identity = connection.identity
+    if identity is None or not identity.user.privileges.allow(CLUSTER, "impersonate"):
+        raise CommandError(Code.Unauthorized, "Unauthorized to set user digest in LogicalSessionId")
+
+
 def log_out(connection: ClientConnection, db: str) -> None:
     """Forget the user of that database."""
     present = connection.identity
     if present is not None and present.user.name.db == db:
         connection.identity = None
+        keep_apart(connection)
 
 
 async def current(connection: ClientConnection, directory: UserDirectory) -> User | None:
@@ -55,6 +84,7 @@ async def current(connection: ClientConnection, directory: UserDirectory) -> Use
             return await current(connection, directory)
         if found is None or found.user_id != present.user.user_id:
             connection.identity = None
+            keep_apart(connection)
             return None
         connection.identity = present = Identity(found, generation)
     return present.user

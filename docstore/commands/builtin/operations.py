@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bson.int64 import Int64
 
+from docstore.commands.access.catalog_needs import kill_cursors_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -27,7 +28,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "killCursors", kill_cursors, privilege=Privilege("killCursors", Resource.COLLECTION), role=Role.ANY,
         value=Type.COLLECTION, parameters=(Parameter("cursors", Type.INTEGERS, required=True),), stable=True,
-        in_transactions=True, help="end cursors",
+        in_transactions=True, needs=kill_cursors_needs, help="end cursors",
     ),
     Command(
         "lockInfo", lock_info, privilege=Privilege("serverStatus", Resource.CLUSTER), role=Role.ANY, admin_only=True,

@@ -9,8 +9,8 @@ from docstore.bson import elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.sessions.fields import NO_USER_DIGEST, lsid_document, parse_lsid
-from docstore.commands.sessions.lists import kill, lsids_of
+from docstore.commands.sessions.fields import lsid_document, parse_lsid
+from docstore.commands.sessions.lists import kill, kill_own, lsids_of
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES
 from docstore.errors import Code, CommandError
 
@@ -20,18 +20,18 @@ _KILL_ANY = Privilege("killAnySession", Resource.CLUSTER)
 
 def start_session(context: Context, _arguments: Arguments) -> Result:
     """Drivers make their own sessions; shells ask."""
-    lsid = context.services.sessions.start(NO_USER_DIGEST)
+    lsid = context.services.sessions.start(context.connection.session_owner)
     return {"id": lsid_document(lsid), "timeoutMinutes": TIMEOUT_MINUTES}
 
 
 def refresh_sessions(context: Context, arguments: Arguments) -> Result:
-    for lsid in lsids_of("refreshSessions", arguments.value):
+    for lsid in lsids_of(context, arguments.value):
         context.services.sessions.touch(lsid)
     return {}
 
 
 def end_sessions(context: Context, arguments: Arguments) -> Result:
-    lsids = lsids_of("endSessions", arguments.value, most=MAX_SESSIONS_AT_ONCE)
+    lsids = lsids_of(context, arguments.value, most=MAX_SESSIONS_AT_ONCE)
     context.services.sessions.end(lsids)
     context.services.cursors.kill_sessions(lsids)
     if lsids and context.services.transactions is not None:
@@ -41,7 +41,11 @@ def end_sessions(context: Context, arguments: Arguments) -> Result:
 
 def kill_sessions(context: Context, arguments: Arguments) -> Result:
     """Of the named sessions; of all when none is named."""
-    kill(context, lsids_of("killSessions", arguments.value))
+    lsids = lsids_of(context, arguments.value)
+    if lsids:
+        kill(context, lsids)
+    else:
+        kill_own(context)
     return {}
 
 

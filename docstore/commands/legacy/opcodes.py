@@ -60,8 +60,7 @@ def serve(dispatcher: Dispatcher, request: Message, operation: Operation, peer: 
     """Answer an old operation, or begin to; what comes out is the body of an OP_REPLY, None for a write."""
     opcode = operation.opcode
     if opcode == OP_KILL_CURSORS:
-        for cursor_id in operation.ids:
-            dispatcher.services.cursors.kill(cursor_id)
+        _kill_cursors(dispatcher, operation, peer)
         return None
     try:
         if opcode in (OP_INSERT, OP_UPDATE, OP_DELETE):
@@ -82,6 +81,15 @@ def _ask(dispatcher: Dispatcher, request: Message, peer: ClientConnection, body:
         return outcome
     assert isinstance(outcome, bytes), "no flag asks for anything else"
     return convert(outcome)
+
+
+def _kill_cursors(dispatcher: Dispatcher, operation: Operation, peer: ClientConnection) -> None:
+    """End cursors; where users are told apart, those of the client's own user only."""
+    services = dispatcher.services
+    owner = None if peer.identity is None or not services.access.enabled else peer.identity.user.name
+    for cursor_id in operation.ids:
+        if not services.access.enabled or (owner is not None and services.cursors.owner_of(cursor_id) == owner):
+            services.cursors.kill(cursor_id)
 
 
 def _write(dispatcher: Dispatcher, request: Message, operation: Operation, peer: ClientConnection) -> Outcome | Pending:

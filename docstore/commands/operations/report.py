@@ -15,23 +15,40 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.operations.registry import Operation
+from docstore.security.names import UserName
 
 _KINDS = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
 
 
 def in_progress(
-    services: Services, own: Operation, *, host: str, connections: bool = False, cursors: bool = False
+    services: Services,
+    own: Operation,
+    *,
+    host: str,
+    connections: bool = False,
+    cursors: bool = False,
+    owner: UserName | None = None,
 ) -> list[dict[str, Any]]:
-    """All operations, the asking one last; if wanted also the connections and the cursors that are idle."""
-    others = [operation for operation in services.operations if operation is not own]
+    """All operations, the asking one last; if wanted also the connections and the cursors that are idle. `owner`: those
+    of that user alone.
+    """
+    others = [
+        operation
+        for operation in services.operations
+        if operation is not own and owner in (None, operation.context.owner)
+    ]
     found = [describe(operation, host=host, services=services) for operation in (*others, own)]
     if connections:
         busy = {operation.context.connection for operation in services.operations}
         idle = sorted(services.peers - busy, key=lambda peer: peer.id)
+        if owner is not None:
+            idle = [peer for peer in idle if peer.identity is not None and peer.identity.user.name == owner]
         found += [describe_connection(peer, host=host, services=services) for peer in idle]
     if cursors:
         found += [
-            describe_cursor(cursor, host=host, services=services) for cursor in services.cursors if not cursor.pinned
+            describe_cursor(cursor, host=host, services=services)
+            for cursor in services.cursors
+            if not cursor.pinned and owner in (None, cursor.owner)
         ]
     return found
 
@@ -94,10 +111,12 @@ def _connection(peer: ClientConnection, host: str, services: Services, *, active
         entry["appName"] = peer.application_name
     if peer.metadata is not None:
         entry["clientMetadata"] = RawBSONDocument(peer.metadata)
+    users = {} if peer.identity is None else {"effectiveUsers": [peer.identity.user.name.document()]}
     now = datetime.fromtimestamp(services.wall_clock(), UTC)
     return entry | {
         "active": active,
         "currentOpTime": now.isoformat(timespec="milliseconds"),
+        **users,
         "threaded": True,
     }
 

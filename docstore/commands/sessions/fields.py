@@ -18,6 +18,13 @@ from docstore.errors import Code, CommandError
 
 NO_USER_DIGEST = hashlib.sha256(b"").digest()
 """The digest that stands for "nobody has authenticated"."""
+
+
+def user_digest(user: str, db: str) -> bytes:
+    """The digest of a user."""
+    return hashlib.sha256(f"{user}@{db}".encode()).digest()
+
+
 _PLAIN_LSID = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04"
 """How `{id: UUID}` begins; 16 bytes and a NUL follow."""
 
@@ -59,22 +66,28 @@ def lsid_document(lsid: bytes) -> dict[str, Any]:
     return {"id": Binary(lsid[:16], 4)}
 
 
-def plain_lsid(data: bytes) -> bytes | None:
-    """The 48 bytes of a session of which nothing but `{id: UUID}` is said, as of nearly all; else None."""
+def plain_lsid(data: bytes, owner: bytes = NO_USER_DIGEST) -> bytes | None:
+    """The 48 bytes of a session of which nothing but `{id: UUID}` is said, as of nearly all; else None. `owner`: the
+    digest of whose it is.
+    """
     if len(data) == 30 and data.startswith(_PLAIN_LSID):
-        return data[13:29] + NO_USER_DIGEST
+        return data[13:29] + owner
     return None
 
 
-def parse_lsid(code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid") -> bytes:
-    """The 48 bytes of an `lsid` value. Errors: TypeMismatch, InvalidUUID, Location40414, Location40415."""
-    plain = plain_lsid(data)
+def parse_lsid(
+    code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid", owner: bytes = NO_USER_DIGEST
+) -> bytes:
+    """The 48 bytes of an `lsid` value, of `owner` where it does not say whose. Errors: TypeMismatch, InvalidUUID,
+    Location40414, Location40415.
+    """
+    plain = plain_lsid(data, owner)
     if plain is not None:
         return plain
     if code != OBJECT:
         raise wrong_type(field, code, "object")
     uuid: bytes | None = None
-    digest = NO_USER_DIGEST
+    digest = owner
     for name, kind, value in elements(data):
         if name == "id":
             uuid = _uuid(f"{field}.id", kind, value)

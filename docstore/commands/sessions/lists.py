@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from docstore.bson.walk import OBJECT
+from docstore.commands.access.identity import check_owner
 from docstore.commands.context import Context
-from docstore.commands.sessions.fields import parse_lsid
+from docstore.commands.sessions.fields import NO_USER_DIGEST, parse_lsid
 from docstore.errors import Code, CommandError
 
 
-def lsids_of(command: str, documents: list[bytes] | None, *, most: int | None = None) -> set[bytes]:
-    """The sessions in a command's array of `{id: UUID}`; FailedToParse past `most` of them."""
+def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | None = None) -> set[bytes]:
+    """The sessions in a command's array of `{id: UUID}`. Errors: FailedToParse past `most` of them, Unauthorized for
+    one of another user.
+    """
+    command, owner = context.command.name, context.connection.session_owner
     documents = documents or []
     if most is not None and len(documents) > most:
         raise CommandError(Code.FailedToParse, f"{command} takes at most {most} sessions, not {len(documents)}")
-    return {parse_lsid(OBJECT, raw, field=f"{command}.{command}") for raw in documents}
+    found = {parse_lsid(OBJECT, raw, field=f"{command}.{command}", owner=owner) for raw in documents}
+    for lsid in found:
+        check_owner(context.connection, lsid)
+    return found
+
+
+def kill_own(context: Context) -> None:
+    """End what runs in the sessions of the asking user; in all where nobody is told apart."""
+    owner = context.connection.session_owner
+    everyone = owner == NO_USER_DIGEST
+    own = {lsid for lsid in context.services.sessions if lsid[16:] == owner}
+    if everyone or own:
+        kill(context, set() if everyone else own)
 
 
 def kill(context: Context, lsids: set[bytes]) -> None:

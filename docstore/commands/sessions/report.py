@@ -7,17 +7,20 @@ from typing import Any
 from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
 
-from docstore.bson import get_field
-from docstore.commands.context import Services
+from docstore.bson import document_to_python
+from docstore.commands.context import Context
+from docstore.commands.sessions.fields import NO_USER_DIGEST, user_digest
 
-_EMPTY_ARRAY_BYTES = 5
 
-
-def sessions_in_use(services: Services, options: bytes) -> list[dict[str, Any]]:
-    """All sessions. `options` are the stage's: there are no users, so the sessions of named users are none."""
-    users = get_field(options, "users")
-    if users is not None and len(users[1]) > _EMPTY_ARRAY_BYTES:
-        return []
+def sessions_in_use(context: Context, options: bytes) -> list[dict[str, Any]]:
+    """The sessions of the users that the stage's `options` name; all with `allUsers`, and where nobody is told apart;
+    else those of the asking user.
+    """
+    services, owner = context.services, context.connection.session_owner
+    given = document_to_python(options)
+    named = [user_digest(str(each.get("user")), str(each.get("db"))) for each in given.get("users") or ()]
+    everyone = bool(given.get("allUsers")) or owner == NO_USER_DIGEST
+    wanted = set(named) if named or everyone else {owner}
     sessions, now = services.sessions, services.wall_clock()
     return [
         {
@@ -25,4 +28,5 @@ def sessions_in_use(services: Services, options: bytes) -> list[dict[str, Any]]:
             "lastUse": DatetimeMS(int((now - (sessions.idle_seconds(lsid) or 0.0)) * 1000)),
         }
         for lsid in sessions
+        if not wanted or lsid[16:] in wanted
     ]

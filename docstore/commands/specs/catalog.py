@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from docstore.commands.access.catalog_needs import (
+    clone_as_capped_needs,
+    coll_mod_needs,
+    create_needs,
+    list_collections_needs,
+    no_needs,
+    rename_needs,
+)
 from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
 from docstore.commands.specs.options import COLLATION, CURSOR
 from docstore.errors import Code
@@ -38,7 +46,8 @@ CREATE = Spec(
         Parameter("clusteredIndex", Type.ANY),
         Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
     ),
-    in_transactions=True, help="make a collection",
+    in_transactions=True, needs=create_needs,
+    help="make a collection",
 )  # fmt: skip
 
 COLL_MOD = Spec(
@@ -54,7 +63,7 @@ COLL_MOD = Spec(
         Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
         _IMAGES,
     ),
-    help="change the options of a collection",
+    needs=coll_mod_needs, help="change the options of a collection",
 )  # fmt: skip
 
 DROP = Spec(
@@ -75,7 +84,7 @@ RENAME_COLLECTION = Spec(
         Parameter("dropTarget", Type.SAFE_BOOL, default=False),
         Parameter("stayTemp", Type.SAFE_BOOL, unsupported="there are no temporary collections"),
     ),
-    help="give a collection another name",
+    needs=rename_needs, help="give a collection another name",
 )  # fmt: skip
 
 CONVERT_TO_CAPPED = Spec(
@@ -88,7 +97,7 @@ CLONE_COLLECTION_AS_CAPPED = Spec(
     "cloneCollectionAsCapped", aliases=("clonecollectionascapped",), privilege=Privilege("find", Resource.COLLECTION),
     role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True,
     parameters=(Parameter("toCollection", Type.STRING), Parameter("size", Type.ANY)),
-    help="make a capped copy of a collection",
+    needs=clone_as_capped_needs, help="make a capped copy of a collection",
 )  # fmt: skip
 
 CREATE_INDEXES = Spec(
@@ -124,7 +133,7 @@ LIST_COLLECTIONS = Spec(
         Parameter("filter", Type.OBJECT),
         Parameter("authorizedCollections", Type.SAFE_BOOL, default=False),
     ),
-    help="the collections of a database",
+    needs=list_collections_needs, help="the collections of a database",
 )  # fmt: skip
 
 LIST_DATABASES = Spec(
@@ -135,7 +144,7 @@ LIST_DATABASES = Spec(
         Parameter("filter", Type.OBJECT),
         Parameter("authorizedDatabases", Type.SAFE_BOOL, default=True),
     ),
-    help="every database",
+    needs=no_needs, help="every database",
 )  # fmt: skip
 
 COLL_STATS = Spec(

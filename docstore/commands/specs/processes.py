@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.commands.access.catalog_needs import current_op_needs, kill_op_needs
 from docstore.commands.declaration import PUBLIC, Parameter, Privilege, Resource, Role, Spec, Type
 from docstore.commands.greeting import PARAMETERS as GREETING
 from docstore.commands.greeting import following
@@ -23,12 +24,14 @@ SERVER_STATUS = Spec(
 
 CURRENT_OP = Spec(
     "currentOp", aliases=("currentop",), privilege=Privilege("inprog", Resource.CLUSTER), role=Role.ANY,
-    admin_only=True, tolerant=True, help="operations in progress",
+    admin_only=True, tolerant=True, needs=current_op_needs,
+    help="operations in progress",
 )  # fmt: skip
 
 KILL_OP = Spec(
     "killOp", privilege=Privilege("killop", Resource.CLUSTER), role=Role.ANY, admin_only=True,
-    parameters=(Parameter("op", Type.ANY),), help="end an operation by its id",
+    parameters=(Parameter("op", Type.ANY),), needs=kill_op_needs,
+    help="end an operation by its id",
 )  # fmt: skip
 
 GET_CMD_LINE_OPTS = Spec(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from docstore.bson.walk import EMPTY_DOCUMENT
+from docstore.commands.access.document_needs import aggregate_needs, get_more_needs, group_needs, map_reduce_needs
+from docstore.commands.access.explained_needs import explain_needs
 from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
 from docstore.commands.exhaust import following_batch
 from docstore.commands.specs.options import BYPASS, COLLATION, CURSOR, HINT, LET
@@ -48,7 +50,8 @@ GET_MORE = Spec(
         Parameter("collection", Type.COLLECTION, required=True),
         Parameter("batchSize", Type.INT, minimum=0),
     ),
-    in_transactions=True, help="the next batch of a cursor",
+    in_transactions=True, needs=get_more_needs,
+    help="the next batch of a cursor",
 )  # fmt: skip
 
 AGGREGATE = Spec(
@@ -65,7 +68,8 @@ AGGREGATE = Spec(
         COLLATION,
         LET,
     ),
-    in_transactions=True, help="run a pipeline over a collection",
+    in_transactions=True, needs=aggregate_needs,
+    help="run a pipeline over a collection",
 )  # fmt: skip
 
 COUNT = Spec(
@@ -95,7 +99,7 @@ EXPLAIN = Spec(
     "explain", privilege=_READ, role=Role.SECONDARY_OK, value=Type.OBJECT, stable=True,
     pausable=True, repeatable=True,
     parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),),
-    help="how a command would be carried out",
+    needs=explain_needs, help="how a command would be carried out",
 )  # fmt: skip
 
 MAP_REDUCE = Spec(
@@ -115,10 +119,11 @@ MAP_REDUCE = Spec(
         Parameter("bypassDocumentValidation", Type.BOOL, default=False),
         COLLATION,
     ),
-    help="map and reduce the documents of a collection with JavaScript functions",
+    needs=map_reduce_needs, help="map and reduce the documents of a collection with JavaScript functions",
 )  # fmt: skip
 
 GROUP = Spec(
     "group", privilege=Privilege("find", Resource.DATABASE), role=Role.SECONDARY_OK, value=Type.OBJECT,
-    read_concern=True, help="fold the documents of a collection into one result for each key",
+    read_concern=True, needs=group_needs,
+    help="fold the documents of a collection into one result for each key",
 )  # fmt: skip

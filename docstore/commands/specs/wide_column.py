@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.commands.access.catalog_needs import batch_mutate_needs, cql_needs, everywhere_needs, named_database_needs
 from docstore.commands.declaration import INTERNAL, Exceptional, Parameter, Privilege, Resource, Role, Spec, Type
 
 CONSISTENCY = Parameter("consistency", Type.STRING, default="ONE")
@@ -35,7 +36,7 @@ CQL = Spec(
         Parameter("pageSize", Type.INT, default=0, minimum=0),
         Parameter("pagingState", Type.ANY),
     ),
-    help="run a statement of CQL",
+    needs=cql_needs, help="run a statement of CQL",
 )  # fmt: skip
 
 CREATE_KEYSPACE = Spec(
@@ -46,12 +47,12 @@ CREATE_KEYSPACE = Spec(
         Parameter("partitioner", Type.STRING),
         Parameter("ifNotExists", Type.SAFE_BOOL, default=False),
     ),
-    help="make a keyspace",
+    needs=named_database_needs("createCollection"), help="make a keyspace",
 )  # fmt: skip
 LOAD_STORAGE_CONF = Spec(
     "loadStorageConf", privilege=_MAKE_KEYSPACES, role=Role.PRIMARY, value=Type.STRING, admin_only=True,
     parameters=(Parameter("replace", Type.SAFE_BOOL, default=False),),
-    help="make the keyspaces and column families of a storage-conf.xml",
+    needs=everywhere_needs("createCollection"), help="make the keyspaces and column families of a storage-conf.xml",
 )  # fmt: skip
 DESCRIBE_KEYSPACES = Spec(
     "describeKeyspaces", privilege=Privilege("listDatabases", Resource.CLUSTER), role=Role.SECONDARY_OK,
@@ -117,7 +118,7 @@ BATCH_MUTATE = Spec(
         CONSISTENCY,
         Parameter("timestamp", Type.ANY, internal=True),
     ),
-    help="insert and delete columns of many rows",
+    needs=batch_mutate_needs, help="insert and delete columns of many rows",
 )  # fmt: skip
 
 GET = Spec(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.commands.access.document_needs import find_and_modify_needs, insert_needs, update_needs
 from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
 from docstore.commands.specs.options import BYPASS, COLLATION, HINT, LET
 
@@ -11,14 +12,16 @@ INSERT = Spec(
     "insert", privilege=Privilege("insert", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
     retryable=True, stable=True, pausable=True, repeatable=True,
     parameters=(Parameter("documents", Type.DOCUMENTS, required=True), _ORDERED, BYPASS),
-    in_transactions=True, help="add documents to a collection",
+    in_transactions=True, needs=insert_needs,
+    help="add documents to a collection",
 )  # fmt: skip
 
 UPDATE = Spec(
     "update", privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
     retryable=True, stable=True,
     parameters=(Parameter("updates", Type.DOCUMENTS, required=True), _ORDERED, BYPASS, LET),
-    in_transactions=True, help="change documents of a collection",
+    in_transactions=True, needs=update_needs,
+    help="change documents of a collection",
 )  # fmt: skip
 
 DELETE = Spec(
@@ -45,5 +48,6 @@ FIND_AND_MODIFY = Spec(
         COLLATION,
         LET,
     ),
-    in_transactions=True, help="change or remove one document and return it",
+    in_transactions=True, needs=find_and_modify_needs,
+    help="change or remove one document and return it",
 )  # fmt: skip

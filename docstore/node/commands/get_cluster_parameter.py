@@ -23,6 +23,6 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "getClusterParameter", run, privilege=Privilege("getParameter", Resource.CLUSTER), role=Role.ANY,
+    "getClusterParameter", run, privilege=Privilege("getClusterParameter", Resource.CLUSTER), role=Role.ANY,
     value=Type.ANY, admin_only=True, help="parameters of all members",
 )  # fmt: skip

@@ -29,7 +29,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     namespace = f"{context.db}.{arguments['collection']}"
     session = context.session
     lsid, transaction = (None, None) if session is None else (session.lsid, session.transaction)
-    cursor = context.services.cursors.checkout(arguments.value, namespace, lsid, transaction)
+    cursor = context.services.cursors.checkout(arguments.value, namespace, lsid, transaction, context.owner)
     if cursor.apart and script_thread.current() is None and context.services.carry_out is not None:
         cursor.pinned = False
         raise ScriptsWanted

@@ -15,6 +15,7 @@ from docstore.bson import document_to_python, from_python
 from docstore.collection.catalog.views import ViewDefinition, views_of
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
+from docstore.commands.access.visibility import collections_filter
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response
@@ -39,7 +40,8 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     shown = f"{context.db}.$cmd.listCollections"
     yield from enter_read(context, shown)
     store = node_of(context).store
-    wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
+    given = collections_filter(context, arguments)
+    wanted = compile_filter(parse_filter(given)) if given is not None else None
     entries: list[tuple[str, Callable[[], dict[str, Any]]]] = [
         (collection.name, partial(describe, collection)) for collection in store.catalog.in_database(context.db)
     ]

@@ -7,6 +7,7 @@ from typing import Any
 from bson.int64 import Int64
 
 from docstore.bson import from_python
+from docstore.commands.access.visibility import shown_databases
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -24,11 +25,12 @@ _ALWAYS_THERE = frozenset(("admin", "config", "local"))
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
+    shown = shown_databases(context, arguments)
     databases: list[dict[str, Any]] = []
     total = 0
     slices = Slices(context)
     stored = frozenset(node.store.databases())
-    for name in sorted(stored | _ALWAYS_THERE):
+    for name in filter(shown, sorted(stored | _ALWAYS_THERE)):
         entry: dict[str, Any] = {"name": name}
         size = 0
         if not arguments["nameOnly"]:

@@ -8,6 +8,7 @@ from typing import Any
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson.walk import OBJECT, STRING, Value
+from docstore.commands.access.catalog_needs import profile_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -72,5 +73,5 @@ COMMAND = Command(
         Parameter("sampleRate", Type.NUMBER),
         Parameter("filter", Type.ANY),
     ),
-    help="write requests down",
+    needs=profile_needs, help="write requests down",
 )  # fmt: skip

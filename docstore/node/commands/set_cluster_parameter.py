@@ -25,6 +25,6 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "setClusterParameter", run, privilege=Privilege("setParameter", Resource.CLUSTER), role=Role.PRIMARY,
+    "setClusterParameter", run, privilege=Privilege("setClusterParameter", Resource.CLUSTER), role=Role.PRIMARY,
     value=Type.OBJECT, admin_only=True, help="set a parameter of all members",
 )  # fmt: skip

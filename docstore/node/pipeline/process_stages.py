@@ -112,7 +112,7 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
 
 def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
     idle = {"connections": _flag(options, "idleConnections"), "cursors": _flag(options, "idleCursors")}
-    return list(in_progress(context, **idle))
+    return list(in_progress(context, **idle, own=not _flag(options, "allUsers")))
 
 
 def _flag(options: bytes, name: str) -> bool:
@@ -121,7 +121,7 @@ def _flag(options: bytes, name: str) -> bool:
 
 
 def _sessions(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
-    return list(sessions_in_use(context.services, options))
+    return list(sessions_in_use(context, options))
 
 
 _MAKERS: Mapping[str, Callable[[Context, str, bytes], list[Mapping[str, Any]]]] = {

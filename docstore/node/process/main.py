@@ -32,7 +32,13 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         _repair(settings, extension)
         return
     network = options.network
-    running = NodeProcess(settings, network.addresses, extension, max_connections=network.max_connections)
+    running = NodeProcess(
+        settings,
+        network.addresses,
+        extension,
+        max_connections=network.max_connections,
+        configure=lambda dispatcher: apply_options(dispatcher, options),
+    )
     try:
         await running.start()
     except DatabaseLocked as error:
@@ -48,7 +54,6 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         ) from None
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
-        apply_options(running.listener.dispatcher, options)
         process.ready(options.network.addresses[0], running.node.settings.port)
         await process.stopped()
     finally:

@@ -86,8 +86,12 @@ class NodeProcess:
         extension: Extension,
         *,
         max_connections: int = MAX_CONNECTIONS,
+        configure: Callable[[Dispatcher], None] = lambda _dispatcher: None,
     ) -> None:
-        """`addresses`: where to listen; the port is the settings' own."""
+        """`addresses`: where to listen; the port is the settings' own. `configure` is told of the dispatcher before the
+        first request comes.
+        """
+        self._configure = configure
         self._settings = settings
         self._addresses = addresses
         self._extension = extension
@@ -169,6 +173,7 @@ class NodeProcess:
         self.node.network = self.listener.statistics
         self.node.links = self.pool.statistics
         parts.push_async_callback(self.listener.stop)
+        self._configure(self.listener.dispatcher)
         await self.listener.start(sockets)
 
     def _replication(self, engine: Engine, store: Store, operations: OperationRegistry) -> Replication:

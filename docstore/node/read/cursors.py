@@ -303,6 +303,7 @@ def _opened(
             transaction=None if session is None else session.transaction,
             no_timeout=no_timeout,
             origin=context.raw,
+            owner=context.owner,
         )
         cursor.apart = evaluates or script_thread.current() is not None
         cursor.returned = len(filling.documents)

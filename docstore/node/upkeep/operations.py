@@ -9,12 +9,17 @@ from docstore.commands.operations import report
 from docstore.node.node import node_of
 
 
-def in_progress(context: Context, *, connections: bool = False, cursors: bool = False) -> list[dict[str, Any]]:
-    """All operations, the asking one last; if wanted also the connections and the cursors that are idle."""
+def in_progress(
+    context: Context, *, connections: bool = False, cursors: bool = False, own: bool = False
+) -> list[dict[str, Any]]:
+    """All operations, the asking one last; if wanted also the connections and the cursors that are idle. `own`: those
+    of the asking user alone.
+    """
     return report.in_progress(
         context.services,
         context.operation,
         host=node_of(context).settings.address,
         connections=connections,
         cursors=cursors,
+        owner=context.owner if own else None,
     )

@@ -42,8 +42,7 @@ class LocalUsers:
             self._generation += 1
         return self._generation
 
-    @property
-    def empty(self) -> bool:
+    async def is_empty(self) -> bool:
         users = self._store.collection(USERS_NS)
         return users is None or users.count == 0
 

@@ -1,0 +1,150 @@
+"""Whether a request may run: its connection's user against what its command needs.
+
+Always true: a command that is not open to everyone runs for an authenticated user only, or under the localhost
+exception; whatever answers a request, the shortest way too, comes through here first. A decision that was taken for a
+connection holds until users or roles may have changed (`UserDirectory.generation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from docstore.bson.walk import OBJECT
+from docstore.commands.access.control import AccessControl
+from docstore.commands.access.identity import Identity, current
+from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
+from docstore.commands.declaration import Command, Resource
+from docstore.errors import Code, CommandError
+from docstore.query.value.shown import show
+from docstore.security.privileges import Privileges
+
+if TYPE_CHECKING:
+    from docstore.commands.arguments import Arguments
+    from docstore.commands.client_connection import ClientConnection
+    from docstore.commands.context import Context
+
+_MOST_DECISIONS = 1024
+_OPEN = (Resource.NONE, Resource.USER)
+_FIRST_STEPS = Privileges()
+"""What the localhost exception allows: to set a replica set up, and to make the first user."""
+for _need in (
+    *on_cluster("replSetConfigure", "replSetGetStatus", "addShard"),
+    *on_database("admin", "createUser", "grantRole"),
+):
+    _FIRST_STEPS.grant(_need.resource, (_need.action,))
+
+
+def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awaitable[None] | None:
+    """Let a request in, at once (None) or when its user has been read anew. Errors: Unauthorized."""
+    identity = context.connection.identity
+    command = context.command
+    if identity is None:
+        if command.privilege.resource is Resource.NONE:
+            return None
+        return _admit_nobody(access, context, arguments)
+    if identity.generation != access.directory.generation:
+        return None if command.privilege.resource is Resource.NONE else _admit_anew(access, context, arguments)
+    _check(identity, context, arguments)
+    return None
+
+
+def _check(identity: Identity, context: Context, arguments: Arguments) -> None:
+    command = context.command
+    key = None
+    if command.needs is None:
+        resource = command.privilege.resource
+        if resource in _OPEN:
+            return
+        if context.namespace or resource is not Resource.COLLECTION:
+            key = (command.name, context.namespace or context.db)
+            if key in identity.allowed:
+                return
+    privileges = identity.user.privileges
+    for need in needs_of(context, arguments):
+        if need not in identity.allowed:
+            if not privileges.allow(need.resource, need.action):
+                raise not_authorized(context)
+            _remember(identity, need)
+    if key is not None:
+        _remember(identity, key)
+
+
+def _remember(identity: Identity, decision: object) -> None:
+    if len(identity.allowed) >= _MOST_DECISIONS:
+        identity.allowed.clear()
+    identity.allowed.add(decision)
+
+
+async def _admit_anew(access: AccessControl, context: Context, arguments: Arguments) -> None:
+    await current(context.connection, access.directory)
+    identity = context.connection.identity
+    if identity is None:
+        await _admit_nobody(access, context, arguments)
+    else:
+        _check(identity, context, arguments)
+
+
+async def _admit_nobody(access: AccessControl, context: Context, arguments: Arguments) -> None:
+    command = context.command
+    if not (access.localhost_exception and is_local(context.connection) and await _has_no_users(access)):
+        raise requires_authentication(command)
+    for need in needs_of(context, arguments):
+        if not _FIRST_STEPS.allow(need.resource, need.action):
+            raise not_authorized(context)
+
+
+async def _has_no_users(access: AccessControl) -> bool:
+    if not access.had_users:
+        access.had_users = not await access.directory.is_empty()
+    return not access.had_users
+
+
+def is_local(connection: ClientConnection) -> bool:
+    """Whether the client is on this machine."""
+    host = connection.remote.rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def needs_of(context: Context, arguments: Arguments) -> Iterable[Need]:
+    """All that a request needs."""
+    command = context.command
+    if command.needs is not None:
+        return command.needs(context, arguments)
+    action, resource = command.privilege.action, command.privilege.resource
+    if resource in _OPEN:
+        return ()
+    if resource is Resource.CLUSTER:
+        return on_cluster(action)
+    if resource is Resource.DATABASE:
+        return on_database(context.db, action)
+    return on_namespace(_namespace(context, arguments), action)
+
+
+def _namespace(context: Context, arguments: Arguments) -> str:
+    if context.namespace:
+        return context.namespace
+    value = arguments.value
+    return value if isinstance(value, str) and "." in value else context.db
+
+
+def requires_authentication(command: Command) -> CommandError:
+    return CommandError(Code.Unauthorized, f"command {command.name} requires authentication")
+
+
+def not_authorized(context: Context) -> CommandError:
+    return CommandError(
+        Code.Unauthorized, f"not authorized on {context.db} to execute command {show((OBJECT, context.shown))}"
+    )
+
+
+def privileges_of(context: Context) -> Privileges | None:
+    """Those of the request's user; None where nothing is checked."""
+    if not context.services.access.enabled:
+        return None
+    identity = context.connection.identity
+    return Privileges() if identity is None else identity.user.privileges

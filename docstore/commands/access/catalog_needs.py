@@ -1,0 +1,159 @@
+"""What commands about collections and processes need beyond, or instead of, the privilege that they declare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from docstore.bson import get_field
+from docstore.bson.walk import BOOL, INT32
+from docstore.commands.access.document_needs import pipeline_needs
+from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
+from docstore.commands.values import NUMBERS, integer_of, truth_of
+from docstore.namespace import split_namespace
+from docstore.security.privileges import ALL_DATABASES
+
+if TYPE_CHECKING:
+    from docstore.commands.arguments import Arguments
+    from docstore.commands.context import Context
+
+_CQL_PARTS = re.compile(
+    r"--[^\n]*|//[^\n]*|/\*.*?(?:\*/|$)|'(?:[^']|'')*'|\$\$.*?(?:\$\$|$)|(\"(?:[^\"]|\"\")*\"|[A-Za-z]\w*)(\s*\.(?!\d))?",
+    re.DOTALL,
+)
+_CQL_CHANGES = {
+    "insert": ("insert",), "update": ("update",), "delete": ("remove",), "truncate": ("remove",),
+    "begin": ("insert", "update", "remove"),
+}  # fmt: skip
+_CQL_DEFINES = {
+    "create": ("createCollection", "createIndex"), "alter": ("collMod",), "drop": ("dropCollection", "dropIndex"),
+}  # fmt: skip
+
+
+def create_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """A collection may be made by who may insert into it, which makes it too."""
+    view_on = arguments["viewOn"]
+    yield from on_namespace(context.namespace, "createCollection")
+    if arguments["capped"]:
+        yield from on_namespace(context.namespace, "convertToCapped")
+    if view_on is not None:
+        yield from _view_needs(context, view_on, arguments)
+
+
+def coll_mod_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from on_namespace(context.namespace, "collMod")
+    view_on = arguments["viewOn"]
+    if view_on is not None:
+        yield from _view_needs(context, view_on, arguments)
+
+
+def _view_needs(context: Context, view_on: str, arguments: Arguments) -> Iterator[Need]:
+    """Who defines a view and may read it must be allowed to read what it shows."""
+    (reading,) = on_namespace(context.namespace, "find")
+    identity = context.connection.identity
+    if identity is not None and identity.user.privileges.allow(reading.resource, reading.action):
+        yield from pipeline_needs(f"{context.db}.{view_on}", arguments["pipeline"] or ())
+
+
+def rename_needs(_context: Context, arguments: Arguments) -> Iterator[Need]:
+    source, target = arguments.value, arguments["to"]
+    if split_namespace(source)[0] == split_namespace(target)[0]:
+        yield from on_database(split_namespace(source)[0], "renameCollectionSameDB")
+    else:
+        yield from on_namespace(source, "find", "dropCollection")
+        yield from on_namespace(target, "insert", "createIndex")
+    if arguments["dropTarget"]:
+        yield from on_namespace(target, "dropCollection")
+
+
+def clone_as_capped_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from on_namespace(context.namespace, "find")
+    to = arguments["toCollection"]
+    if to is not None:
+        yield from on_namespace(f"{context.db}.{to}", "insert", "createIndex", "convertToCapped")
+
+
+def no_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
+    """Any user may ask; the handler looks who does."""
+    return ()
+
+
+def list_collections_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
+    """Names of one's own collections may be asked for by who has any: the handler shows no others."""
+    identity = context.connection.identity
+    own = arguments["authorizedCollections"] and arguments["nameOnly"]
+    if own and identity is not None and identity.user.privileges.on_any_in(context.db):
+        return ()
+    return on_database(context.db, "listCollections")
+
+
+def profile_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
+    if arguments.value == -1 and not any(name in context.body for name in ("slowms", "sampleRate", "filter")):
+        return on_namespace(f"{context.db}.system.profile", "find")
+    return on_database(context.db, "enableProfiler")
+
+
+def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
+    """To end one's own cursors needs nothing, nor do those that are gone."""
+    cursors, owner = context.services.cursors, context.owner
+    if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in arguments["cursors"] or ()):
+        return ()
+    return on_namespace(context.namespace, "killCursors")
+
+
+def current_op_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
+    own = get_field(context.raw, "$ownOps")
+    if own is not None and (own[0] == BOOL or own[0] in NUMBERS) and truth_of(*own):
+        return ()
+    return on_cluster("inprog")
+
+
+def kill_op_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
+    """To end one's own operations needs nothing."""
+    named = get_field(context.raw, "op")
+    if named is not None and named[0] == INT32:
+        wanted = integer_of(*named)
+        if any(each.id == wanted and each.context.owner == context.owner for each in context.services.operations):
+            return ()
+    return on_cluster("killop")
+
+
+def named_database_needs(action: str) -> Needs:
+    """Those of a command whose value is the name of the database that it is about."""
+
+    def needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
+        return on_database(arguments.value, action)
+
+    return needs
+
+
+def settings_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
+    return on_namespace("config.settings", "update")
+
+
+def everywhere_needs(action: str) -> Needs:
+    def needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
+        return (Need(action, ALL_DATABASES),)
+
+    return needs
+
+
+def batch_mutate_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
+    return on_database(context.db, "insert", "remove")
+
+
+def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """By the first word of a statement, on the request's database and on those that its names are qualified with."""
+    words = [(match[1], match[2]) for match in _CQL_PARTS.finditer(arguments.value) if match[1] is not None]
+    first = words[0][0].lower() if words else ""
+    databases = {context.db}
+    for word, qualifies in words:
+        if qualifies:
+            databases.add(word[1:-1].replace('""', '"') if word.startswith('"') else word.lower())
+    if first in _CQL_DEFINES and len(words) > 1 and words[1][0].lower() in ("keyspace", "schema"):
+        yield Need("dropDatabase" if first == "drop" else "createCollection", ALL_DATABASES)
+        return
+    actions = _CQL_CHANGES.get(first) or _CQL_DEFINES.get(first) or ("find",)
+    for db in sorted(databases):
+        yield from on_database(db, *actions)

@@ -1,0 +1,123 @@
+"""What commands about users and roles need: to give a role needs `grantRole` where the role is, whoever gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from docstore.bson import document_to_python, to_python
+from docstore.bson.walk import ARRAY
+from docstore.commands.access.need import Need, on_database
+from docstore.security.given import privilege_list, role_list, role_name, user_name
+from docstore.security.privileges import ALL_DATABASES, CLUSTER, Kind
+from docstore.security.users import User
+
+if TYPE_CHECKING:
+    from docstore.commands.arguments import Arguments
+    from docstore.commands.context import Context
+
+
+def _user(context: Context) -> User | None:
+    identity = context.connection.identity
+    return None if identity is None else identity.user
+
+
+def _role_needs(context: Context, arguments: Arguments, action: str) -> Iterator[Need]:
+    given = arguments["roles"]
+    if given is not None:
+        for db in sorted({name.db for name in role_list(to_python((ARRAY, given)), context.db)}):
+            yield from on_database(db, action)
+
+
+def _privilege_needs(arguments: Arguments, action: str) -> Iterator[Need]:
+    for resource, _ in privilege_list(map(document_to_python, arguments["privileges"] or ())).items():
+        if resource.kind is Kind.NAMESPACE and resource.db:
+            yield from on_database(resource.db, action)
+        else:
+            yield from on_database("admin", action)
+
+
+def create_user_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from on_database(context.db, "createUser")
+    yield from _role_needs(context, arguments, "grantRole")
+    if arguments["authenticationRestrictions"]:
+        yield from on_database(context.db, "setAuthenticationRestriction")
+
+
+def update_user_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    user = _user(context)
+    own = user is not None and user.name == (arguments.value, context.db)
+    for field, action, own_action in (
+        ("pwd", "changePassword", "changeOwnPassword"), ("customData", "changeCustomData", "changeOwnCustomData"),
+    ):  # fmt: skip
+        if arguments[field] is not None:
+            may_own = (
+                own and user is not None and user.privileges.allow(on_database(context.db, "")[0].resource, own_action)
+            )
+            if not may_own:
+                yield from on_database(context.db, action)
+    if arguments["roles"] is not None:
+        yield Need("revokeRole", ALL_DATABASES)
+        yield from _role_needs(context, arguments, "grantRole")
+    if arguments["authenticationRestrictions"] is not None:
+        yield from on_database(context.db, "setAuthenticationRestriction")
+
+
+def grant_roles_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from _role_needs(context, arguments, "grantRole")
+
+
+def revoke_roles_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from _role_needs(context, arguments, "revokeRole")
+
+
+def create_role_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from on_database(context.db, "createRole")
+    yield from _role_needs(context, arguments, "grantRole")
+    yield from _privilege_needs(arguments, "grantRole")
+    if arguments["authenticationRestrictions"]:
+        yield from on_database(context.db, "setAuthenticationRestriction")
+
+
+def update_role_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield Need("revokeRole", ALL_DATABASES)
+    yield from _role_needs(context, arguments, "grantRole")
+    yield from _privilege_needs(arguments, "grantRole")
+    if arguments["authenticationRestrictions"] is not None:
+        yield from on_database(context.db, "setAuthenticationRestriction")
+
+
+def grant_privileges_needs(_context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from _privilege_needs(arguments, "grantRole")
+
+
+def revoke_privileges_needs(_context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from _privilege_needs(arguments, "revokeRole")
+
+
+def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """Everyone may look at themselves."""
+    asked: Any = to_python(arguments.value)
+    if isinstance(asked, dict) and "forAllDBs" in asked:
+        yield Need("viewUser", CLUSTER)
+    elif isinstance(asked, int | float):
+        yield from on_database(context.db, "viewUser")
+    else:
+        user = _user(context)
+        for each in asked if isinstance(asked, list) else [asked]:
+            name = user_name(each, context.db)
+            if user is None or user.name != name:
+                yield from on_database(name.db, "viewUser")
+
+
+def roles_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """Everyone may look at the roles that they were given."""
+    asked: Any = to_python(arguments.value)
+    if isinstance(asked, int | float):
+        yield from on_database(context.db, "viewRole")
+        return
+    user = _user(context)
+    for each in asked if isinstance(asked, list) else [asked]:
+        name = role_name(each, context.db)
+        if user is None or name not in user.granted:
+            yield from on_database(name.db, "viewRole")

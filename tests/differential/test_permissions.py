@@ -1,0 +1,95 @@
+"""Which requests users of the built-in roles may send: a real server with --auth and ours decide alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import pytest
+
+from docstore.commands.specs.reads import MAP_REDUCE
+from docstore.errors import Code
+from docstore.replicaset.commands import COMMANDS as OF_SETS
+from tests.differential.permissions import OF_ADMIN, ON_A_DATABASE, ON_ADMIN, ON_OTHERS, ROLES
+from tests.harness.reference import reference_server
+from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.logging_in import another_client, log_in
+
+pytestmark = pytest.mark.reference
+Client = pymongo.MongoClient[dict[str, Any]]
+EXTRA = (MAP_REDUCE.command(lambda _context, _arguments: {}), *OF_SETS)
+"""Map-reduce needs workers, and only who may ask for one is compared."""
+REQUESTS = (
+    *((db, command) for db in ("own", "other") for command in ON_A_DATABASE),
+    *(("admin", command) for command in ON_ADMIN),
+    *ON_OTHERS,
+)
+DIFFERENT = {
+    "replSetStepDown": "a standalone has no set to ask about, and ours says that first",
+}
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    directory: Path = tmp_path_factory.mktemp("reference")
+    with reference_server(directory, "--auth") as found:
+        with pymongo.MongoClient("127.0.0.1", found) as client:
+            client.admin.command("createUser", "first", pwd="p", roles=["root"], mechanisms=["SCRAM-SHA-1"])
+        yield found
+
+
+def user_of(role: str) -> tuple[str, dict[str, Any]]:
+    """(database, command that makes the user) of a role."""
+    db = "admin" if role in OF_ADMIN else "own"
+    return db, {"createUser": role, "pwd": "p", "roles": [role], "mechanisms": ["SCRAM-SHA-1"]}
+
+
+def decision(reply: dict[str, Any]) -> str:
+    """What a reply says of whether the request was let in."""
+    if reply["ok"] or reply.get("code") != Code.Unauthorized:
+        return "in"
+    return "out"
+
+
+@pytest.mark.parametrize("role", [None, *ROLES])
+def test_a_role_may_do_what_it_may_on_a_real_server(port: int, role: str | None) -> None:
+    async def story() -> list[Any]:
+        node = LocalNode(extra=EXTRA)
+        access = node.services.access
+        db, create = ("admin", None) if role is None else user_of(role)
+        await node.run({"createUser": "first", "pwd": "p", "roles": ["root"], "mechanisms": ["SCRAM-SHA-1"]}, "admin")
+        if create is not None:
+            await node.run(create, db)
+        access.enabled = True
+        credentials: dict[str, Any] = {}
+        root: Client
+        client: Client
+        another_client(node)
+        if role is not None:
+            credentials = {"username": role, "password": "p", "authSource": db, "authMechanism": "SCRAM-SHA-1"}
+            assert (await log_in(node, role, "p", db, mechanism="SCRAM-SHA-1"))["ok"]
+        with pymongo.MongoClient("127.0.0.1", port, username="first", password="p") as root:
+            if create is not None:
+                root[db].command({"dropAllUsersFromDatabase": 1} if db != "admin" else {"ping": 1})
+                root[db].command(create, check=False)
+        apart = []
+        with pymongo.MongoClient("127.0.0.1", port, **credentials) as client:
+            for where, command in REQUESTS:
+                if (
+                    role in ("root", "__system")
+                    and next(iter(command)) in ("dropAllUsersFromDatabase",)
+                    and where == db
+                ):
+                    continue
+                theirs = client[where].command(command, check=False)
+                ours = await node.reply(command, where)
+                if decision(ours) != decision(theirs):
+                    apart.append((where, command, ours.get("errmsg"), theirs.get("errmsg")))
+        return apart
+
+    found = [each for each in loop(story()) if next(iter(each[1])) not in DIFFERENT]
+    for where, command, ours, theirs in found:
+        print(f"{role}: {where} {command}\n    ours   {ours}\n    theirs {theirs}")
+    assert not found

@@ -1,0 +1,148 @@
+"""What users of a node may do where that is checked. All built-in roles are compared with the reference in
+`tests/differential/test_permissions.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
+
+from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.logging_in import another_client, log_in
+
+ROOT = {"createUser": "root", "pwd": "p", "roles": ["root"], "mechanisms": ["SCRAM-SHA-1"]}
+
+
+async def checking(*users: dict[str, Any]) -> LocalNode:
+    """A node that checks, with these users of the database own; nobody is logged in."""
+    node = LocalNode()
+    await node.run(ROOT, "admin")
+    for user in users:
+        await node.run({**user, "pwd": "p", "mechanisms": ["SCRAM-SHA-1"]}, "own")
+    for name in ("own.c", "own.d", "other.c"):
+        db, collection = name.split(".")
+        await node.run({"insert": collection, "documents": [{"_id": number} for number in range(5)]}, db)
+    node.services.access.enabled = True
+    another_client(node)
+    return node
+
+
+async def enter(node: LocalNode, user: str, db: str = "own") -> None:
+    another_client(node)
+    assert (await log_in(node, user, "p", db, mechanism="SCRAM-SHA-1"))["ok"]
+
+
+def user(name: str, *roles: Any) -> dict[str, Any]:
+    return {"createUser": name, "roles": list(roles)}
+
+
+MATRIX: list[tuple[str, dict[str, Any], set[str]]] = [
+    ("own", {"find": "c"}, {"reader", "writer"}),
+    ("other", {"find": "c"}, set()),
+    ("own", {"insert": "c", "documents": [{}]}, {"writer"}),
+    ("own", {"update": "c", "updates": [{"q": {}, "u": {"$set": {"x": 1}}, "upsert": True}]}, {"writer"}),
+    ("own", {"aggregate": "c", "pipeline": [{"$lookup": {"from": "d", "as": "x", "pipeline": []}}], "cursor": {}},
+     {"reader", "writer"}),
+    ("own", {"aggregate": "c", "pipeline": [{"$out": "x"}], "cursor": {}}, {"writer"}),
+    ("own", {"aggregate": "c", "pipeline": [{"$out": {"db": "other", "coll": "x"}}], "cursor": {}}, set()),
+    ("own", {"collMod": "c"}, {"admin"}),
+    ("own", {"createUser": "x", "pwd": "p", "roles": []}, set()),
+    ("admin", {"setParameter": 1, "x": 1}, set()),
+    ("admin", {"usersInfo": 1}, set()),
+    ("own", {"ping": 1}, {"reader", "writer", "admin"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("db", "command", "allowed"), MATRIX, ids=lambda each: str(each)[:40])
+def test_a_user_may_do_what_its_roles_say(db: str, command: dict[str, Any], allowed: set[str]) -> None:
+    async def scenario() -> None:
+        roles = {"reader": "read", "writer": "readWrite", "admin": "dbAdmin"}
+        node = await checking(*(user(name, role) for name, role in roles.items()))
+        for name in roles:
+            await enter(node, name)
+            for _ in range(2):
+                reply = await node.reply(command, db)
+                assert (reply.get("code") != 13) == (name in allowed), (name, reply)
+        another_client(node)
+        refused = await node.reply(command, db)
+        assert (refused["ok"] == 1) == ("ping" in command)
+
+    loop(scenario())
+
+
+def test_who_is_not_authenticated_is_told_nothing_else() -> None:
+    async def scenario() -> None:
+        node = await checking()
+        for command in ({"find": "c"}, {"find": "c", "bogus": 1}, {"createUser": 5}):
+            reply = await node.reply(command, "own")
+            assert reply["errmsg"] == f"command {next(iter(command))} requires authentication"
+        assert (await node.reply({"nosuch": 1}))["code"] == 59
+
+    loop(scenario())
+
+
+def test_the_first_user_is_made_from_this_machine_alone() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        node.services.access.enabled = True
+        another_client(node, "10.0.0.1:9")
+        assert (await node.reply(ROOT, "admin"))["errmsg"] == "command createUser requires authentication"
+        another_client(node)
+        assert (await node.reply(ROOT, "own"))["errmsg"].startswith("not authorized on own to execute command")
+        await node.run(ROOT, "admin")
+        assert (await node.reply(ROOT, "admin"))["errmsg"] == "command createUser requires authentication"
+
+    loop(scenario())
+
+
+def test_what_is_granted_and_revoked_holds_at_once() -> None:
+    async def scenario() -> None:
+        node = await checking(user("ann"))
+        await enter(node, "ann")
+        ann = node.peer
+        assert (await node.reply({"find": "c"}, "own"))["code"] == 13
+        for command, expected in (({"grantRolesToUser": "ann"}, 1.0), ({"revokeRolesFromUser": "ann"}, 0.0)):
+            await enter(node, "root", "admin")
+            await node.run({**command, "roles": ["read"]}, "own")
+            node.peer = ann
+            assert (await node.reply({"find": "c"}, "own"))["ok"] == expected
+
+    loop(scenario())
+
+
+def test_cursors_and_sessions_are_their_users() -> None:
+    async def scenario() -> None:
+        node = await checking(user("ann", "read"), user("bob", "read"))
+        await enter(node, "ann")
+        lsid = {"id": Binary(bytes(16), 4)}
+        opened = await node.run({"find": "c", "batchSize": 1}, "own")
+        number = Int64(opened["cursor"]["id"])
+        await node.run({"ping": 1, "lsid": lsid}, "own")
+        await enter(node, "bob")
+        taken = await node.reply({"getMore": number, "collection": "c"}, "own")
+        assert taken["errmsg"] == f"cursor id {number} was not created by the authenticated user"
+        shown = await node.run({"aggregate": 1, "pipeline": [{"$listLocalSessions": {}}], "cursor": {}}, "own")
+        assert shown["cursor"]["firstBatch"] == []
+
+    loop(scenario())
+
+
+def test_lists_show_what_may_be_seen() -> None:
+    async def scenario() -> None:
+        one = {"resource": {"db": "own", "collection": "c"}, "actions": ["find"]}
+        node = await checking()
+        node.services.access.enabled = False
+        await node.run({"createRole": "one", "privileges": [one], "roles": []}, "own")
+        await node.run({**user("ann", "one"), "pwd": "p", "mechanisms": ["SCRAM-SHA-1"]}, "own")
+        node.services.access.enabled = True
+        await enter(node, "ann")
+        databases = (await node.run({"listDatabases": 1}, "admin"))["databases"]
+        assert [each["name"] for each in databases] == ["own"]
+        assert (await node.reply({"listCollections": 1}, "own"))["code"] == 13
+        listed = await node.run({"listCollections": 1, "nameOnly": True, "authorizedCollections": True}, "own")
+        assert [each["name"] for each in listed["cursor"]["firstBatch"]] == ["c"]
+
+    loop(scenario())
