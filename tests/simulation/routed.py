@@ -46,6 +46,8 @@ PLACES = {
 }  # fmt: skip
 """Keys of theirs, of chunks that may be moved or split there."""
 MOVE_SECONDS = 15.0
+EARLIER = 30
+"""So many cluster times ago is the longest that clients look back."""
 
 
 async def a_bank(world: World, *, members: int = 3) -> SimulatedCluster:
@@ -70,6 +72,8 @@ class Times:
 
     def __init__(self) -> None:
         self.document: dict[str, Any] | None = None
+        self.earlier: list[Timestamp] = []
+        """What was heard before, the newest last."""
 
     def hear(self, reply: bytes) -> None:
         """Take in what a reply tells."""
@@ -77,6 +81,7 @@ class Times:
         told = None if found is None else document_to_python(found[1])
         if told is not None and (self.document is None or told["clusterTime"] > self.document["clusterTime"]):
             self.document = told
+            self.earlier.append(told["clusterTime"])
 
     @property
     def time(self) -> Timestamp | None:
@@ -93,6 +98,10 @@ class Routers:
         self._times = times
         self._pool = Pool(application="client", connect_timeout=1.0)
         self._router = dice.choice(self._routers)
+
+    def earlier(self) -> Timestamp | None:
+        """A moment that has been; none where nothing was heard yet."""
+        return self._dice.choice(self._times.earlier[-EARLIER:]) if self._times.earlier else None
 
     def change(self, router: Machine | None = None) -> None:
         """Go on with that router, or with any."""
@@ -176,9 +185,16 @@ async def act(client: Client, work: Workload) -> None:
     """One operation of one client, through some router."""
     turn(client)
     chosen = client.dice.choices(
-        (transfer, append_and_read, read_bank, count, take_name, take_free_name), (40, 35, 15, 8, 3, 3)
+        (transfer, append_and_read, read_bank, read_earlier, count, take_name, take_free_name),
+        (40, 35, 10, 8, 8, 3, 3),
     )[0]
     await chosen(client, work)
+
+
+async def read_earlier(client: Client, work: Workload) -> None:
+    """The bank as it was."""
+    assert isinstance(client.ask, Routers), "a client of a cluster"
+    await read_bank(client, work, at=client.ask.earlier())
 
 
 async def move_about(cluster: SimulatedCluster, work: Workload, *, pause: float) -> None:

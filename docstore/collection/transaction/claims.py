@@ -66,12 +66,14 @@ class Claims:
 
     # Collections
 
-    def use(self, ns: str, owner: Claimant) -> None:
-        """The transaction uses the collection until `release`. Errors: LockTimeout while one waits to change it."""
+    def use(self, ns: str, owner: Claimant, *, prepared: bool = False) -> None:
+        """The transaction uses the collection until `release`. Errors: LockTimeout while one waits to change it, unless
+        the transaction is `prepared`.
+        """
         users = self._users.get(ns)
         if users is not None and owner in users:
             return
-        if ns in self._waiting:
+        if ns in self._waiting and not prepared:
             raise CommandError(
                 Code.LockTimeout,
                 f"Unable to acquire IX lock on '{ns}' within 5ms.",

@@ -174,10 +174,10 @@ class TransactionStore(Store):
         self.claims.keys[key] = self
         self._claimed.append(key)
 
-    def uses(self, coll: Collection) -> None:
+    def uses(self, coll: Collection, *, prepared: bool = False) -> None:
         """Keep the collection as it is. Errors: LockTimeout, NoSuchTransaction."""
         self.check_open()
-        self.claims.use(coll.ns, self)
+        self.claims.use(coll.ns, self, prepared=prepared)
         if coll.newest_id is None:
             # From below: what was written since the snapshot counts too.
             coll.find_newest_id(self.below.engine)
@@ -346,10 +346,13 @@ class _Catalog(Catalog):
         if coll is None:
             self._absent.add(ns)
             return None
-        self._transaction.uses(coll)
-        self.used.add(ns)
-        dict.__setitem__(self.collections, ns, coll)
+        self._use(coll)
         return coll
+
+    def _use(self, coll: Collection, *, prepared: bool = False) -> None:
+        self._transaction.uses(coll, prepared=prepared)
+        self.used.add(coll.ns)
+        dict.__setitem__(self.collections, coll.ns, coll)
 
     def _check_same(self, ns: str, coll: Collection | None) -> None:
         """Errors: SnapshotUnavailable where the collection was another in the snapshot."""
@@ -397,8 +400,15 @@ class _Catalog(Catalog):
         return [*self._catalog_below.in_database(database), *own]
 
     def by_uuid(self, uuid: UUID) -> Collection | None:
-        own = next((coll for coll in self.made if coll.uuid == uuid), None)
-        return own or self._catalog_below.by_uuid(uuid)
+        """As an entry of the log names it, that is: one that says what a prepared transaction did. It is in use from
+        now on, however long others have been waiting to change it.
+        """
+        found = next((coll for coll in self.made if coll.uuid == uuid), None)
+        if found is None:
+            found = self._catalog_below.by_uuid(uuid)
+            if found is not None:
+                self._use(found, prepared=True)
+        return found
 
 
 def _without_places(row: bytes) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class TransactionEndings:
             try:
                 optime = yield from self._commit_known(context, session, commit_timestamp)
             except CommandError as error:
-                yield from self._vouch(context, error, concern)
+                yield from self._vouch(context, error, concern, decided=commit_timestamp is not None)
                 raise
         reply: bytes = yield self._acknowledged(context, optime, concern)
         return reply
@@ -113,14 +113,18 @@ class TransactionEndings:
             self._sessions.commit(transaction)
         return transaction.optime
 
-    def _vouch(self, context: Context, error: CommandError, concern: WriteConcern) -> Steps[None]:
+    def _vouch(
+        self, context: Context, error: CommandError, concern: WriteConcern, *, decided: bool = False
+    ) -> Steps[None]:
         """Before it is said that a transaction is gone: another primary may know better, or yet come to have what an
         earlier one wrote. That there is none is certain once an entry of ours is as safe as the commit should have
         been; until then the error says so (`writeConcernError`), and the transaction must not be begun anew.
 
-        Errors: those of a write.
+        `decided`: a coordinator asks, who takes it from TransactionTooOld too that its decision has been carried out:
+        a primary that is none any more may have begun the session's next transaction, and know nothing of what its
+        successor has prepared. Errors: those of a write.
         """
-        if error.code != Code.NoSuchTransaction:
+        if error.code != Code.NoSuchTransaction and not (decided and error.code == Code.TransactionTooOld):
             return
         yield from enter_write(self._node, context.namespace)
         with self._node.store.unit() as unit:
@@ -150,7 +154,7 @@ class TransactionEndings:
                 if not (prepared and transaction.state is State.PREPARED):
                     transaction.check()
             except CommandError as error:
-                yield from self._vouch(context, error, concern)
+                yield from self._vouch(context, error, concern, decided=prepared)
                 raise
             if prepared and transaction.state is State.PREPARED:
                 if transaction.busy:

@@ -68,6 +68,13 @@ PLANTS = (
         "for lsid, prepared in ():",
     ),
     Plant(
+        "what a new primary has prepared again claims no collection",
+        "routed-transactions-steps",
+        "docstore.collection.transaction.store:_Catalog.by_uuid",
+        "if found is not None:",
+        "if False:",
+    ),
+    Plant(
         "what is prepared is given up when its time is over",
         "routed-transactions-steps",
         f"{_REGISTRY}.expire",

@@ -112,6 +112,15 @@ def test_who_follows_the_log_can_take_it_over(committed: bool, parts: int, monke
     taken = prepared_store(follower, known)
     with pytest.raises(WriteConflict):
         remove(follower, coll_of(follower), 2)
+    for document in (doc(3, a=9), doc(4, u=7)):
+        with pytest.raises(WriteConflict):
+            insert(follower, coll_of(follower), document)
+        other = TransactionStore(follower, follower.engine.snapshot(), newest=True)
+        with pytest.raises(WriteConflict):
+            insert(other, coll_of(other), document)
+        other.abort()
+    with pytest.raises(WriteConflict):
+        follower.claims.refuse_change("db.c")
     taken.decide(SESSION, optime.timestamp if committed else None)
     assert read(coll_of(follower), follower.engine) == (AFTER if committed else BEFORE)
     check(follower)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
+from bson.timestamp import Timestamp
 
 from docstore.commands.client_connection import ClientConnection
 from docstore.errors import Code, CommandError
@@ -642,5 +643,25 @@ def test_another_connection_may_go_on_with_it() -> None:
         await client.then(change(2))
         await client.commit()
         assert [each["n"] for each in await node.documents("c")] == [1, 1]
+
+    loop(work())
+
+
+def test_a_coordinator_is_told_of_a_newer_transaction_by_who_is_certainly_primary() -> None:
+    """By others that stands for a decision that has been carried out."""
+
+    async def work() -> None:
+        node = await _node()
+        client = Client(node)
+        await client.first(change(1))
+        await client.then({"abortTransaction": 1})
+        await client.first(change(1))
+        client.number = 1
+        before = node.node.store.last_optime
+        asked = {"commitTimestamp": Timestamp(1, 1), "writeConcern": {"w": 2, "wtimeout": 1}}
+        reply = await client.commit(**asked)
+        assert (reply["codeName"], node.node.store.last_optime > before) == ("TransactionTooOld", True)
+        assert reply["writeConcernError"]["codeName"] == "WriteConcernFailed"
+        assert "writeConcernError" not in await client.commit(writeConcern=asked["writeConcern"])
 
     loop(work())
