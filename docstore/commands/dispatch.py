@@ -19,11 +19,11 @@ import bson
 from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
 from docstore.bson.allowance import install
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
-from docstore.commands.access.authorization import admit, is_local, requires_authentication
+from docstore.commands.access.authorization import admit, before_authentication
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
-from docstore.commands.declaration import Resource, Response, Result, Role
+from docstore.commands.declaration import Response, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
@@ -429,21 +429,6 @@ class Dispatcher:
             protocol="op_msg",
             durationMillis=round((self.services.clock() - context.started) * 1000),
         )
-
-
-def before_authentication(
-    services: Services, request: Message, peer: ClientConnection, error: CommandError
-) -> CommandError:
-    """The error of a request that could not be read: who is not authenticated is not told what was wrong with it."""
-    spelling = request.body[5 : request.body.find(b"\0", 5)].decode("utf-8", "replace")
-    if peer.identity is not None or spelling not in services.table:
-        return error
-    command = services.table.get(spelling)
-    if command.privilege.resource is Resource.NONE or (command.admin_only and error.code == Code.Unauthorized):
-        return error
-    if services.access.localhost_exception and is_local(peer) and not services.access.had_users:
-        return error
-    return requires_authentication(command)
 
 
 def _logged(context: Context) -> dict[str, Any]:

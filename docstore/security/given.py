@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bson.code import Code as JavaScript
+
 from docstore.errors import Code, CommandError
 from docstore.security.actions import ACTIONS
 from docstore.security.names import RoleName, UserName
@@ -13,13 +15,18 @@ from docstore.security.restrictions import Restriction
 from docstore.security.scram import MECHANISMS
 
 
+def _is_text(given: Any) -> bool:
+    """Whether a value is a string; code decodes to a kind of them."""
+    return isinstance(given, str) and not isinstance(given, JavaScript)
+
+
 def _pair(what: str, given: Any, db: str, fields: tuple[str, str]) -> tuple[str, str]:
-    if isinstance(given, str):
+    if _is_text(given):
         return given, db
     if not isinstance(given, Mapping):
         raise CommandError(Code.BadValue, f"{what} must be either a string or an object")
     for field in fields:
-        if not isinstance(given.get(field), str):
+        if not _is_text(given.get(field)):
             raise CommandError(Code.BadValue, f"{what} must contain a field named: {field}")
     return given[fields[0]], given[fields[1]]
 
@@ -72,7 +79,7 @@ def _resource(given: Mapping[str, Any]) -> Resource:
                 raise _unparsable(f"{field} must be true when specified")
             return Resource(Kind.CLUSTER if field == "cluster" else Kind.EVERYTHING)
     within = buckets if name is None else name
-    if not isinstance(within, str) or not isinstance(db, str | None):
+    if not isinstance(within, str) or not _is_text(within) or not (db is None or _is_text(db)):
         raise _unparsable("the names of a resource must be strings")
     return Resource(Kind.BUCKETS if name is None else Kind.NAMESPACE, db or "", within)
 

@@ -23,7 +23,8 @@ from docstore.security.privileges import Privileges
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.client_connection import ClientConnection
-    from docstore.commands.context import Context
+    from docstore.commands.context import Context, Services
+    from docstore.wire.message import Message
 
 _MOST_DECISIONS = 1024
 _OPEN = (Resource.NONE, Resource.USER)
@@ -34,6 +35,21 @@ for _need in (
     *on_database("admin", "createUser", "grantRole"),
 ):
     _FIRST_STEPS.grant(_need.resource, (_need.action,))
+
+
+def before_authentication(
+    services: Services, request: Message, peer: ClientConnection, error: CommandError
+) -> CommandError:
+    """The error of a request that could not be read: who is not authenticated is not told what was wrong with it."""
+    spelling = request.body[5 : request.body.find(b"\0", 5)].decode("utf-8", "replace")
+    if peer.identity is not None or spelling not in services.table:
+        return error
+    command = services.table.get(spelling)
+    if command.privilege.resource is Resource.NONE or (command.admin_only and error.code == Code.Unauthorized):
+        return error
+    if services.access.localhost_exception and is_local(peer) and not services.access.had_users:
+        return error
+    return requires_authentication(command)
 
 
 def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awaitable[None] | None:

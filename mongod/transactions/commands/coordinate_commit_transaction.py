@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from docstore.bson import document_to_python
+from docstore.bson import get_field
+from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Result, Role, Type
+from docstore.commands.values import text_of, wrong_type
+from docstore.errors import CommandError
 from mongod.transactions.coordinators import coordinators_of
+
+_FIELD = "coordinateCommitTransaction.participants.shardId"
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    participants = [str(document_to_python(each)["shardId"]) for each in arguments["participants"]]
+    participants = [_shard(each) for each in arguments["participants"]]
     return await coordinators_of(context).coordinate(context, participants)
+
+
+def _shard(participant: bytes) -> str:
+    """Errors: Location40414, TypeMismatch."""
+    found = get_field(participant, "shardId")
+    if found is None:
+        raise CommandError(40414, f"BSON field '{_FIELD}' is missing but a required field")
+    if found[0] != STRING:
+        raise wrong_type(_FIELD, found[0], "string")
+    return text_of(found[1])
 
 
 COMMAND = Command(

@@ -114,7 +114,7 @@ PLANTS = (
     Plant(
         "a chunk that has come since the snapshot is read",
         "routed-transactions-moves",
-        "mongod.migration.transaction_filter:TransactionShardFilter._check_placed",
+        "mongod.migration.shard_filter:RangeShardFilter.check_placed",
         "if collection is not None and",
         "if False and",
     ),

@@ -93,8 +93,8 @@ PLANTS = (
         "a member of another term says that there is no such transaction",
         "transactions-reigns",
         f"{_ENDINGS}._vouch",
-        "if error.code != Code.NoSuchTransaction:",
-        "if True:",
+        "if error.code != Code.NoSuchTransaction and",
+        "if True or",
     ),
     Plant(
         "a transaction that has only read leaves nothing in the log",
