@@ -49,6 +49,7 @@ COMPILED = (
     "kernel.compute.dates",
     "kernel.compute.projection",
     "kernel.compute.differences",
+    "kernel.compute.change_events",
     "kernel.scan.watched",
     "kernel.columns.murmur3",
     "kernel.columns.encoding",

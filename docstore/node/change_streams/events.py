@@ -12,11 +12,17 @@ from docstore.aggregation.change_stream.token import EventToken, ddl_identifier
 from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.walk import ARRAY, BINARY, OBJECT, Value
+from docstore.kernel.compute.change_events import event_token
 from docstore.node.change_streams.operations import Operation
 from docstore.node.change_streams.update_description import update_description
 
 _LENGTH = 4
 _UUID_HEAD = b"\x05collectionUUID\0\x10\0\0\0\x04"
+_TYPES = {
+    kind: b"\x02operationType\0%b%b\0\x11clusterTime\0" % ((len(kind) + 1).to_bytes(4, "little"), kind.encode())
+    for kind in ("insert", "update", "replace", "delete")
+}
+"""What stands between an event's token and its time."""
 _MADE = frozenset(("create", "createIndexes", "dropIndexes", "modify"))
 """Types whose events are told apart by what they describe."""
 
@@ -109,6 +115,43 @@ class Event:
                 )
             )
         )  # fmt: skip
+
+
+Shown = tuple[bytes, bytes, int]
+"""(an event, its raw token, its packed timestamp)."""
+
+
+def shown(operation: Operation) -> Shown:
+    """The event of a change of a document, without images and for streams that have not asked for more."""
+    made = operation.shown
+    if made is None:
+        made = operation.shown = _shown(operation)
+    return made
+
+
+def _shown(operation: Operation) -> Shown:
+    key = _document_key(operation)
+    uuid, timestamp = operation.uuid, operation.timestamp
+    token = None if uuid is None else event_token(timestamp, operation.index, uuid, key)
+    if token is None:
+        event = event_of(operation)
+        return event.document(expanded=False), event.token.raw, timestamp
+    kind = operation.kind
+    behind = full = b""
+    if kind == "update":
+        behind = b"\x03updateDescription\0" + update_description(operation.o)
+    elif kind != "delete":
+        full = b"\x03fullDocument\0" + operation.o
+    document = enclosed(
+        b"".join(
+            (
+                operation.session, b"\x03_id\0", token, _TYPES[kind], timestamp.to_bytes(8, "little"), operation.wall,
+                full, b"\x03ns\0", _namespace_document(operation.db, operation.collection), b"\x03documentKey\0", key,
+                behind,
+            )
+        )
+    )  # fmt: skip
+    return document, token, timestamp
 
 
 def event_of(operation: Operation) -> Event:

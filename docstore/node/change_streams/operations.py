@@ -14,14 +14,15 @@ from docstore.aggregation.change_stream.errors import history_lost
 from docstore.bson import Value, elements, get_field
 from docstore.collection.catalog.views import SYSTEM_VIEWS
 from docstore.collection.oplog.operations import ABORT, COMMIT, PARTIAL, PREPARE, chained_operations, operations_of
+from docstore.kernel.compute.change_events import DELETE, INSERT, UPDATE, DocumentEntry, document_entry
 from docstore.namespace import split_namespace
 from docstore.node.change_streams.scope import INTERNAL
 
 if TYPE_CHECKING:
     from docstore.collection.oplog.oplog import Oplog
-    from docstore.node.change_streams.events import Event
+    from docstore.node.change_streams.events import Event, Shown
 
-_DOCUMENTS = {b"i": "insert", b"u": "update", b"d": "delete"}
+_DOCUMENTS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 _COMMANDS = {
     "drop": "drop",
     "renameCollection": "rename",
@@ -32,38 +33,45 @@ _COMMANDS = {
     "collMod": "modify",
 }
 _OF_VIEWS = {"insert": "create", "update": "modify", "delete": "drop"}
+_OF_DOCUMENTS = frozenset(("insert", "update", "replace", "delete"))
 _PLAIN = frozenset(("insert", "update", "replace", "delete", "drop", "rename", "dropDatabase"))
 """Those of which a stream tells that has not asked for more."""
 
 
 class Operation:
-    """One operation. `event` is what has been made of it, once it has been.
+    """One operation. `event` is what has been made of it, once it has been, and `shown` its document without images.
 
     `kind` is the type of its event; `db`, `collection` are what it changed, `target` the namespace that a rename gave;
     `index` is its place among the operations of its entry or transaction; `wall`, `session` are encoded fields.
     """
 
     __slots__ = (
-        "collection", "db", "event", "index", "kind", "namespace", "o", "o2", "of_view", "session", "size", "target",
+        "collection", "db", "event", "index", "kind", "namespace", "o", "o2", "of_view", "session", "shown", "target",
         "timestamp", "uuid", "wall",
     )  # fmt: skip
 
-    def __init__(self, kind: str, namespace: str, fields: dict[str, Value], entry: EntryFields, index: int) -> None:
+    def __init__(
+        self, kind: str, namespace: str, o: bytes, o2: bytes | None, uuid: bytes | None, entry: EntryFields, index: int
+    ) -> None:
         self.kind = kind
         self.namespace = namespace
         self.db, self.collection = _names(namespace)
         self.target = ""
         self.of_view = False
-        self.o = fields["o"][1]
-        o2, ui = fields.get("o2"), fields.get("ui")
-        self.o2 = None if o2 is None else o2[1]
-        self.uuid = None if ui is None else ui[1][5:]
+        self.o = o
+        self.o2 = o2
+        self.uuid = uuid
         self.index = index
         self.timestamp = entry.timestamp
         self.wall = entry.wall
         self.session = entry.session
-        self.size = len(self.o)
         self.event: Event | None = None
+        self.shown: Shown | None = None
+
+    @property
+    def of_document(self) -> bool:
+        """Whether a document was inserted, changed or deleted, and no view."""
+        return self.kind in _OF_DOCUMENTS and not self.of_view
 
     @property
     def is_plain(self) -> bool:
@@ -97,60 +105,70 @@ class EntryFields:
 
     __slots__ = ("session", "timestamp", "wall")
 
-    def __init__(self, fields: dict[str, Value], *, transaction: bool) -> None:
-        self.timestamp = int.from_bytes(fields["ts"][1], "little")
-        self.wall = b"\x09wallTime\0" + fields["wall"][1]
-        self.session = b""
-        if transaction:
-            number, lsid = fields["txnNumber"], fields["lsid"]
-            self.session = b"%ctxnNumber\0%b\x03lsid\0%b" % (number[0], number[1], lsid[1])
+    def __init__(self, timestamp: int, wall: bytes, session: bytes = b"") -> None:
+        self.timestamp = timestamp
+        self.wall = b"\x09wallTime\0" + wall
+        self.session = session
 
 
 def operations_in(entry: bytes, oplog: Oplog) -> Sequence[Operation]:
     """The operations of an entry. Errors: ChangeStreamHistoryLost where those of a transaction have left the log."""
+    told = document_entry(entry)
+    if told is not None:
+        found = _of_document(told, EntryFields(told[5], told[6]), 0)
+        return () if found is None else (found,)
     fields = {name: (code, data) for name, code, data in elements(entry)}
     op = fields["op"][1][4:-1]
-    if op == b"n" or "fromMigrate" in fields:
+    if op != b"c" or "fromMigrate" in fields:
         return ()
     o = fields["o"][1]
-    name = elements(o)[0][0] if op == b"c" else ""
+    name = elements(o)[0][0]
+    timestamp, wall = int.from_bytes(fields["ts"][1], "little"), fields["wall"][1]
     if name == ABORT:
         return ()
     if name not in ("applyOps", COMMIT):
-        found = _operation(fields, EntryFields(fields, transaction=False), 0)
+        found = _operation(entry, EntryFields(timestamp, wall), 0)
         return () if found is None else (found,)
     if get_field(o, PARTIAL) is not None or get_field(o, PREPARE) is not None:
         return ()
-    transaction = "txnNumber" in fields
-    inner = chained_operations(entry, oplog.entry) if transaction else operations_of(o)
+    session = b""
+    inner: Sequence[bytes] | None
+    if "txnNumber" in fields:
+        number, lsid = fields["txnNumber"], fields["lsid"]
+        session = b"%ctxnNumber\0%b\x03lsid\0%b" % (number[0], number[1], lsid[1])
+        inner = chained_operations(entry, oplog.entry)
+    else:
+        inner = operations_of(o)
     if inner is None:
         raise history_lost()
-    common = EntryFields(fields, transaction=transaction)
-    operations = []
-    for index, operation in enumerate(inner):
-        found = _operation({name: (code, data) for name, code, data in elements(operation)}, common, index)
-        if found is not None:
-            operations.append(found)
-    return operations
+    common = EntryFields(timestamp, wall, session)
+    found_of = (_operation(operation, common, index) for index, operation in enumerate(inner))
+    return [each for each in found_of if each is not None]
 
 
-def _operation(fields: dict[str, Value], entry: EntryFields, index: int) -> Operation | None:
-    op = fields["op"][1][4:-1]
-    namespace = fields["ns"][1][4:-1].decode()
-    if "fromMigrate" in fields:
+def _operation(raw: bytes, entry: EntryFields, index: int) -> Operation | None:
+    """One operation, be it an entry or one of those in it."""
+    told = document_entry(raw)
+    if told is not None:
+        return _of_document(told, entry, index)
+    fields = {name: (code, data) for name, code, data in elements(raw)}
+    if "fromMigrate" in fields or fields["op"][1][4:-1] != b"c":
         return None
-    if op == b"c":
-        return _command(namespace, fields, entry, index)
-    kind = _DOCUMENTS.get(op)
-    if kind is None:
-        return None
-    o = fields["o"][1]
-    if kind == "update" and get_field(o, "$v") is None:
+    return _command(fields["ns"][1][4:-1].decode(), fields, entry, index)
+
+
+def _of_document(told: DocumentEntry, entry: EntryFields, index: int) -> Operation | None:
+    op, namespace, o, o2, uuid, _, _ = told
+    kind = _DOCUMENTS[op]
+    if op == UPDATE and get_field(o, "$v") is None:
         kind = "replace"
-    made = Operation(kind, namespace, fields, entry, index)
-    if made.collection == SYSTEM_VIEWS:
-        return _of_view(made)
-    return made
+    made = Operation(kind, _text(namespace), o, o2, uuid, entry, index)
+    return _of_view(made) if made.collection == SYSTEM_VIEWS else made
+
+
+@lru_cache(maxsize=256)
+def _text(namespace: bytes) -> str:
+    return namespace.decode()
 
 
 def _of_view(made: Operation) -> Operation | None:
@@ -171,10 +189,18 @@ def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index
     kind = _COMMANDS.get(name)
     if kind is None:
         return None
-    if kind == "dropDatabase":
-        return Operation(kind, db, fields, entry, index)
-    text = data[4:-1].decode()
-    made = Operation(kind, text if kind == "rename" else f"{db}.{text}", fields, entry, index)
+    text = data[4:-1].decode() if kind != "dropDatabase" else ""
+    changed = db if kind == "dropDatabase" else text if kind == "rename" else f"{db}.{text}"
+    o2, ui = fields.get("o2"), fields.get("ui")
+    made = Operation(
+        kind,
+        changed,
+        fields["o"][1],
+        None if o2 is None else o2[1],
+        None if ui is None else ui[1][5:],
+        entry,
+        index,
+    )
     if kind == "rename":
         target = get_field(made.o, "to")
         assert target is not None, "a rename without a target"

@@ -27,7 +27,7 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
-from docstore.node.change_streams.events import Event, event_of
+from docstore.node.change_streams.events import Event, event_of, shown
 from docstore.node.change_streams.images import current_document, post_image, pre_image
 from docstore.node.change_streams.operations import Operation, operations_in
 from docstore.node.change_streams.shared_reader import is_lost
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 128
 """Operations that are made into events between two looks at the clock."""
 _READ_AHEAD = 1024
+_MOST_KNOWN = 1000
 _CHANGED = ("update", "replace", "delete")
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)
 _ABOUT_IMAGES = (b"fullDocument", b"$$", b"$function")
@@ -91,6 +92,8 @@ class ChangeStream:
         self._reader = reader
         self._asked = asked
         self._scope = asked.scope
+        self._known: dict[str, bool] = {}
+        self._shown_kinds = _shown_kinds(asked)
         self._early, pipeline = _early_filter(pipeline, asked)
         self._stages = EventStages(pipeline, environment)
         self._position = start - 1
@@ -228,8 +231,19 @@ class ChangeStream:
         return True
 
     def _take(self, operations: Sequence[Operation]) -> None:
-        takes = self._scope.takes
-        self._pending += [each for each in operations if takes(each)]
+        takes, known = self._scope.takes, self._known
+        for each in operations:
+            if each.of_document:
+                # Of changes of documents a stream takes all or none, by their collection.
+                wanted = known.get(each.namespace)
+                if wanted is None:
+                    if len(known) >= _MOST_KNOWN:
+                        known.clear()
+                    wanted = known[each.namespace] = takes(each)
+            else:
+                wanted = takes(each)
+            if wanted:
+                self._pending.append(each)
 
     # Making events
 
@@ -238,8 +252,20 @@ class ChangeStream:
         made: list[Made] = []
         self.lacks_view = False
         pending = self._pending
+        early = self._early
         while pending and len(made) < _AT_ONCE and self._end is None:
             operation = pending[0]
+            if (
+                operation.kind in self._shown_kinds
+                and operation.of_document
+                and self._after is None
+                and self._awaited is None
+            ):
+                event_shown = shown(operation)
+                if early is None or early.matches(event_shown[0]):
+                    made.append(event_shown)
+                pending.popleft()
+                continue
             event = event_of(operation)
             after = self._after
             if after is None or operation.timestamp > after.timestamp:
@@ -320,6 +346,18 @@ class ChangeStream:
         view, self._view = self._view, None
         if view is not None:
             view[1]()
+
+
+def _shown_kinds(asked: StreamOptions) -> frozenset[str]:
+    """The kinds of changes of documents whose events are the same for all streams that ask for no more of them."""
+    if asked.scope.expanded:
+        return frozenset()
+    kinds = {"insert", *_CHANGED}
+    if asked.wants_before:
+        kinds.difference_update(_CHANGED)
+    if asked.wants_full:
+        kinds.discard("update")
+    return frozenset(kinds)
 
 
 def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate | None, Pipeline]:
