@@ -16,7 +16,7 @@ from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinish
 CONTINUATION = "... "
 
 _COMMAND = re.compile(r"^\s*(use|show|it|help|exit|quit)(?:\s+([^\s;]+))?(?:\s+([^\s;]+))?\s*;?\s*$")
-_ARGUMENTS = {"use": (1, 1), "show": (1, 2), "it": (0, 0), "help": (0, 1), "exit": (0, 0), "quit": (0, 0)}
+_ARGUMENTS = {"use": (0, 1), "show": (0, 2), "it": (0, 0), "help": (0, 1), "exit": (0, 0), "quit": (0, 0)}
 
 
 class Lines(Protocol):

@@ -2,27 +2,31 @@
 
 const HELP = new Map();
 
-// `rows` are [call, text] pairs; a row without text stands alone. What is added to a topic stands below, in columns of
-// its own.
+// `rows` are [call, text] pairs; a row without text stands alone. What is added to a topic stands below.
 function addHelp(topic, title, rows) {
   const known = HELP.get(topic);
   if (known === undefined) HELP.set(topic, { title, blocks: [rows] });
   else known.blocks.push(rows);
 }
 
+const LONGEST_CALL = 50;
+
+// All texts of a topic stand in one column; that of a longer call stands below it.
 function printHelp(topic) {
   const { title, blocks } = HELP.get(topic);
   if (title) print(title);
-  blocks.forEach(printHelpRows);
-}
-
-function printHelpRows(rows) {
-  const width = Math.max(...rows.map(([call, text]) => (text === undefined || call.length > 46 ? 0 : call.length)));
-  for (const [call, text] of rows) print(text === undefined ? `\t${call}` : `\t${call.padEnd(width)}  ${text}`);
+  const widths = blocks.flat().map(([call, text]) => (text === undefined ? 0 : call.length));
+  const width = Math.max(0, ...widths.filter((each) => each <= LONGEST_CALL));
+  for (const [call, text] of blocks.flat()) {
+    if (text === undefined) print(`\t${call}`);
+    else if (call.length > width) print(`\t${call}\n\t${"".padEnd(width)}  ${text}`);
+    else print(`\t${call.padEnd(width)}  ${text}`);
+  }
 }
 
 function help(topic) {
-  printHelp(topic !== undefined && HELP.has(topic) ? topic : "shell");
+  if (topic !== undefined && !HELP.has(topic)) print(`no help on ${topic}; there is: ${[...HELP.keys()].join(", ")}`);
+  else printHelp(topic === undefined ? "shell" : topic);
 }
 hide(help, { shellPrint: () => help() });
 
@@ -242,15 +246,11 @@ addHelp("sh", "", [
   ["sh.splitAt(namespace, middle)", "split the chunk that holds the key, at the key"],
   ["sh.splitFind(namespace, find)", "split the chunk that holds the key, in its middle"],
   ["sh.moveChunk(namespace, find, shard)"],
-  ["sh.mergeChunks(namespace, [min, max])"],
   ["sh.movePrimary(database, shard)"],
   ["sh.startBalancer() sh.stopBalancer()"],
   ["sh.setBalancerState(on) sh.getBalancerState() sh.isBalancerRunning()"],
   ["sh.getBalancerWindow() sh.waitForBalancer([running]) sh.waitForBalancerOff()"],
   ["sh.enableBalancing(namespace) sh.disableBalancing(namespace)"],
-  ["sh.balancerCollectionStatus(namespace)"],
   ["sh.enableAutoSplit() sh.disableAutoSplit() sh.getShouldAutoSplit()"],
   ["sh.getRecentMigrations()", "migrations of the last day, by outcome"],
-  ["sh.addShardToZone(shard, zone) sh.removeShardFromZone(shard, zone)"],
-  ["sh.updateZoneKeyRange(namespace, min, max, zone) sh.removeRangeFromZone(namespace, min, max)"],
 ]);

@@ -1,6 +1,10 @@
 // The commands that are no JavaScript: `show ...` and `use ...`.
 
 function useDatabase(name) {
+  if (name === undefined) {
+    print("use what? use <db_name> sets the current database; show dbs lists those there are");
+    return;
+  }
   globalThis.db = globalThis.db === undefined ? new Mongo().getDB(name) : globalThis.db.getSiblingDB(name);
   print("switched to db " + globalThis.db.getName());
 }
@@ -60,6 +64,10 @@ const SHOW = {
 };
 
 function showThing(what, parameter) {
+  if (what === undefined) {
+    print(`show what? ${Object.keys(SHOW).join(", ")}`);
+    return;
+  }
   if (!Object.hasOwn(SHOW, what)) throw new Error(`don't know how to show [${what}]`);
   SHOW[what](parameter);
 }

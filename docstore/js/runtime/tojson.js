@@ -61,6 +61,10 @@ function tojsonObject(value, indent, oneLine, depth) {
   if (typeof value.tojson === "function" && value.tojson !== tojson) return value.tojson(prefix, oneLine, level);
   if (Array.isArray(value)) return tojsonArray(value, prefix, oneLine, level);
   if (value instanceof Error || value instanceof RegExp) return String(value);
+  if (value instanceof Map || value instanceof Set) {
+    const items = value.size ? tojsonArray([...value], prefix, oneLine, level) : "";
+    return `new ${value instanceof Map ? "Map" : "Set"}(${items})`;
+  }
   const newline = oneLine ? " " : "\n";
   const inner = prefix + (oneLine ? "" : "\t");
   const fields = [];
