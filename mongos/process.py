@@ -24,7 +24,7 @@ from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
 from docstore.net.errors import as_command_error
-from docstore.net.process import CANNOT_LISTEN, Process, StartError
+from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.services import apply_options, services_of
 from docstore.options import Options
 from docstore.sharding import requests
@@ -201,7 +201,7 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
     try:
         port = await listener.start()
     except OSError as error:
-        raise StartError(f"cannot listen on port {options.port}: {error.strerror}", CANNOT_LISTEN) from None
+        raise cannot_listen(options.network.addresses, options.port, error) from None
     host = options.network.addresses[0]
     router.listening_at(f"{host}:{port}")
     await router.workers.start()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import importlib.util
 import logging
 import os
@@ -20,7 +21,7 @@ import platform
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -84,6 +85,16 @@ class StartError(Exception):
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def cannot_listen(addresses: Sequence[str], port: int, error: OSError) -> StartError:
+    """The end of a process that does not get its port, with what may be done about it."""
+    advice = {
+        errno.EADDRINUSE: "; another server is running there: stop it, or name another port with --port",
+        errno.EADDRNOTAVAIL: "; an address in --bind_ip is none of this machine's",
+        errno.EACCES: "; ports below 1024 are for privileged users: name another one with --port",
+    }.get(error.errno or 0, "")
+    return StartError(f"cannot listen on {','.join(addresses)} port {port}: {error.strerror}{advice}", CANNOT_LISTEN)
 
 
 class Process:

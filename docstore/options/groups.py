@@ -57,11 +57,14 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _PORT = click.IntRange(0, 65_535)
 
 NETWORK = Group((
-    Setting("--port", "net.port", _PORT, "Port to listen on; 0 takes a free one and names it in the ready line."),
+    Setting("--port", "net.port", _PORT,
+            "Port to listen on; 0 takes a free one and names it in the ready line [27017; of a shard's member 27018, "
+            "of a config server 27019]."),
     Setting("--bind_ip", "net.bindIp", str, "Comma-separated addresses to listen on [127.0.0.1].", "ADDRESSES"),
     Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address."),
     Setting("--ipv6", "net.ipv6", None, "Listen on IPv6 addresses too."),
-    Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000), "Most connections at once."),
+    Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000),
+            "Most connections at once [65536]."),
     Setting("--networkMessageCompressors", "net.compression.compressors", str,
             "Compressors to agree on with clients, or disabled [snappy,zstd,zlib].", "LIST"),
 ))  # fmt: skip
@@ -70,8 +73,8 @@ LOGGING = Group((
     Setting("--logappend", "systemLog.logAppend", None, "Append to the log file; else an old one is renamed."),
     Setting("--logRotate", "systemLog.logRotate", click.Choice(["rename", "reopen"]),
             "What a rotation does with the log file [rename]."),
-    Setting("--verbose", "systemLog.verbosity", _Verbosity(), "Also log what is for debugging: -v to -vvvvv, 0 to 5.",
-            "LEVEL"),
+    Setting("--verbose", "systemLog.verbosity", _Verbosity(),
+            "Also log what is for debugging: -v to -vvvvv, 0 to 5 [0].", "LEVEL"),
     Setting("--quiet", "systemLog.quiet", None, "Leave out the log lines of connections that come and go."),
     Setting("--slowms", "operationProfiling.slowOpThresholdMs", click.IntRange(0),
             "Log operations that take as long as this [100].", "MS"),
@@ -86,7 +89,8 @@ SHUTDOWN = Group((
     Setting("--shutdown", "shutdown", None, "Stop the server that has the data directory open, and wait for its end."),
 ))  # fmt: skip
 STORAGE = Group((
-    Setting("--dbpath", "storage.dbPath", _DIRECTORY, "Directory of the data."),
+    Setting("--dbpath", "storage.dbPath", _DIRECTORY,
+            "Directory of the data, which must be there [/data/db; of a config server /data/configdb]."),
     Setting("--directoryperdb", "storage.directoryPerDB", None,
             "Taken for compatibility: a node keeps all databases in one engine directory, and the log says so."),
     Setting("--journal", "storage.journal.enabled", None,
@@ -105,8 +109,8 @@ SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
 ))  # fmt: skip
 REPLICATION = Group((
-    Setting("--replSet", "replication.replSetName", str, "Be a member of this replica set.", "NAME"),
-    Setting("--oplogSize", "replication.oplogSizeMB", click.IntRange(1, 1 << 20), "Size of the oplog.", "MB"),
+    Setting("--replSet", "replication.replSetName", str, "Be a member of this replica set [of none].", "NAME"),
+    Setting("--oplogSize", "replication.oplogSizeMB", click.IntRange(1, 1 << 20), "Size of the oplog [990].", "MB"),
 ))  # fmt: skip
 ROLE = Group((
     Setting("--shardsvr", "sharding.shardsvr", None, "Be a shard's member; default port 27018."),

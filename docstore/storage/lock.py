@@ -9,15 +9,18 @@ import fcntl
 import os
 from pathlib import Path
 
-from docstore.storage.engine import DatabaseLocked
+from docstore.storage.engine import DatabaseLocked, StorageError
 
 _FILE = "mongod.lock"
 
 
 def lock_directory(path: str) -> int:
-    """Lock the directory; gives the descriptor to close in the end. Errors: DatabaseLocked."""
+    """Lock the directory; gives the descriptor to close in the end. Errors: DatabaseLocked, StorageError."""
     file = Path(path) / _FILE
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StorageError(f"this process cannot write there: {error.strerror} ({file})") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -151,3 +152,19 @@ def test_a_router_says_what_it_waits_for_and_gives_up(tmp_path: Path) -> None:
     assert "mongos: no answer from 127.0.0.1:1" in result.stderr
     waiting = [json.loads(line) for line in log.read_text().splitlines() if '"msg":"Waiting"' in line]
     assert [line["attr"]["reason"] for line in waiting] == ["no answer from 127.0.0.1:1"]
+
+
+def test_what_a_server_cannot_have_it_names(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = mongod("--dbpath", tmp_path, "--port", port)
+    assert refused.returncode == 48
+    assert f"mongod: cannot listen on 127.0.0.1 port {port}: Address already in use; another server" in refused.stderr
+    unknown = mongod("--dbpath", tmp_path, "--port", "0", "--bind_ip", "192.0.2.1")
+    assert unknown.returncode == 48
+    assert "an address in --bind_ip is none of this machine's" in unknown.stderr
+    # A directory in which nobody can make a file.
+    unwritable = mongod("--dbpath", "/proc/self/task", "--port", "0")
+    assert unwritable.returncode == 100
+    assert "mongod: cannot open the data in /proc/self/task: this process cannot write there" in unwritable.stderr
+    assert "listen" not in unwritable.stderr.rpartition("mongod: ")[2]

@@ -9,7 +9,7 @@ import errno
 import socket
 from typing import Any
 
-from docstore.net.process import CANNOT_LISTEN, CANNOT_OPEN_DATA, Process, StartError
+from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
 from docstore.node.process.repair import repair
 from docstore.node.process.settings import ClusterRole, NodeSettings
@@ -17,6 +17,7 @@ from docstore.node.process.start import Extension, NodeProcess
 from docstore.options import Options
 from docstore.storage import DatabaseLocked, StorageError
 
+_NO_PORT = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 _EVERYWHERE = frozenset(("0.0.0.0", "::", "*"))
 
 
@@ -46,12 +47,9 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
     except StorageError as error:
         raise StartError(f"cannot open the data in {settings.dbpath}: {error}", CANNOT_OPEN_DATA) from None
     except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+        if not isinstance(error, socket.gaierror) and error.errno not in _NO_PORT:
             raise
-        raise StartError(
-            f"cannot listen on {','.join(options.network.addresses)} port {settings.port}: {error.strerror}",
-            CANNOT_LISTEN,
-        ) from None
+        raise cannot_listen(options.network.addresses, settings.port, error) from None
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
         process.ready(options.network.addresses[0], running.node.settings.port)
