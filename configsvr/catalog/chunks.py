@@ -125,9 +125,7 @@ class Chunks:
         record = self.collection(namespace)
         if record is not None:
             if record.dropping or (record.key, record.unique, record.uuid) != (key, unique, uuid):
-                raise CommandError(
-                    Code.AlreadyInitialized, f"{namespace} is already sharded, by {record.key.document()}"
-                )
+                raise CommandError(Code.AlreadyInitialized, f"{namespace} is already sharded, by {record.key}")
             return self.version(record)
         raw = tables.one(DATABASES, split_namespace(namespace)[0])
         database = None if raw is None else DatabaseRecord.from_raw(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 
 COMPATIBLE_VERSION = "6.0.5"
 """The MongoDB version whose behaviour clients may expect."""

@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+import bson
+
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net.errors import NetworkError
 from docstore.net.monitor import Monitor
 from docstore.net.pool import Pool
 from docstore.net.topology import Member, Topology, member_from_hello, with_round_trip
+from docstore.query.value.notation import display_document
 
 NOT_DONE_CODES = frozenset((Code.NotWritablePrimary, Code.NotPrimaryNoSecondaryOk, Code.NotPrimaryOrSecondary))
 """With these a member refuses before it did anything."""
@@ -98,9 +101,10 @@ class ReplicaSetClient:
             if not await self._changed(deadline):
                 break
         name = self.set_name or ",".join(self._seeds)
+        wanted = display_document(bson.encode(read_preference.document()))
         raise CommandError(
             Code.FailedToSatisfyReadPreference,
-            f"Could not find host matching read preference {read_preference.document()} for set {name}",
+            f"Could not find host matching read preference {wanted} for set {name}",
         )
 
     @property

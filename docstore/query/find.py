@@ -11,7 +11,8 @@ from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.projection.projection import DocumentProjection
 from docstore.query.sort import UNSORTED, Sort, natural_direction
 from docstore.query.value.collation import Collation
-from docstore.query.value.values import display, text_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.metadata import Measure, MeasuredOrder, Order, measures_of
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import Collation
+from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import NUMBERS, display, text_of, truncated_of
+from docstore.query.value.values import NUMBERS, text_of, truncated_of
 
 MAX_SORT_KEYS = 32
 _NOTHING: Mapping[str, Measure] = {}

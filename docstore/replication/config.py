@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from docstore.bson import from_python
 from docstore.errors import Code, CommandError
+from docstore.query.value.values import type_name
 
 DEFAULT_PORT = 27017
 CUSTOMIZED_DEFAULTS = 5624102
@@ -321,7 +323,7 @@ class _Fields:
             return default
         value = self._left.pop(name)
         if not isinstance(value, kind):
-            raise invalid(f"BSON field '{self._place}.{name}' is the wrong type '{type(value).__name__}'")
+            raise invalid(f"BSON field '{self._place}.{name}' is the wrong type '{type_name(from_python(value))}'")
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:

@@ -17,10 +17,11 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_from, document_to_python, elements, get_field, get_path
+from docstore.bson import document_from, elements, get_field, get_path
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.value.notation import display_document
 
 _MISSING = (0x0A, b"")
 _ABOVE_ALL = b"\xff"
@@ -37,7 +38,7 @@ class Bound(NamedTuple):
         return RawBSONDocument(self.raw)
 
     def __str__(self) -> str:
-        return str(document_to_python(self.raw))
+        return display_document(self.raw)
 
 
 class KeyRange(NamedTuple):
@@ -110,7 +111,7 @@ class ShardKey:
         if tuple([name for name, _, _ in given]) != self.fields:
             raise CommandError(
                 Code.BadValue,
-                f"bound {document_to_python(raw)} does not have the fields of the shard key {self.document()}",
+                f"bound {display_document(raw)} does not have the fields of the shard key {self}",
             )
         encoded = b"".join([encode_key((code, data)) for _, code, data in given])
         return Bound(raw, self.max.key if encoded == self._highest else encoded)
@@ -135,6 +136,9 @@ class ShardKey:
     def is_prefix_of(self, fields: tuple[tuple[str, object], ...]) -> bool:
         """Whether an index with these (path, direction) fields can serve the key: it starts with the key's fields."""
         return fields[: len(self.fields)] == tuple((field, 1) for field in self.fields)
+
+    def __str__(self) -> str:
+        return display_document(bson.encode(self.document()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShardKey) and self.fields == other.fields

@@ -82,6 +82,6 @@ def _check_retryable(retryable: bool) -> None:
 def _elsewhere(key: ShardKey) -> CommandError:
     return CommandError(
         Code.WouldChangeOwningShard,
-        f"with this value of the shard key {key.document()} the document belongs on another shard, and a write does not"
+        f"with this value of the shard key {key} the document belongs on another shard, and a write does not"
         " move documents between shards: remove it and insert it anew",
     )

@@ -14,6 +14,7 @@ from bson.int64 import Int64
 from docstore.bson import document_from, from_python
 from docstore.errors import Code, CommandError
 from docstore.kernel.columns.encoding import escape
+from docstore.query.value.notation import display
 from docstore.sharding.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, RANDOM_TOKENS, Partitioner
 
 SHARD_KEY_FIELD = "token"
@@ -73,7 +74,9 @@ def checked_place(partitioner: Partitioner, value: Any) -> Any:
 def _no_place(partitioner: Partitioner, value: Any) -> CommandError:
     wanted = "a whole number of 64 bits" if partitioner.name == MURMUR3 else "hexadecimal text in lower case"
     name = partitioner.name.rpartition(".")[2]
-    return CommandError(Code.BadValue, f"{value!r} is no place on the ring of {name}: it takes {wanted}")
+    return CommandError(
+        Code.BadValue, f"{display(from_python(value))} is no place on the ring of {name}: it takes {wanted}"
+    )
 
 
 def even_places(partitioner: Partitioner, parts: int) -> list[Any]:

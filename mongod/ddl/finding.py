@@ -151,7 +151,7 @@ def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -
         if (collection.key, collection.unique) != (key_of(operation), request["unique"]):
             raise CommandError(
                 Code.AlreadyInitialized,
-                f"{operation.namespace} is already sharded, by {collection.key.document()}",
+                f"{operation.namespace} is already sharded, by {collection.key}",
             )
         return NothingToDo({"collectionsharded": operation.namespace, "collectionUUID": collection.uuid})
     assert routing.database is not None, "its primary is known"

@@ -13,6 +13,7 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.ddl.shard_key_rules import serves
+from docstore.query.value.notation import display_document
 from docstore.sharding.ddl.operation import Operation
 from docstore.sharding.key import ShardKey
 from docstore.sharding.token_ring import SHARD_KEY
@@ -68,8 +69,9 @@ def _check_collection(collection: Collection, key: ShardKey) -> None:
         if index.unique and not index.is_id and not key.is_prefix_of(index.fields):
             raise CommandError(
                 Code.InvalidOptions,
-                f"can't shard collection '{collection.ns}' with unique index on {dict(index.fields)}: uniqueness can't "
-                f"be maintained across unequal shard keys",
+                f"can't shard collection '{collection.ns}' with unique index on "
+                f"{display_document(bson.encode(dict(index.fields)))}: uniqueness can't be maintained across unequal "
+                "shard keys",
             )
 
 

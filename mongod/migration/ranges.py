@@ -26,9 +26,7 @@ def key_index(collection: Collection, key: ShardKey) -> Index:
     for index in collection.indexes.values():
         if serves(index, key):
             return index
-    raise CommandError(
-        Code.IndexNotFound, f"{collection.ns} has no index that begins with the shard key {key.document()}"
-    )
+    raise CommandError(Code.IndexNotFound, f"{collection.ns} has no index that begins with the shard key {key}")
 
 
 def entries(

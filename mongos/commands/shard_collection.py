@@ -28,7 +28,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     if routing.collection is not None and (routing.collection.key, routing.collection.unique) != (key, args["unique"]):
         raise CommandError(
             Code.AlreadyInitialized,
-            f"sharding already enabled for collection {namespace} with options {routing.collection.key.document()}",
+            f"sharding already enabled for collection {namespace} with options {routing.collection.key}",
         )
     command = requests.shard_collection(namespace, key.document(), args["unique"])
 

@@ -175,7 +175,7 @@ def _key_of(key: ShardKey, document: bytes) -> bytes:
     try:
         return key.key_of(document)
     except CommandError as error:
-        raise CommandError(Code.ShardKeyNotFound, f"the shard key {key.document()}: {error.message}") from None
+        raise CommandError(Code.ShardKeyNotFound, f"the shard key {key}: {error.message}") from None
 
 
 def _require_exact_id(tree: Filter, what: str) -> None:

@@ -21,8 +21,9 @@ from docstore.bson.walk import BINARY, EMPTY_DOCUMENT, OBJECT, Value, elements, 
 from docstore.errors import CommandError
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.sort import parse_sort_fields
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import Ordering
-from docstore.query.value.values import NULL_VALUE, display, int32_bytes, type_name
+from docstore.query.value.values import NULL_VALUE, int32_bytes, type_name
 
 _PER_MEMBER = 100
 _key = itemgetter(0)

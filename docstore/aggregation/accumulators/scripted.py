@@ -13,7 +13,8 @@ from docstore.bson.build import array_from
 from docstore.bson.walk import ARRAY, CODE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
 from docstore.query.context import Scripts
-from docstore.query.value.values import display, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import type_name
 
 GATHERED = 1000
 """Calls of `accumulate` made at once for one group."""

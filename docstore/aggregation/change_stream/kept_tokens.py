@@ -12,7 +12,7 @@ from docstore.aggregation.streams import Feed
 from docstore.bson import get_field
 from docstore.bson.walk import OBJECT
 from docstore.errors import CommandError
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 
 Made = tuple[bytes, bytes, int]
 """(event, its raw token, its packed timestamp)."""

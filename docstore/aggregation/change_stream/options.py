@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from docstore.aggregation.change_stream.token import ResumeToken, parse_token
 from docstore.bson.walk import BOOL, NULL, OBJECT, STRING, TIMESTAMP, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.value.values import display, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import type_name
 
 DEFAULT, LOOKUP, AVAILABLE, REQUIRED, OFF = "default", "updateLookup", "whenAvailable", "required", "off"
 _FULL = (DEFAULT, LOOKUP, AVAILABLE, REQUIRED)

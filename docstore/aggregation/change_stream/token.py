@@ -18,7 +18,7 @@ from docstore.bson import document_from, from_python, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.walk import BINARY, BOOL, INT32, OBJECT, STRING, TIMESTAMP, Value
 from docstore.errors import Code, CommandError
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 
 VERSION = 1
 MARK, EVENT = 0, 128

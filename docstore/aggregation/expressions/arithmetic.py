@@ -18,6 +18,7 @@ from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value import arithmetic
 from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float, widest
+from docstore.query.value.notation import display
 from docstore.query.value.summation import Summation
 from docstore.query.value.values import (
     INT_MIN,
@@ -26,7 +27,6 @@ from docstore.query.value.values import (
     NULL_VALUE,
     NUMBERS,
     decimal_of,
-    display,
     double_of,
     double_value,
     int32_value,

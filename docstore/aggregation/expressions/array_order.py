@@ -19,13 +19,13 @@ from docstore.bson.build import array_value
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import CommandError
 from docstore.query.sort import parse_sort_fields
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
     NULL_VALUE,
     NUMBERS,
-    display,
     integral_of,
     is_true,
     truncated_of,

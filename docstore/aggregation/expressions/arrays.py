@@ -37,13 +37,13 @@ from docstore.bson.walk import (
     values,
 )
 from docstore.errors import Code, CommandError
+from docstore.query.value.notation import display
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     NULL_VALUE,
     NUMBERS,
     boolean,
-    display,
     int32_value,
     integral_of,
     is_true,
@@ -175,9 +175,10 @@ def _range(operands: Operands) -> Value:
             )
         number = whole_number(operand)
         if number is None:
+            article = "an" if role == "ending" else "a"
             raise CommandError(
                 code + 1,
-                f"$range requires a {role} value that can be represented as a 32-bit integer, found value:"
+                f"$range requires {article} {role} value that can be represented as a 32-bit integer, found value:"
                 f" {display(operand)}",
             )
         numbers.append(number)

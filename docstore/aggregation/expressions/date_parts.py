@@ -29,12 +29,12 @@ from docstore.kernel.compute.calendar import (
     iso_week,
     weekday,
 )
+from docstore.query.value.notation import display
 from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
     NULL_VALUE,
     NUMBERS,
-    display,
     int32_value,
     int64_bytes,
     int64_value,

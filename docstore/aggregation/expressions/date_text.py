@@ -23,7 +23,8 @@ from docstore.bson.walk import STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import civil, day_of_year, iso_week, weekday
 from docstore.kernel.compute.dates import DATE_PARTS
-from docstore.query.value.values import NULL_VALUE, display, string_value, text_of, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import NULL_VALUE, string_value, text_of, type_name
 
 ISO_FORMAT = "%Y-%m-%dT%H:%M:%S.%LZ"
 """What dates look like by default. The Z is there in any zone."""

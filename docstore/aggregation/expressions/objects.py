@@ -12,8 +12,9 @@ from docstore.aggregation.expressions.model import OperatorParser, Table, commut
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import Ordering
-from docstore.query.value.values import display, type_name
+from docstore.query.value.values import type_name
 
 Operands = list[Value | None]
 

@@ -12,8 +12,9 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import BINARY
-from docstore.query.value.values import NULL_VALUE, display, text_of
+from docstore.query.value.values import NULL_VALUE, text_of
 
 
 @dataclass(frozen=True, slots=True)

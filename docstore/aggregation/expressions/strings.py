@@ -19,12 +19,12 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
+from docstore.query.value.notation import display
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     NULL_VALUE,
     NUMBERS,
-    display,
     int32_bytes,
     int32_value,
     integral_of,

@@ -11,7 +11,8 @@ from docstore.aggregation.expressions.model import OperatorParser, Table, is_nul
 from docstore.bson.walk import DECIMAL, Value
 from docstore.errors import CommandError
 from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float
-from docstore.query.value.values import NULL_VALUE, NUMBERS, display, double_value, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import NULL_VALUE, NUMBERS, double_value, type_name
 
 _RADIANS_A_DEGREE = Decimal("0.01745329251994329576923690768488613")
 _DEGREES_A_RADIAN = Decimal("57.29577951308232087679815481410517")

@@ -15,8 +15,9 @@ from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import Ordering
-from docstore.query.value.values import NULL_VALUE, display, int32_value, text_of, type_name
+from docstore.query.value.values import NULL_VALUE, int32_value, text_of, type_name
 
 COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
 """The output where none is asked for."""

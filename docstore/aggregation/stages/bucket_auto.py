@@ -24,8 +24,9 @@ from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.context import QueryContext
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import Ordering
-from docstore.query.value.values import NULL_VALUE, NUMBERS, display, integral_of, text_of, type_name
+from docstore.query.value.values import NULL_VALUE, NUMBERS, integral_of, text_of, type_name
 
 _INT32_MAX = 2**31 - 1
 

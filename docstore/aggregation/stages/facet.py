@@ -12,8 +12,9 @@ from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.buffers import BUFFERS
 from docstore.errors import Code, CommandError
+from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import display, int32_bytes, type_name
+from docstore.query.value.values import int32_bytes, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

@@ -29,12 +29,12 @@ from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Exists, Filter
+from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import (
     LONG_MAX,
     NUMBERS,
     TRUE,
-    display,
     int64_value,
     integral_of,
     text_of,

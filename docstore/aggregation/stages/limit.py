@@ -12,7 +12,8 @@ from docstore.bson.walk import Value
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
-from docstore.query.value.values import LONG_MAX, NUMBERS, display, int64_value, integral_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import LONG_MAX, NUMBERS, int64_value, integral_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,9 @@ from docstore.bson.build import document_from, documents_array, with_documents
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
+from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import display, text_of, type_name
+from docstore.query.value.values import text_of, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

@@ -14,8 +14,9 @@ from docstore.errors import CommandError
 from docstore.query.context import Prefetched, QueryContext
 from docstore.query.projection.parse import parse_project_stage
 from docstore.query.projection.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import display, text_of, type_name
+from docstore.query.value.values import text_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

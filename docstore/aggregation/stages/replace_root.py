@@ -12,7 +12,8 @@ from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
-from docstore.query.value.values import display, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import type_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Valu
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
-from docstore.query.value.values import display, is_true, truncated_of, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import is_true, truncated_of, type_name
 
 _STATISTICS = ("count", "latencyStats", "queryExecStats", "storageStats")
 _CURRENT_OP = ("allUsers", "backtrace", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps")

@@ -14,11 +14,11 @@ from docstore.aggregation.window.sliding import plus
 from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, DATE, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.value.notation import display
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     NUMBERS,
-    display,
     int32_value,
     int64_bytes,
     int_of,

@@ -15,12 +15,12 @@ from docstore.bson.order import compare
 from docstore.bson.walk import DATE, DECIMAL, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float
+from docstore.query.value.notation import display
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     NULL_VALUE,
     NUMBERS,
-    display,
     double_value,
     int32_value,
     int64_value,

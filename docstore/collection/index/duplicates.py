@@ -1,7 +1,7 @@
 """The refusal of a second document under a unique key, in the reference's words.
 
 `E11000 duplicate key error collection: db.c index: x_1 dup key: { x: 1 }`, with `keyPattern` and `keyValue` beside
-it. Values are shown as the reference shows them, which is neither JSON nor the shell's notation.
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.scan.index_bounds import field_end
 from docstore.query.geo.cell_keys import cell_value
 from docstore.query.text.terms import term_value
-from docstore.query.value.shown import show
+from docstore.query.value.notation import display_in_full
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection, Index
@@ -41,13 +41,16 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
     rules = ""
     if index.collation is None:
         extra["keyValue"] = {path: to_python(value) for (path, _), value in zip(index.fields, found, strict=True)}
-        texts = [show(value) for value in found]
+        texts = [display_in_full(value) for value in found]
     else:
         # The entry holds what the collation compares by, which is no text: it is shown in hexadecimal digits.
-        rules = f" collation: {show((OBJECT, index.collation.raw))}"
+        rules = f" collation: {display_in_full((OBJECT, index.collation.raw))}"
         folded = [index.collation.fold(value) for value in found]
         hexes = [value[1][4:-1].hex() if value[0] == STRING else None for value in folded]
-        texts = [show(value) if digits is None else f'"0x{digits}"' for value, digits in zip(found, hexes, strict=True)]
+        texts = [
+            display_in_full(value) if digits is None else f'"0x{digits}"'
+            for value, digits in zip(found, hexes, strict=True)
+        ]
         extra["keyValue"] = {
             path: to_python(value) if digits is None else digits
             for (path, _), value, digits in zip(index.fields, found, hexes, strict=True)

@@ -18,7 +18,7 @@ from docstore.kernel.keys.encoding import KEY_OF_NULL
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.geo.cell_keys import NOT_GEOMETRY, NOT_LOCATIONS, GeoKeys, PlaneKeys, SphereKeys
 from docstore.query.geo.values_at_path import values_at
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 
 KeysOf = Callable[[bytes], tuple[list[bytes], int, bytes]]
 """Document -> (its encoded keys, distinct and in order; where arrays were expanded; the marks of its entries)."""

@@ -12,7 +12,8 @@ from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Or, 
 from docstore.query.plan.wildcard import WildcardPaths, paths_of
 from docstore.query.projection.parse import parse_projection
 from docstore.query.value.collation import Collation, parse_collation
-from docstore.query.value.values import NUMBERS, TYPE_NAMES, display
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, TYPE_NAMES
 
 MAX_EXPIRE_SECONDS = 2**31 - 1
 _QUERY_FEATURE_NOT_ALLOWED = 224

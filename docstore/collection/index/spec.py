@@ -32,7 +32,8 @@ from docstore.query.geo.cell_keys import GeoKeys, SphereKeys
 from docstore.query.plan.wildcard import WildcardPaths
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
-from docstore.query.value.values import NUMBERS, TYPE_NAMES, display, text_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of
 
 ID_INDEX_NAME = "_id_"
 MAX_INDEXES = 64

@@ -13,7 +13,8 @@ from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.geo.values_at_path import values_at
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.long_lists import sort_keys
-from docstore.query.value.values import display, string_value
+from docstore.query.value.notation import display
+from docstore.query.value.values import string_value
 
 ARRAY_BESIDE_TEXT = 201
 

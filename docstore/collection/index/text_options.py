@@ -16,7 +16,8 @@ from docstore.errors import Code, CommandError
 from docstore.query.text.languages import language_named
 from docstore.query.text.terms import EVERYWHERE, TextKeys
 from docstore.query.value.collation import Collation
-from docstore.query.value.values import NUMBERS, display, integer_value, string_value, text_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, integer_value, string_value, text_of
 
 TERMS = "_fts"
 _SCORES = "_ftsx"

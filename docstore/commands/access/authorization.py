@@ -17,7 +17,7 @@ from docstore.commands.access.identity import Identity, current
 from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
 from docstore.commands.declaration import Command, Resource
 from docstore.errors import Code, CommandError
-from docstore.query.value.shown import show
+from docstore.query.value.notation import display_in_full
 from docstore.security.privileges import Privileges
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def requires_authentication(command: Command) -> CommandError:
 
 def not_authorized(context: Context) -> CommandError:
     return CommandError(
-        Code.Unauthorized, f"not authorized on {context.db} to execute command {show((OBJECT, context.shown))}"
+        Code.Unauthorized,
+        f"not authorized on {context.db} to execute command {display_in_full((OBJECT, context.shown))}",
     )
 
 

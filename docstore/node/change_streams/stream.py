@@ -34,7 +34,7 @@ from docstore.node.change_streams.shared_reader import is_lost
 from docstore.node.read.cursors import Batch, Documents
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import conjunction
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 
 if TYPE_CHECKING:
     from docstore.node.change_streams.scope import Scope

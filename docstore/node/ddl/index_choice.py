@@ -9,7 +9,8 @@ from docstore.collection.index.spec import ID_INDEX_NAME
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
-from docstore.query.value.values import TYPE_NAMES, display
+from docstore.query.value.notation import display
+from docstore.query.value.values import TYPE_NAMES
 
 _STAR = from_python("*")
 _ALL = (_STAR, array_value([_STAR]))

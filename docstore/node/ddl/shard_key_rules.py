@@ -16,7 +16,7 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 from docstore.sharding.key import ShardKey
 
 

@@ -112,8 +112,12 @@ def effective_concern(context: Context, node: DataNode) -> WriteConcern:
     """The write concern that holds for the request. Errors: BadValue for what a node outside a set can never reach."""
     concern = context.write_concern
     if node.replication.set_name is None:
-        if (isinstance(concern.w, int) and concern.w > 1) or (isinstance(concern.w, str) and concern.w != "majority"):
-            raise CommandError(Code.BadValue, f"cannot use w: {concern.w!r} when a host is not replicated")
+        if isinstance(concern.w, int) and concern.w > 1:
+            raise CommandError(Code.BadValue, "cannot use 'w' > 1 when a host is not replicated")
+        if isinstance(concern.w, str) and concern.w != "majority":
+            raise CommandError(
+                Code.BadValue, f"cannot use non-majority 'w' mode \"{concern.w}\" when a host is not replicated"
+            )
         return concern
     if context.explicit_write_concern or not replicates(context.namespace):
         return concern

@@ -36,8 +36,9 @@ from docstore.query.geo.operators import GEO_OPERATORS, NEAR, parse_geo
 from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.schema.json_schema import parse_schema
 from docstore.query.unsupported import not_supported
+from docstore.query.value.notation import display
 from docstore.query.value.paths import MAX_PARTS
-from docstore.query.value.values import NUMBERS, display, integral_of, number_of
+from docstore.query.value.values import NUMBERS, integral_of, number_of
 
 _LONG = 512
 """Bytes of a filter from which parsing it may take a while."""

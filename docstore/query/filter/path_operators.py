@@ -22,6 +22,7 @@ from docstore.bson.walk import (
 from docstore.errors import Code, CommandError
 from docstore.query.filter.regex import compile_regex
 from docstore.query.filter.tree import Comparison, Exists, Filter, In, Mod, Not, Op, RegexMatch, Size, TypeIs
+from docstore.query.value.notation import display
 from docstore.query.value.packed import PackedValues
 from docstore.query.value.values import (
     LONG_MAX,
@@ -30,7 +31,6 @@ from docstore.query.value.values import (
     TYPE_CODES,
     TYPE_NAMES,
     decimal_of,
-    display,
     double_of,
     integral_of,
     is_true,

@@ -27,7 +27,8 @@ from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Sha
 from docstore.query.geo.sphere_cells import LEVELS, Cell, cell_at, covering
 from docstore.query.geo.z_order import interleaved
 from docstore.query.plan.intervals import Range, Ranges, union
-from docstore.query.value.values import NUMBERS, display, number_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, number_of
 
 Region = plane.Region | sphere.Spherical
 

@@ -9,7 +9,8 @@ from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, is_on_sphere
 from docstore.query.geo.sphere import check_rings
-from docstore.query.value.values import NUMBERS, display, number_of, text_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, number_of, text_of
 
 _WOUND = "urn:x-mongodb:crs:strictwinding:EPSG:4326"
 _SPHERES = frozenset(("urn:ogc:def:crs:OGC:1.3:CRS84", "EPSG:4326", _WOUND))

@@ -16,7 +16,8 @@ from docstore.query.geo import plane, sphere
 from docstore.query.geo.cell_keys import Region
 from docstore.query.geo.geojson import on_sphere, parse_geometry, parse_pair, refused, stored_shape
 from docstore.query.geo.shapes import Point, Position, Shape, is_on_sphere, single_parts
-from docstore.query.value.values import NUMBERS, display, number_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, number_of
 
 Element = tuple[str, int, bytes]
 

@@ -17,7 +17,8 @@ from docstore.query.filter.path_operators import type_codes
 from docstore.query.filter.regex import Search, compile_regex
 from docstore.query.schema import value_keywords as leaf
 from docstore.query.schema.value_keywords import Fields, Test, distinct_texts, wrong_type
-from docstore.query.value.values import display, is_true, text_of, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import is_true, text_of, type_name
 
 Group = tuple[tuple[str, ...], Callable[[Fields, bool], list[Test]]]
 """Keywords that are parsed together, and their parser: (all keywords, whether about a whole document) -> tests."""

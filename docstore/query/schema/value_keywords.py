@@ -11,11 +11,11 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.path_predicates import Compare
 from docstore.query.filter.regex import compile_regex
+from docstore.query.value.notation import display
 from docstore.query.value.values import (
     LONG_MAX,
     NUMBERS,
     decimal_of,
-    display,
     double_of,
     int_of,
     integral_of,

@@ -17,8 +17,9 @@ from docstore.query.filter.path_operators import parse_equality
 from docstore.query.update.array_filters import within_update
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.value.long_lists import paced
+from docstore.query.value.notation import display
 from docstore.query.value.ordering import BINARY, Ordering
-from docstore.query.value.values import NUMBERS, display, integral_of, type_name
+from docstore.query.value.values import NUMBERS, integral_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

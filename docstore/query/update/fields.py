@@ -9,7 +9,8 @@ from typing import ClassVar
 from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, STRING, TIMESTAMP, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.query.update.modifier import Blocked, Situation
-from docstore.query.value.values import display, int64_bytes, text_of, timestamp_bytes, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import int64_bytes, text_of, timestamp_bytes, type_name
 
 
 @dataclass(frozen=True, slots=True)

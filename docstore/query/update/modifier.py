@@ -7,7 +7,7 @@ from enum import Enum
 from typing import ClassVar, Protocol
 
 from docstore.bson.walk import Value, get_field
-from docstore.query.value.values import display
+from docstore.query.value.notation import display
 
 
 class Blocked(Enum):

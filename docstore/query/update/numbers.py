@@ -12,7 +12,8 @@ from docstore.bson.walk import INT32, INT64, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.value.arithmetic import ZERO, add, multiply, to_float
-from docstore.query.value.values import NUMBERS, display, int32_value, int64_value, int_of, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, int32_value, int64_value, int_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

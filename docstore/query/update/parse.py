@@ -27,7 +27,8 @@ from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
 from docstore.query.update.tree import PathNode, Selectors, dollar_field, is_selector
 from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
 from docstore.query.value.long_lists import paced
-from docstore.query.value.values import display, type_name
+from docstore.query.value.notation import display
+from docstore.query.value.values import type_name
 
 OPERATORS: dict[str, Callable[[str, Value, QueryContext], Modifier]] = {
     "$addToSet": lambda path, value, query_context: parse_add_to_set(value, query_context),

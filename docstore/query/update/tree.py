@@ -19,8 +19,9 @@ from docstore.errors import Code, CommandError
 from docstore.query.update.fields import RenameSource
 from docstore.query.update.modifier import Blocked, Modifier, Situation
 from docstore.query.value.long_lists import paced, sort_keys
+from docstore.query.value.notation import display
 from docstore.query.value.paths import MAX_PARTS
-from docstore.query.value.values import NULL_VALUE, display
+from docstore.query.value.values import NULL_VALUE
 
 MAX_PADDING = 1_500_000
 """Most nulls that setting an element beyond an array's end may add."""

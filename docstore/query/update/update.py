@@ -23,7 +23,8 @@ from docstore.query.update.tree import PathNode, Selectors, apply_tree
 from docstore.query.update.upsert import seed_document, seeded_id
 from docstore.query.value.identity import check_id
 from docstore.query.value.long_lists import paced
-from docstore.query.value.values import display, timestamp_bytes
+from docstore.query.value.notation import display
+from docstore.query.value.values import timestamp_bytes
 
 ChangedPaths = Mapping[str, Union["ChangedPaths", bool]]
 

@@ -22,7 +22,8 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.convert import from_python
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.value.values import NUMBERS, TYPE_NAMES, display, integral_of, text_of
+from docstore.query.value.notation import display
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 
 VERSION = "57.1"
 _INCOMPATIBLE_VERSION = 161

@@ -12,7 +12,6 @@ from typing import Final
 
 from bson.decimal128 import Decimal128
 
-from docstore.bson.convert import to_python
 from docstore.bson.walk import (
     ARRAY,
     BINARY,
@@ -36,8 +35,6 @@ from docstore.bson.walk import (
     TIMESTAMP,
     UNDEFINED,
     Value,
-    elements,
-    values,
 )
 
 TYPE_NAMES: Final[dict[int, str]] = {
@@ -210,23 +207,3 @@ def _limit(positive: bool) -> int:
 def type_name(value: Value | None) -> str:
     """The `$type` alias of a value, `missing` for None."""
     return "missing" if value is None else TYPE_NAMES[value[0]]
-
-
-def display(value: Value) -> str:
-    """A value as error messages show it: close to the shell's notation, cut to a bearable length."""
-    code, _ = value
-    if code in (STRING, SYMBOL):
-        text = f'"{text_of(value)}"'
-    elif code == OBJECT:
-        inner = ", ".join(f"{name}: {display((kind, data))}" for name, kind, data in elements(value[1]))
-        text = f"{{ {inner} }}" if inner else "{}"
-    elif code == ARRAY:
-        inner = ", ".join(display(item) for item in values(value[1]))
-        text = f"[ {inner} ]" if inner else "[]"
-    elif code in (NULL, UNDEFINED):
-        text = TYPE_NAMES[code]
-    elif code == BOOL:
-        text = "true" if is_true(value) else "false"
-    else:
-        text = str(to_python(value))
-    return text if len(text) <= 200 else text[:197] + "..."
