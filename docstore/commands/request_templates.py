@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.bson import changed_fields, elements, validate
+from docstore.bson import OBJECT, changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -35,7 +35,7 @@ _OWN = ""
 class RequestTemplate:
     """A request as it was read, before anything ran."""
 
-    __slots__ = ("_fields", "_readers", "_state", "_taken_as_given", "_value", "body")
+    __slots__ = ("_documents", "_fields", "_readers", "_state", "_taken_as_given", "_value", "body")
 
     def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
         by_name = context.command.by_name
@@ -51,11 +51,10 @@ class RequestTemplate:
         ]
         if context.command.value is Type.STRING:
             self._readers[0] = _OWN
-        # The names of parameters that may hold anything, by position; None for all others.
-        self._taken_as_given = [
-            name if isinstance(reader, Parameter) and _is_free(reader) else None
-            for name, reader in zip(names, self._readers, strict=True)
-        ]
+        # The names of parameters that may hold anything, and of those that may hold any document, by position; None for
+        # all others.
+        self._taken_as_given = _names_of_free(names, self._readers, Type.ANY)
+        self._documents = _names_of_free(names, self._readers, Type.OBJECT)
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """A context and arguments for a request whose document is this one, or differs in values only; else None."""
@@ -93,6 +92,10 @@ class RequestTemplate:
             if given is not None:
                 arguments.values[given] = (code, data)
                 continue
+            given = self._documents[position]
+            if given is not None and code == OBJECT:
+                arguments.values[given] = data
+                continue
             reader = self._readers[position]
             if reader is None:
                 return False
@@ -125,10 +128,17 @@ def _session_with(session: Session | None, name: str, data: bytes, owner: bytes)
     return None if data[7] & 0x80 else session._replace(txn_number=int.from_bytes(data, "little"))
 
 
-def _is_free(parameter: Parameter) -> bool:
-    """Whether the parameter takes every value as it is."""
+def _names_of_free(names: list[str], readers: list[Parameter | str | None], kind: Type) -> list[str | None]:
+    return [
+        name if isinstance(reader, Parameter) and _is_free(reader, kind) else None
+        for name, reader in zip(names, readers, strict=True)
+    ]
+
+
+def _is_free(parameter: Parameter, kind: Type) -> bool:
+    """Whether the parameter takes every value of that type as it is."""
     bounds = (parameter.unsupported, parameter.minimum, parameter.maximum)
-    return parameter.type is Type.ANY and bounds == (None, None, None)
+    return parameter.type is kind and bounds == (None, None, None)
 
 
 def _own_kind(body: bytes) -> bytes:

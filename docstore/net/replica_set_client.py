@@ -44,6 +44,8 @@ class ReplicaSetClient:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._topology = Topology(seeds, set_name)
+        self.known_primary: str | None = None
+        """The primary's address, if there is one now."""
         self._seeds = tuple(seeds)
         self._pool = pool
         self._clock = clock
@@ -80,6 +82,7 @@ class ReplicaSetClient:
         for monitor in list(self._monitors.values()):
             await monitor.stop()
         self._monitors.clear()
+        self.known_primary = None
         self._wake()
 
     async def primary(self, timeout: float) -> str:
@@ -107,15 +110,10 @@ class ReplicaSetClient:
             f"Could not find host matching read preference {wanted} for set {name}",
         )
 
-    @property
-    def known_primary(self) -> str | None:
-        """The primary's address, if there is one now."""
-        primary = self._topology.primary
-        return None if primary is None else primary.address
-
     def suspect(self, address: str) -> None:
         """What was known of this member does not hold any more; ask it at once."""
         if self._topology.suspect(address):
+            self._note_primary()
             self._wake()
             self._on_change(self)
         monitor = self._monitors.get(address.lower())
@@ -176,6 +174,10 @@ class ReplicaSetClient:
             self._waiters.discard(waiter)
         return True
 
+    def _note_primary(self) -> None:
+        primary = self._topology.primary
+        self.known_primary = None if primary is None else primary.address
+
     def _wake(self) -> None:
         for waiter in self._waiters:
             if not waiter.done():
@@ -201,5 +203,6 @@ class ReplicaSetClient:
         member = Member(address) if hello is None else member_from_hello(address, hello, round_trip, self._clock())
         if self._topology.update(with_round_trip(member, self._topology.members.get(address))):
             self._watch()
+            self._note_primary()
             self._wake()
             self._on_change(self)

@@ -36,11 +36,10 @@ class Autosplit:
         collection = routing.collection
         if collection is None or not self._settings.autosplit:
             return False
-        epoch, counts = self._counts.get(routing.namespace, (None, WriteCounts()))
-        if epoch != collection.epoch:
-            counts = WriteCounts()
-            self._counts[routing.namespace] = collection.epoch, counts
-        target = counts.add(collection.chunks, chunk, size, self._settings.chunk_bytes)
+        known = self._counts.get(routing.namespace)
+        if known is None or known[0] != collection.epoch:
+            known = self._counts[routing.namespace] = collection.epoch, WriteCounts()
+        target = known[1].add(collection.chunks, chunk, size, self._settings.chunk_bytes)
         if target is None:
             return False
         self._due[routing.namespace, chunk.min.key] = target

@@ -100,10 +100,15 @@ def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Routed
 class RoutedRelay(Relay):
     """One request that is for one shard."""
 
-    __slots__ = (
-        "_abandoned", "_address", "_aim", "_answer", "_answered", "_args", "_begun", "_context", "_failure", "_how",
-        "_link", "_result", "_router", "_run", "_shard", "_targets",
-    )  # fmt: skip
+    # What most requests never have stays with the class.
+    _answer: ShardReply | None = None
+    _answered: Answered | None = None
+    _abandoned: asyncio.TimerHandle | None = None
+    _failure: NetworkError | CommandError | None = None
+    _link: Link | None = None
+    _result: bytes | None = None
+    _address = ""
+    _begun = False
 
     def __init__(
         self, run: Run, how: Relaying, context: Context, args: Arguments, router: Router, targets: NamespaceTargets,
@@ -117,14 +122,6 @@ class RoutedRelay(Relay):
         self._targets = targets
         self._aim = aim
         self._shard = shard
-        self._address = ""
-        self._begun = False
-        self._link: Link | None = None
-        self._answered: Answered | None = None
-        self._abandoned: asyncio.TimerHandle | None = None
-        self._failure: NetworkError | CommandError | None = None
-        self._answer: ShardReply | None = None
-        self._result: bytes | None = None
 
     def start(self, answered: Answered) -> bool:
         self._begun = True

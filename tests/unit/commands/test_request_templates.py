@@ -41,7 +41,7 @@ VALUES: dict[str, list[Any]] = {
     "insert": ["c", "d", ""],
     "hello": [1, 2],
     "say": ["a text", "another", "", 1],
-    "filter": [{}, {"a": 1}, {"a": 2}, {"a": "x"}, 1],
+    "filter": [{}, {"a": 1}, {"a": 2}, {"a": "x"}, 1, None, []],
     "limit": [1, 2, -1, 51, 1.5, None],
     "sort": [{}, {"a": 1}],
     "from": ["c", "d", ""],

@@ -134,6 +134,26 @@ def test_a_new_primary_is_followed_as_soon_as_members_tell() -> None:
     run(scenario())
 
 
+def test_the_primary_that_is_known_is_the_one_of_now() -> None:
+    async def scenario() -> None:
+        async with fake_set() as (it, client):
+            assert client.known_primary is None
+            assert await work(client) == client.known_primary == it.hosts[0]
+            it.elect(it.members[1])
+            await until(lambda: client.known_primary == it.hosts[1])
+            it.elect(None)
+            await until(lambda: client.known_primary is None)
+            it.elect(it.members[2])
+            await until(lambda: client.known_primary == it.hosts[2])
+            client.suspect(it.hosts[2])
+            assert client.known_primary is None
+            await until(lambda: client.known_primary == it.hosts[2])
+            await client.close()
+            assert client.known_primary is None
+
+    run(scenario())
+
+
 def test_a_command_waits_for_an_election() -> None:
     async def scenario() -> None:
         async with fake_set() as (it, client):
