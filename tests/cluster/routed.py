@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +41,12 @@ class Cluster:
 
 
 @contextmanager
-def routed_cluster(directory: Path, *, members: int = 1) -> Iterator[Cluster]:
-    """Database `test` is sharded, its primary shard is `one`. Of a shard's members the first is its primary."""
+def routed_cluster(directory: Path, *, members: int = 1, arguments: Sequence[str] = ()) -> Iterator[Cluster]:
+    """Database `test` is sharded, its primary shard is `one`. Of a shard's members the first is its primary.
+    `arguments`: more of those that shards are started with.
+    """
     with stopped_at_end(Deployment(directory)) as deployment:
-        sets = {name: replica_set(name, members, []) for name in ("one", "two")}
+        sets = {name: replica_set(name, members, [*arguments]) for name in ("one", "two")}
         config = Member("config-0", "configsvr", [])
         deployment.start(config, *(member for listed in sets.values() for member in listed))
         for name, listed in sets.items():
@@ -64,3 +67,28 @@ def routed_cluster(directory: Path, *, members: int = 1) -> Iterator[Cluster]:
         yield Cluster(deployment, clients)
         for client in clients:
             client.close()
+
+
+class Writer(threading.Thread):
+    """Does one thing again and again until told to stop; `failure` is what ended it."""
+
+    def __init__(self, act: Callable[[int], None]) -> None:
+        super().__init__(daemon=True)
+        self._act = act
+        self._stopping = threading.Event()
+        self.failure: BaseException | None = None
+        self.rounds = 0
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._act(self.rounds)
+                self.rounds += 1
+        except BaseException as failure:
+            self.failure = failure
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self.join(60)
+        if self.failure is not None:
+            raise self.failure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,7 +13,7 @@ from bson.int64 import Int64
 from pymongo.errors import OperationFailure
 from pymongo.read_preferences import Nearest, PrimaryPreferred, Secondary, SecondaryPreferred
 
-from tests.cluster.routed import Cluster, routed_cluster
+from tests.cluster.routed import Cluster, Writer, routed_cluster
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -44,31 +43,6 @@ def status(cluster: Cluster, member: str) -> dict[str, Any]:
     with closing(pymongo.MongoClient(address, directConnection=True)) as client:
         found: dict[str, Any] = client.admin.command("serverStatus")
         return found
-
-
-class Writer(threading.Thread):
-    """Does one thing again and again until told to stop; `failure` is what ended it."""
-
-    def __init__(self, act: Callable[[int], None]) -> None:
-        super().__init__(daemon=True)
-        self._act = act
-        self._stopping = threading.Event()
-        self.failure: BaseException | None = None
-        self.rounds = 0
-
-    def run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._act(self.rounds)
-                self.rounds += 1
-        except BaseException as failure:
-            self.failure = failure
-
-    def finish(self) -> None:
-        self._stopping.set()
-        self.join(60)
-        if self.failure is not None:
-            raise self.failure
 
 
 def test_each_document_is_found_and_changed_once_beside_moves(cluster: Cluster) -> None:
