@@ -43,10 +43,14 @@ class Sort:
             return KeyPattern(list(self.fields), fold)
         return MeasuredOrder(
             [
-                self.measures[path[1:]] if path.startswith("$") else KeyPattern([(path, direction)], fold)
+                self.measures[path[1:]] if self.measured(path) else KeyPattern([(path, direction)], fold)
                 for path, direction in self.fields
             ]
         )
+
+    def measured(self, path: str) -> bool:
+        """Whether the path of `fields` stands for a kind of metadata; "$id" may be that of a field."""
+        return path.startswith("$") and path[1:] in self.measures
 
     def reversed(self) -> Sort:
         return Sort(tuple((path, -direction) for path, direction in self.fields), -self.natural, self.collation)
@@ -71,7 +75,7 @@ def parse_sort(raw: bytes, query_context: QueryContext = PLAIN, tree: Filter = M
 def sort_by(raw: bytes, query_context: QueryContext, measures: Mapping[str, Measure]) -> Sort:
     """An order by fields and by metadata of these kinds."""
     fields = parse_sort_fields(raw, measures)
-    used = {path[1:]: measures[path[1:]] for path, _ in fields if path.startswith("$")}
+    used = {path[1:]: measures[path[1:]] for path, _ in fields if path[:1] == "$" and path[1:] in measures}
     return Sort(fields, collation=query_context.collation, measures=used)
 
 

@@ -11,7 +11,17 @@ import pymongo
 import pytest
 from pymongo.database import Database
 
-from tests.differential import documents, expressions, filters, geometry, nearness, pipelines, text_search, updates
+from tests.differential import (
+    documents,
+    expressions,
+    filters,
+    geometry,
+    nearness,
+    pipelines,
+    references,
+    text_search,
+    updates,
+)
 from tests.differential.pair import OPTIONS, Command, Pair
 from tests.harness.reference import reference_server
 
@@ -61,6 +71,21 @@ def test_filters_and_projections(reference: Database[dict[str, Any]]) -> None:
         for name, made in filters.FINDS.items():
             for fields in made:
                 yield name, {"find": "sales", "batchSize": 1000, **fields}
+
+    check(reference, cases)
+
+
+def test_paths_of_references(reference: Database[dict[str, Any]]) -> None:
+    async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
+        await pair.fill(linked=references.LINKED)
+        for indexed in (False, True):
+            for path in references.PATHS:
+                if indexed:
+                    yield "index", {"createIndexes": "linked", "indexes": [{"key": {path: 1}, "name": path}]}
+                for fields in references.finds(path):
+                    yield path, {"find": "linked", "sort": {"_id": 1}, **fields}
+                for stages in references.pipelines(path):
+                    yield path, aggregate("linked", *stages)
 
     check(reference, cases)
 

@@ -7,10 +7,9 @@ from math import isnan
 from docstore.bson import STRING, Value, elements
 from docstore.collection.index.geo_options import SPECIAL_KINDS
 from docstore.collection.index.options import number_of, refused
-from docstore.query.value.paths import MAX_PARTS
+from docstore.query.value.paths import MAX_PARTS, REFERENCE_FIELDS
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of
 
-_REFERENCES = frozenset(("$id", "$ref", "$db"))
 _WILDCARD = "$**"
 
 
@@ -56,7 +55,7 @@ def _check_path(raw: bytes, path: str, plugin: str | None) -> None:
         raise refused(raw, "Index keys cannot contain an empty field.")
     may_be_wildcard = plugin is None or (plugin == "text" and len(names) == 1)
     named = names[:-1] if may_be_wildcard and is_wildcard(path) else names
-    if any(name.startswith("$") and (place == 0 or name not in _REFERENCES) for place, name in enumerate(named)):
+    if any(name.startswith("$") and (place == 0 or name not in REFERENCE_FIELDS) for place, name in enumerate(named)):
         raise refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
 
 

@@ -158,7 +158,7 @@ class _FindBuilder:
 
 
 def _sort_pattern(sort: Sort) -> dict[str, Any]:
-    return {path: {"$meta": path[1:]} if path.startswith("$") else direction for path, direction in sort.fields}
+    return {path: {"$meta": path[1:]} if sort.measured(path) else direction for path, direction in sort.fields}
 
 
 def _is_simple(projection: bytes) -> bool:

@@ -37,13 +37,12 @@ from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.schema.json_schema import parse_schema
 from docstore.query.unsupported import not_supported
 from docstore.query.value.notation import display
-from docstore.query.value.paths import MAX_PARTS
+from docstore.query.value.paths import MAX_PARTS, REFERENCE_FIELDS
 from docstore.query.value.values import NUMBERS, integral_of, number_of
 
 _LONG = 512
 """Bytes of a filter from which parsing it may take a while."""
 
-_DBREF_FIELDS = ("$ref", "$id", "$db")
 _ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
 _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
     "$alwaysFalse",
@@ -53,7 +52,7 @@ _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
     "$jsonSchema",
     "$nor",
     "$or",
-    "$ref",
+    *REFERENCE_FIELDS,
 }
 """Operators that make an `$elemMatch` one on embedded documents."""
 
@@ -73,7 +72,7 @@ def _parsed(raw: bytes, query_context: QueryContext) -> Filter:
     children: list[Filter] = []
     for name, code, data in elements(raw):
         value = (code, data)
-        if name.startswith("$") and name not in _DBREF_FIELDS:
+        if name.startswith("$") and name not in REFERENCE_FIELDS:
             child = _top_level(name, value, query_context)
             if child is not None:
                 children.append(child)
@@ -135,7 +134,7 @@ def is_operator_document(raw: bytes) -> bool:
     names = [name for name, _, _ in elements(raw)]
     if not names or not names[0].startswith("$"):
         return False
-    return not (names[0] in _DBREF_FIELDS and "$ref" in names and "$id" in names)
+    return not (names[0] in REFERENCE_FIELDS and "$ref" in names and "$id" in names)
 
 
 def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter | None:

@@ -31,7 +31,7 @@ from docstore.query.projection.projection import (
     projection_of,
 )
 from docstore.query.unsupported import not_supported
-from docstore.query.value.paths import check_field_path
+from docstore.query.value.paths import REFERENCE_FIELDS, check_field_path
 from docstore.query.value.values import NUMBERS, is_true, text_of, truncated_of, type_name
 
 _POSITIONAL = ".$"
@@ -168,7 +168,7 @@ class _Parser:
             raise CommandError(
                 51270, "An empty sub-projection is not a valid value. Found empty object at path " + path
             )
-        if len(fields) > 1 or not fields[0][0].startswith("$"):
+        if len(fields) > 1 or not fields[0][0].startswith("$") or fields[0][0] in REFERENCE_FIELDS:
             self._fields(path + ".", value[1])
             return
         name, code, data = fields[0]

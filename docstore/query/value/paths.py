@@ -7,6 +7,9 @@ from docstore.errors import Code, CommandError
 MAX_PARTS = 200
 """Parts of a path: more than stored documents are nested."""
 
+REFERENCE_FIELDS = frozenset(("$id", "$ref", "$db"))
+"""The fields of a reference to another document: the only ones with a `$` that paths may name."""
+
 
 def check_field_path(path: str) -> list[str]:
     """The parts of a path in an expression, a sort or a projection, or MongoDB's refusal."""
@@ -20,7 +23,7 @@ def check_field_path(path: str) -> list[str]:
     for part in parts:
         if not part:
             raise CommandError(15998, "FieldPath field names may not be empty strings.")
-        if part.startswith("$"):
+        if part.startswith("$") and part not in REFERENCE_FIELDS:
             raise CommandError(
                 16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
             )

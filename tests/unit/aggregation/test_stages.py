@@ -59,6 +59,10 @@ DOCUMENTS: list[dict[str, Any]] = [
         ([{"$limit": 1}, {"$project": {"a": "$t", "t": "$a"}}], [{"_id": 1, "a": ["x", "y"], "t": 1}]),
         ([{"$limit": 1}, {"$project": {"a.z": "$_id", "t": 1}}], [{"_id": 1, "a": {"z": 1}, "t": ["x", "y"]}]),
         ([{"$documents": [{"x": 1}, {"x": {"$add": [1, 1]}}]}], [{"x": 1}, {"x": 2}]),
+        (
+            [{"$limit": 1}, {"$project": {"t.$id": "$a"}}, {"$group": {"_id": "$t.$id"}}, {"$sort": {"$id": 1}}],
+            [{"_id": [1, 1]}],
+        ),
     ],
 )
 def test_results(stages: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:

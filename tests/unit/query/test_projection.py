@@ -59,6 +59,21 @@ def test_results(specification: dict[str, Any], expected: dict[str, Any]) -> Non
     assert project(specification) == expected
 
 
+@pytest.mark.parametrize(
+    ("specification", "expected"),
+    [
+        ({"r.$id": 1}, {"_id": 1, "r": {"$id": 7}}),
+        ({"r.$id": 0, "_id": 0}, {"r": {"$ref": "c"}}),
+        ({"r": {"$id": 1}}, {"_id": 1, "r": {"$id": 7}}),
+        ({"r": {"$ref": 0}}, {"_id": 1, "r": {"$id": 7}}),
+        ({"v": "$r.$id"}, {"_id": 1, "v": 7}),
+        ({"$id": "$r.$ref"}, {"_id": 1, "$id": "c"}),
+    ],
+)
+def test_fields_of_references(specification: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert project(specification, {"_id": 1, "r": {"$ref": "c", "$id": 7}}) == expected
+
+
 def test_fields_keep_their_stored_order() -> None:
     assert list(project({"b": 1, "a": 1})) == ["_id", "a", "b"]
 
@@ -86,6 +101,8 @@ def test_bytes_of_what_is_kept_do_not_change() -> None:
         ({"a.": 1}, 40353),
         ({".a": 1}, 15998),
         ({"$a": 1}, 16410),
+        ({"a.$idx": 1}, 16410),
+        ({"a": {"$idx": 1}}, 31325),
         ({"a": {}}, 51270),
         ({"b.d": {"$elemMatch": {}}}, 31275),
         ({"e": {"$elemMatch": 1}}, 31274),
