@@ -50,6 +50,9 @@ from mongos.commands import (
     move_chunk,
     move_primary,
     plan_cache_clear,
+    plan_cache_clear_filters,
+    plan_cache_list_filters,
+    plan_cache_set_filter,
     remove_shard,
     rename_collection,
     server_status,
@@ -69,8 +72,9 @@ _MODULES = (
     distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
     flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
     is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce,
-    move_chunk, move_primary, plan_cache_clear, remove_shard, rename_collection, server_status, shard_collection,
-    shutdown, split, update, validate,
+    move_chunk, move_primary, plan_cache_clear, plan_cache_clear_filters, plan_cache_list_filters,
+    plan_cache_set_filter, remove_shard, rename_collection, server_status, shard_collection, shutdown, split, update,
+    validate,
 )  # fmt: skip
 
 _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}

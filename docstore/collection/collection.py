@@ -25,6 +25,7 @@ from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
 from docstore.collection.index.pieces import keys_in_pieces
 from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec
 from docstore.collection.oplog.entry import entry_head
+from docstore.collection.read.index_filters import IndexFilters
 from docstore.collection.read.plan_cache import PlanCache
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key, identity_key
@@ -251,6 +252,7 @@ class Collection:
         "id_index",
         "id_prefix",
         "ident",
+        "index_filters",
         "indexes",
         "newest_id",
         "next_record_id",
@@ -280,6 +282,7 @@ class Collection:
         self.secondary: tuple[Index, ...] = ()
         self.has_unique = False
         self.plans = PlanCache()
+        self.index_filters = IndexFilters()
         self.heads = {op: entry_head(op, ns, uuid) for op in "iudm"}
         self.count = 0
         self.size = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from docstore.commands.context import Context
@@ -21,12 +21,36 @@ def holders(routing: Routing) -> list[str]:
     return sorted(routing.collection.chunks.shards | {primary_of(routing)})
 
 
+def owners(routing: Routing) -> list[str]:
+    """The shards that own some of the collection."""
+    return [primary_of(routing)] if routing.collection is None else sorted(routing.collection.chunks.shards)
+
+
 async def to_holders(context: Context, *, repeatable: bool = True) -> list[ShardReply]:
     """The command to all holders, side by side. Errors: the first holder's; NamespaceNotFound without a database."""
+    return await _to(context, holders, repeatable)
+
+
+async def to_owners(context: Context) -> list[ShardReply]:
+    """The command to all owners, as `to_holders`."""
+    return await _to(context, owners, repeatable=True)
+
+
+async def to_every_shard(context: Context) -> list[ShardReply]:
+    """The command to whoever may ever have held a part of the collection, as `to_holders`."""
+    names = [shard.name for shard in await router_of(context).shards.all()]
+
+    def those(routing: Routing) -> list[str]:
+        return holders(routing) if routing.collection is None else names
+
+    return await _to(context, those, repeatable=True)
+
+
+async def _to(context: Context, those: Callable[[Routing], list[str]], repeatable: bool) -> list[ShardReply]:
     body = forwarded(whole_request(context))
 
     async def attempt(routing: Routing) -> list[ShardReply]:
-        return await router_of(context).ask(context, routing, holders(routing), body, repeatable=repeatable)
+        return await router_of(context).ask(context, routing, those(routing), body, repeatable=repeatable)
 
     return await router_of(context).routed(context, attempt)
 

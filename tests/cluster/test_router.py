@@ -10,6 +10,7 @@ import pytest
 from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.write_concern import WriteConcern
 
+from docstore.errors import Code
 from tests.cluster.routed import Cluster, routed_cluster
 from tests.harness.waiting import wait_until
 
@@ -503,6 +504,41 @@ def test_plan_cache_statistics_of_a_sharded_collection(cluster: Cluster) -> None
     assert kept["createdFromQuery"]["query"] == {"$and": [{"x": {"$eq": 1}}, {"y": {"$eq": 1}}]}
     cluster.client.test.command("planCacheClear", "planned")
     assert list(collection.aggregate([{"$planCacheStats": {}}])) == []
+
+
+def test_index_filters_of_a_sharded_collection(cluster: Cluster) -> None:
+    collection = cluster.shard("limited", {"k": 1})
+    collection.insert_many([{"_id": n, "k": n, "x": n % 2, "y": n % 5} for n in range(40)])
+    for name in "xy":
+        collection.create_index(name)
+    cluster.split_and_move("limited", {"k": 20})
+    database = cluster.clients[1].test
+    query = {"x": 1, "y": 3}
+
+    def used() -> list[tuple[bool, str]]:
+        planner = database.command("explain", {"find": "limited", "filter": query})["queryPlanner"]
+        shown = []
+        for shard in planner["winningPlan"]["shards"]:
+            stage = shard["winningPlan"]
+            while "inputStage" in stage:
+                stage = stage["inputStage"]
+            shown.append((shard["indexFilterSet"], stage.get("indexName", stage["stage"])))
+        return shown
+
+    assert database.command("planCacheListFilters", "limited")["filters"] == []
+    database.command("planCacheSetFilter", "limited", query=query, indexes=["x_1"])
+    assert used() == [(True, "x_1")] * 2
+    (only,) = database.command("planCacheListFilters", "limited")["filters"]
+    assert only == {"query": query, "sort": {}, "projection": {}, "indexes": ["x_1"]}
+    assert collection.count_documents(query) == 4
+    cluster.client.admin.command("moveChunk", "test.limited", find={"k": 20}, to="one")
+    database.command("planCacheClearFilters", "limited", query={"x": 2, "y": 2})
+    cluster.client.admin.command("moveChunk", "test.limited", find={"k": 20}, to="two")
+    assert database.command("planCacheListFilters", "limited")["filters"] == []
+    assert {limited for limited, _ in used()} == {False}
+    with pytest.raises(OperationFailure) as refused:
+        database.command("planCacheSetFilter", "limited", query=query, indexes=[])
+    assert refused.value.code == Code.BadValue
 
 
 def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:

@@ -131,7 +131,8 @@ def plan_count(
 ) -> Plan:
     """The plan of a count: entries that stand for documents are taken before all else. The rest as `plan_query`."""
     shape = None
-    if kept and indexes is None and coll is not None and query.hint is None:
+    limited = coll is not None and coll.index_filters.of_query(query) is not None
+    if kept and indexes is None and coll is not None and query.hint is None and not limited:
         shape = count_shape(query.filter)
         found = None if shape is None else coll.plans.bound(shape, query.filter)
         if found is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats, documents_of, predicate_of
+from docstore.collection.read.index_filters import answered_by, is_lookup
 from docstore.collection.read.plan_ranking import ENOUGH, Trial, best_of
 from docstore.collection.read.script_filter import has_scripts
 from docstore.errors import Code, CommandError
@@ -41,17 +42,24 @@ def plan_query(
     wanted: int = 0,
     indexes: Sequence[Index] | None = None,
     kept: bool = True,
+    answered_by: frozenset[str] | None = None,
 ) -> Plan:
     """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found.
 
     `indexes`: those to choose from, where they are not all that may be used at this moment. `kept`: it may be the plan
     that the collection keeps for others of the shape.
 
+    `answered_by`: the paths that the answer is made of, by which an index filter is found (None: whole documents).
     `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
     is the best one to find `wanted` documents by (0: all).
     """
     visible = usable_indexes(coll) if indexes is None else indexes
     shape = None
+    if coll is not None and coll.index_filters and between is None and not is_lookup(tree):
+        found = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
+        limit = coll.index_filters.of(tree, sort, answered_by) if found is None else None
+        if limit is not None:
+            visible, hint, kept, distinct = limit.admitted(visible), None, False, None
     if kept and coll is not None and hint is None and between is None and distinct is None and indexes is None:
         shape = shape_of(tree, sort)
         if shape is not None:
@@ -116,4 +124,5 @@ def plan_find(
         wanted=query.limit and query.limit + query.skip,
         indexes=indexes,
         kept=kept,
+        answered_by=answered_by(query),
     )

@@ -18,6 +18,7 @@ from docstore.bson.walk import values as list_values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
 from docstore.collection.read.fetch import fetching
+from docstore.collection.read.index_filters import is_lookup
 from docstore.collection.read.plan_cache import ScanKey, patience_of
 from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.taking import Clock
@@ -201,6 +202,8 @@ def _prepared(
         order = parse_sort(sort)
     except CommandError:
         # The general way says so.
+        return None
+    if coll.index_filters.about(tree, order) and not is_lookup(tree):
         return None
     looked_up = lookup(tree, coll.id_index)
     if looked_up is not None:

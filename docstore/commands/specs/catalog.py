@@ -171,10 +171,30 @@ VALIDATE = Spec(
     help="check a collection against its indexes and counters",
 )  # fmt: skip
 
-PLAN_CACHE_SHAPE = tuple(Parameter(name, Type.OBJECT) for name in ("query", "sort", "projection", "collation"))
-"""What plans are kept for."""
+_PLAN_CACHE_SHAPE = tuple(Parameter(name, Type.ANY) for name in ("query", "sort", "projection", "collation"))
+"""Which queries a command of the plan cache is about; it reads them by rules of its own."""
 
 PLAN_CACHE_CLEAR = Spec(
     "planCacheClear", privilege=Privilege("planCacheWrite", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.COLLECTION, parameters=PLAN_CACHE_SHAPE, help="forget the plans kept for a collection, or for a query",
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True, parameters=_PLAN_CACHE_SHAPE,
+    help="forget the plans kept for a collection, or for a query",
+)  # fmt: skip
+
+PLAN_CACHE_SET_FILTER = Spec(
+    "planCacheSetFilter", privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
+    parameters=(*_PLAN_CACHE_SHAPE, Parameter("indexes", Type.ANY)),
+    help="say which indexes may serve queries of one shape",
+)  # fmt: skip
+
+PLAN_CACHE_LIST_FILTERS = Spec(
+    "planCacheListFilters", privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
+    help="the index filters of a collection",
+)  # fmt: skip
+
+PLAN_CACHE_CLEAR_FILTERS = Spec(
+    "planCacheClearFilters", privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True, parameters=_PLAN_CACHE_SHAPE,
+    help="forget the index filters of a collection, or the one for a query",
 )  # fmt: skip

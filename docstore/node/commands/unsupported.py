@@ -7,7 +7,6 @@ from __future__ import annotations
 
 _OPLOG = "the oplog is written by this server alone"
 _POOLS = "connections to other members are not pooled by names that could be given here"
-_PLANS = "index filters cannot be set"
 _MONITORING = "nothing is reported to anyone outside"
 
 UNSUPPORTED = {
@@ -19,7 +18,6 @@ UNSUPPORTED = {
     "filemd5": "files of GridFS are not hashed",
     "getDiagnosticData": "diagnostic data are not collected",
     "getFreeMonitoringStatus": _MONITORING,
-    "planCacheSetFilter": _PLANS,
     "replSetResizeOplog": "the oplog keeps the size that it was made with",
     "rotateCertificates": "there is no encryption of connections yet",
     "setDefaultRWConcern": "default concerns cannot be set",

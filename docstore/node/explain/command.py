@@ -100,8 +100,9 @@ def _planned(
     winning = _stages(subject, plan, view)
     parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
     rejected = [_stages(subject, each, view) for each in plan.rejected]
+    limited = collection is not None and collection.index_filters.of_query(query) is not None
     return winning, query_planner(
-        context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation
+        context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation, limited=limited
     )
 
 

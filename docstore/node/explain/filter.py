@@ -79,19 +79,6 @@ def _rank(tree: Filter) -> tuple[int, int, str]:
     return kind, _OPS.index(tree.op) if isinstance(tree, Comparison) else 0, getattr(inner, "path", "")
 
 
-def filter_shape(tree: Filter) -> str:
-    """The filter without its values: filters of one shape could share a plan."""
-    if isinstance(tree, And | Or | Nor):
-        inner = ", ".join(filter_shape(child) for child in paced(sorted(tree.children, key=_rank)))
-        return f"{type(tree).__name__}({inner})"
-    if isinstance(tree, Not):
-        return f"Not({filter_shape(tree.child)})"
-    path = getattr(tree, "path", "")
-    operator = tree.op.value if isinstance(tree, Comparison) else ""
-    inner = filter_shape(tree.filter) if isinstance(tree, ElemMatchObject | ElemMatchValue) else ""
-    return f"{type(tree).__name__} {path} {operator}{inner}"
-
-
 def _negated(child: Filter) -> dict[str, Any]:
     if isinstance(child, And | Or | Nor | Always | Not):
         return {"$nor": [filter_document(child)]}

@@ -19,7 +19,8 @@ from docstore.collection.collection import Index
 from docstore.collection.index.spec import ID_INDEX_NAME
 from docstore.collection.read.sorter import MAX_BYTES
 from docstore.node.explain.bounds import field_intervals, interval_text, range_edges, scan_intervals
-from docstore.node.explain.filter import filter_document, filter_shape
+from docstore.node.explain.filter import filter_document
+from docstore.query.filter.shape import filter_shape
 from docstore.query.filter.tree import Or, TextSearch
 from docstore.query.find import FindQuery
 from docstore.query.geo.cell_keys import PlaneKeys
@@ -64,9 +65,10 @@ def query_planner(
     *,
     parsed: bool = True,
     collation: Collation | None = None,
+    limited: bool = False,
 ) -> dict[str, Any]:
-    """The `queryPlanner` section. `parsed`: the filter is shown."""
-    shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": False}
+    """The `queryPlanner` section. `parsed`: the filter is shown; `limited`: an index filter is for queries like it."""
+    shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": limited}
     if parsed:
         shown["parsedQuery"] = filter_document(query.filter)
     if collation is not None:

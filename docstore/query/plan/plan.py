@@ -4,7 +4,7 @@ A plan says where the documents come from; the filter is applied to all of them 
 true: a plan's source holds every document that satisfies the filter (`docstore.query.plan.bounds`), and `provides_sort`
 is only set when the source yields them in the order asked for.
 
-* A filter that fixes `_id` is a lookup (`id_lookup`).
+* A filter that fixes `_id` is a lookup (`id_lookup`), unless it says more and that index may not be used.
 * Otherwise the best of what the indexes offer is taken (`candidates`), in the order that they give (`ordering`).
 * A disjunction is a union when every branch finds an index of its own (`disjunction`).
 * An index that does not hold every document serves the filters of `docstore.query.plan.index_bounds.covers`.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.tree import Comparison, Filter
 from docstore.query.find import Hint, KeyBetween
 from docstore.query.plan.access import IdLookup, Plan
 from docstore.query.plan.candidates import best_plan, collection_scan, index_plans
@@ -46,9 +46,10 @@ def choose(
         return hinted_plan(tree, indexes, sort, hint)
     if sort.natural:
         return collection_scan(tree, sort, sort.natural)
-    id_collation = next((index.collation for index in indexes if index.name == _ID_INDEX), None)
+    id_index = next((index for index in indexes if index.name == _ID_INDEX), None)
+    id_collation = None if id_index is None else id_index.collation
     looked_up = id_value(tree, id_collation)
-    if looked_up is not None:
+    if looked_up is not None and (id_index is not None or isinstance(tree, Comparison)):
         return Plan(IdLookup(looked_up), beside_id(tree, looked_up, id_collation), True)
     best = best_plan([*index_plans(tree, indexes, sort), *union_plans(tree, indexes, sort, choose)])
     return collection_scan(tree, sort, 1) if best is None else best

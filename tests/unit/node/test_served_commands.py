@@ -61,6 +61,7 @@ OF_A_COLLECTION: dict[str, dict[str, Any]] = {
     "planCacheClear": {},
     "planCacheClearFilters": {},
     "planCacheListFilters": {},
+    "planCacheSetFilter": {"query": {}, "indexes": ["x"]},
     "reIndex": {},
     "update": {"updates": [{"q": {}, "u": {"$set": {"x": 1}}}]},
     "validate": {},

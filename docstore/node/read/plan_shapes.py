@@ -1,0 +1,62 @@
+"""Which queries a command of the plan cache is about: those of a filter, an order and a projection.
+
+The commands read these fields as the real server does, with BadValue where others have TypeMismatch.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
+from docstore.collection.catalog.views import find_view
+from docstore.collection.collection import Collection
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.read.requests import filter_of, query_context_at, sort_of, under
+from docstore.query.find import FindQuery
+from docstore.query.projection.parse import parse_projection
+
+_OPTIONAL = ("sort", "projection", "collation")
+
+
+def planned_collection(context: Context) -> Collection | None:
+    """The collection that the command names. Errors: CommandNotSupportedOnView."""
+    store = node_of(context).store
+    collection = store.collection(context.namespace)
+    if collection is None and find_view(store, context.namespace) is not None:
+        name = context.namespace
+        raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {name} is a view, not a collection")
+    return collection
+
+
+def named_query(context: Context, arguments: Arguments) -> FindQuery | None:
+    """What the command says of queries; None where it is about all of them.
+
+    Errors: BadValue for what is no document, and for an order, projection or collation without a query; those of each.
+    """
+    if arguments["query"] is None:
+        if any(name in arguments for name in _OPTIONAL):
+            raise CommandError(Code.BadValue, "sort, projection, or collation provided without query")
+        return None
+    query = _document(arguments, "query", "required")
+    sort, projection, collation = (_document(arguments, name, "optional") for name in _OPTIONAL)
+    if collation == EMPTY_DOCUMENT:
+        raise CommandError(Code.BadValue, "optional field collation cannot be an empty object")
+    node = node_of(context)
+    query_context = under(query_context_at(node, None), node, context.namespace, collation)
+    tree = filter_of(query, query_context)
+    projected = None
+    if projection is not None:
+        projected = parse_projection(projection, query_context=query_context, tree=tree, metadata=True)
+    return FindQuery(filter=tree, projection=projected, sort=sort_of(sort, query_context, tree))
+
+
+def _document(arguments: Arguments, name: str, kind: str) -> bytes | None:
+    given = arguments[name]
+    if given is None:
+        return None
+    code, data = given
+    if code != OBJECT:
+        raise CommandError(Code.BadValue, f"{kind} field {name} must be an object")
+    found: bytes = data
+    return found

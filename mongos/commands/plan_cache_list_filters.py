@@ -1,0 +1,24 @@
+"""`planCacheListFilters`: the index filters that any shard has; what several have in common is told once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import PLAN_CACHE_LIST_FILTERS
+from mongos.routing.broadcast import to_owners
+
+
+async def run(context: Context, _arguments: Arguments) -> Result:
+    found: dict[bytes, dict[str, Any]] = {}
+    for answer in await to_owners(context):
+        for each in answer.decoded()["filters"]:
+            found.setdefault(bson.encode(each), each)
+    return {"filters": list(found.values())}
+
+
+COMMAND = PLAN_CACHE_LIST_FILTERS.command(run)
