@@ -30,26 +30,51 @@ class ScramError(Exception):
     """The server's messages are not those of a server that knows the password."""
 
 
+class ClientConversation:
+    """One authentication by `mechanism`, SCRAM-SHA-1 or SCRAM-SHA-256, step by step: `first` is sent, the answer goes
+    to `challenged`, what `proof` gives is sent, and its answer goes to `verify`. `nonce`: random bytes.
+    """
+
+    def __init__(self, mechanism: str, user: str, nonce: bytes) -> None:
+        self._digest = digest_of(mechanism)
+        self._own = base64.b64encode(nonce).decode()
+        self._bare = f"n={escaped(user)},r={self._own}"
+        self.first = f"n,,{self._bare}".encode()
+        self._challenge = ""
+        self._combined = ""
+        self._expected = b""
+
+    def challenged(self, answer: bytes) -> tuple[bytes, int]:
+        """The salt and iterations that the server names. Errors: ScramError."""
+        fields = _fields(answer)
+        salt, iterations = _decoded(fields.get("s", "")), fields.get("i", "")
+        self._challenge, self._combined = answer.decode(), fields.get("r", "")
+        enough = iterations.isdecimal() and int(iterations) >= MINIMUM_ITERATIONS
+        if not salt or not self._combined.startswith(self._own) or not enough:
+            raise ScramError("the server answered with a wrong nonce, no salt or too few iterations")
+        return salt, int(iterations)
+
+    def proof(self, keys: ClientKeys) -> bytes:
+        digest = self._digest
+        without_proof = f"c=biws,r={self._combined}"
+        signed = ",".join((self._bare, self._challenge, without_proof)).encode()
+        signature = hmac.digest(hashlib.new(digest, keys.client_key).digest(), signed, digest)
+        proof = bytes(a ^ b for a, b in zip(keys.client_key, signature, strict=True))
+        self._expected = hmac.digest(keys.server_key, signed, digest)
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+    def verify(self, answer: bytes) -> None:
+        """Errors: ScramError when the server does not know the password."""
+        assert self._expected, "the proof comes first"
+        if not hmac.compare_digest(_decoded(_fields(answer).get("v", "")), self._expected):
+            raise ScramError("the server does not know the password")
+
+
 def conversation(mechanism: str, user: str, password: str, nonce: bytes) -> Generator[bytes, bytes, None]:
     """The messages of one authentication by `mechanism`, SCRAM-SHA-1 or SCRAM-SHA-256. `nonce`: random bytes."""
-    digest = digest_of(mechanism)
-    own = base64.b64encode(nonce).decode()
-    first = f"n={escaped(user)},r={own}"
-    answer = yield f"n,,{first}".encode()
-    fields = _fields(answer)
-    salt, iterations = decoded(fields.get("s", "")), fields.get("i", "")
-    combined = fields.get("r", "")
-    if not salt or not combined.startswith(own) or not iterations.isdecimal() or int(iterations) < MINIMUM_ITERATIONS:
-        raise ScramError("the server answered with a wrong nonce, no salt or too few iterations")
-    keys = _keys(mechanism, user, password, salt, int(iterations))
-    without_proof = f"c=biws,r={combined}"
-    signed = ",".join((first, answer.decode(), without_proof)).encode()
-    signature = hmac.digest(hashlib.new(digest, keys.client_key).digest(), signed, digest)
-    proof = bytes(a ^ b for a, b in zip(keys.client_key, signature, strict=True))
-    answer = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
-    expected = hmac.digest(keys.server_key, signed, digest)
-    if not hmac.compare_digest(decoded(_fields(answer).get("v", "")), expected):
-        raise ScramError("the server does not know the password")
+    client = ClientConversation(mechanism, user, nonce)
+    salt, iterations = client.challenged((yield client.first))
+    client.verify((yield client.proof(_keys(mechanism, user, password, salt, iterations))))
 
 
 def _keys(mechanism: str, user: str, password: str, salt: bytes, iterations: int) -> ClientKeys:
@@ -64,3 +89,10 @@ def _fields(message: bytes) -> dict[str, str]:
         return attributes(message.decode())
     except (Malformed, UnicodeDecodeError):
         raise ScramError("the server's message is none of SCRAM") from None
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return decoded(text)
+    except Malformed as error:
+        raise ScramError(str(error)) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from docstore.security.names import UserName
 from docstore.security.scram import SALT_BYTES, Credential, Malformed, attributes, decoded, digest_of, unescaped
@@ -42,11 +43,16 @@ class ServerConversation:
     """From a client's first message to the server's proof. `challenge` answers the first message.
 
     `credential` None: there is no such user, or it has none for the mechanism; `prove` then refuses whatever comes.
+    `others`: further credentials of the user that are taken too, with the same salt and iterations.
     """
 
-    def __init__(self, first: ClientFirst, credential: Credential | None, pretended: Credential, nonce: bytes) -> None:
+    def __init__(
+        self, first: ClientFirst, credential: Credential | None, pretended: Credential, nonce: bytes,
+        others: Sequence[Credential] = (),
+    ) -> None:  # fmt: skip
         """`pretended` is used where there is no credential. `nonce`: random bytes."""
         self.name = first.name
+        self._others = others
         self._known = credential is not None
         self._credential = credential or pretended
         self._header = first.header
@@ -69,17 +75,24 @@ class ServerConversation:
         if decoded(fields.get("c", "")) != self._header or fields.get("r") != self._nonce:
             raise Malformed("another channel or nonce")
         proof = decoded(proof_text)
-        credential = self._credential
-        digest = digest_of(credential.mechanism)
         signed = ",".join((self._bare, self._challenge, without_proof)).encode()
-        signature = hmac.digest(credential.stored_key, signed, digest)
-        if len(proof) != len(signature):
-            raise Malformed("a proof of another length")
-        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
-        fits = hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key)
-        if not (fits and self._known):
-            return None
-        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, signed, digest))
+        for credential in (self._credential, *self._others):
+            if _proves(credential, proof, signed):
+                if not self._known:
+                    return None
+                signature = hmac.digest(credential.server_key, signed, digest_of(credential.mechanism))
+                return b"v=" + base64.b64encode(signature)
+        return None
+
+
+def _proves(credential: Credential, proof: bytes, signed: bytes) -> bool:
+    """Errors: Malformed for a proof of another length."""
+    digest = digest_of(credential.mechanism)
+    signature = hmac.digest(credential.stored_key, signed, digest)
+    if len(proof) != len(signature):
+        raise Malformed("a proof of another length")
+    client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+    return hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key)
 
 
 def pretended_credential(mechanism: str, name: UserName, secret: bytes, iterations: int) -> Credential:

@@ -1,0 +1,110 @@
+"""The keys of a key file, by which the processes of a cluster authenticate to each other as `__system@local`.
+
+Of two keys either is taken, and where the first is not taken the second is tried: so a key is replaced by restarting
+the processes one by one. Always true: keys are never shown.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from docstore.security.builtin_roles import privileges_of
+from docstore.security.names import SYSTEM, RoleName
+from docstore.security.scram import (
+    DEFAULT_ITERATIONS,
+    SHA_256,
+    ClientKeys,
+    Credential,
+    client_keys,
+    secret_of,
+)
+from docstore.security.users import User
+
+LEAST_CHARACTERS = 6
+MOST_CHARACTERS = 1024
+MOST_KEYS = 2
+MECHANISM = SHA_256
+"""The one by which processes authenticate to each other."""
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
+_DERIVED = 256
+
+
+class BadKeys(ValueError):
+    """A text that holds no keys; the message says why and shows nothing of it."""
+
+
+def parse_keys(text: str) -> tuple[str, ...]:
+    """The keys of a key file: its whole text is one, or it is a YAML list of one or two. White space counts for
+    nothing. Errors: BadKeys.
+    """
+    whole = "".join(text.split())
+    try:
+        # Without types: a key of nothing but digits is no number.
+        content: Any = whole if whole and _BASE64.issuperset(whole) else yaml.load(text, yaml.BaseLoader)
+    except yaml.YAMLError:
+        raise BadKeys("it is not YAML") from None
+    listed = content if isinstance(content, list) else [content]
+    if not listed or not all(isinstance(each, str) for each in listed) or content == "":
+        raise BadKeys("it must hold a key or a list of keys")
+    if len(listed) > MOST_KEYS:
+        raise BadKeys(f"it holds {len(listed)} keys, but at most {MOST_KEYS} are supported")
+    keys = tuple("".join(each.split()) for each in listed)
+    for key in keys:
+        if not _BASE64.issuperset(key):
+            raise BadKeys("a key has a character that is none of base64")
+        if not LEAST_CHARACTERS <= len(key) <= MOST_CHARACTERS:
+            raise BadKeys(
+                f"a key has {len(key)} characters, and must have from {LEAST_CHARACTERS} to {MOST_CHARACTERS}"
+            )
+    return keys
+
+
+class ClusterKeys:
+    """The keys of a process. `salt`: random bytes, as many as `MECHANISM` takes.
+
+    `lenient`: another process that does not take any of the keys is talked to all the same, unauthenticated.
+    """
+
+    def __init__(
+        self, keys: Sequence[str], salt: bytes, *, lenient: bool = False, iterations: int = DEFAULT_ITERATIONS[SHA_256]
+    ) -> None:
+        """Takes as long as `client_keys` for each key."""
+        assert keys, "there is a key"
+        self.lenient = lenient
+        self._secrets = tuple(secret_of(MECHANISM, SYSTEM.user, key) for key in keys)
+        self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
+        self.credentials = tuple(Credential.derived(MECHANISM, each, salt, iterations) for each in self._secrets)
+        """By which a client may prove to be a member, one for each key: they have one salt and number of iterations."""
+        self.user = User(
+            name=SYSTEM,
+            credentials={MECHANISM: self.credentials[0]},
+            roles=(),
+            privileges=privileges_of(RoleName("__system", "admin")),
+        )
+        """As whom members are known: one who may do everything."""
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def known(self, index: int, salt: bytes, iterations: int) -> ClientKeys | None:
+        """What `derive` gave before."""
+        found = self._derived.get((index, salt, iterations))
+        if found is not None:
+            self._derived.move_to_end((index, salt, iterations))
+        return found
+
+    def derive(self, index: int, salt: bytes, iterations: int) -> ClientKeys:
+        """What proves to another process, with the salt and iterations that it named, that a key is known. Takes
+        milliseconds.
+        """
+        found = self.known(index, salt, iterations)
+        if found is None:
+            found = client_keys(MECHANISM, self._secrets[index], salt, iterations)
+            self._derived[index, salt, iterations] = found
+            while len(self._derived) > _DERIVED:
+                self._derived.popitem(last=False)
+        return found
