@@ -11,6 +11,8 @@ from docstore.node.process.main import serve
 from docstore.node.process.settings import ClusterRole
 from docstore.node.process.stop import stop_server
 from docstore.options import (
+    AUTHORIZATION,
+    CLUSTER_KEYS,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -23,15 +25,21 @@ from docstore.options import (
     RoleOptions,
     program,
 )
+from docstore.options.build import KEY_FILE_REQUIRED
 
 
-@program("configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, REPLICATION, ROLE, PARAMETERS)
+@program(
+    "configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, REPLICATION, ROLE,
+    PARAMETERS,
+)  # fmt: skip
 def main(options: Options) -> None:
     """A config server. Without --replSet its set is the one that a router with a bare --configdb list makes."""
     if options.process.shutdown:
         stop_server(replace(options, role=RoleOptions(configsvr=True)).dbpath)
     if options.role.shardsvr:
         sys.exit("configsvr: a config server is no shard: leave out --shardsvr")
+    if options.security.auth and options.security.key_file is None:
+        sys.exit(f"configsvr: {KEY_FILE_REQUIRED}")
     set_name = options.replication.set_name or IMPLICIT_SET_NAME
     options = replace(
         options, role=RoleOptions(configsvr=True), replication=replace(options.replication, set_name=set_name)

@@ -11,6 +11,8 @@ from docstore.node.process.main import serve
 from docstore.node.process.settings import ClusterRole
 from docstore.node.process.stop import stop_server
 from docstore.options import (
+    AUTHORIZATION,
+    CLUSTER_KEYS,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -18,7 +20,6 @@ from docstore.options import (
     REPLICATION,
     ROLE,
     SCRIPTING,
-    SECURITY,
     SHUTDOWN,
     STORAGE,
     Options,
@@ -27,7 +28,10 @@ from docstore.options import (
 from mongod.composition import extension
 
 
-@program("mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, SECURITY, REPLICATION, ROLE, PARAMETERS)
+@program(
+    "mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, REPLICATION, ROLE,
+    PARAMETERS,
+)  # fmt: skip
 def main(options: Options) -> None:
     """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""
     if options.process.shutdown:

@@ -24,6 +24,7 @@ from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
 from docstore.net.errors import as_command_error
+from docstore.net.key_file import cluster_keys
 from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.services import apply_options, services_of
 from docstore.options import Options
@@ -61,7 +62,8 @@ async def serve(process: Process, options: Options) -> None:
         configdb = ConfigDb.parse(options.router.config_db)
     except ValueError as error:
         raise StartError(str(error), 2) from None
-    pool = Pool(application="mongos")
+    keys = cluster_keys(options.security)
+    pool = Pool(application="mongos", keys=keys)
     set_name = await _config_set(process, configdb, pool)
     if set_name is None:
         return
@@ -97,7 +99,9 @@ async def serve(process: Process, options: Options) -> None:
             parts=parts,
             transactions=router.transactions,
             users=router.users,
+            keys=keys,
         )
+        services.access.passes_on = True
         dispatcher = Dispatcher(services, translate=as_command_error)
         apply_options(dispatcher, options)
         listener.append(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.bson import array_documents, document_from, elements, get_field, without_fields
 from docstore.bson.walk import ARRAY, STRING, Value
 from docstore.commands.access.control import AccessControl
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.metrics import Metrics
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
+from docstore.commands.sessions.fields import NO_USER_DIGEST, owned_lsid
 from docstore.commands.values import wrong_type
 from docstore.errors import no_scripting
 from docstore.wire.compression import COMPRESSOR_IDS
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from docstore.commands.sessions.transactions import Transactions
     from docstore.security.names import UserName
 
+_LSID = frozenset((b"lsid",))
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 
@@ -251,6 +253,14 @@ class Context:
             return self
         self.progress.namespace = namespace
         return self.derived(namespace=namespace)
+
+    def name_owner(self) -> None:
+        """Have the request itself say whose its session is, for another process that it is passed on to."""
+        session = self.session
+        if session is not None and session.lsid[16:] != NO_USER_DIGEST:
+            fields = vars(self)
+            fields.pop("body", None)
+            fields["raw"] = without_fields(self.raw, _LSID, owned_lsid(session.lsid))
 
     @property
     def progress(self) -> RequestProgress:

@@ -9,8 +9,9 @@ class NetworkError(Exception):
     """No reply came. Never confused with a reply that says no (`CommandError`).
 
     `sent` says whether the request may have reached the other side: when it is False nothing can have happened there,
-    when it is True the outcome is unknown. `code`: HostUnreachable, HostNotFound or NetworkTimeout. `refused`: the
-    other side's system said that nobody takes what is sent: the port refused, or the connection was closed or reset.
+    when it is True the outcome is unknown. `code`: HostUnreachable, HostNotFound, NetworkTimeout, or
+    AuthenticationFailed where the other side is none of this cluster. `refused`: the other side's system said that
+    nobody takes what is sent: the port refused, or the connection was closed or reset.
     """
 
     def __init__(

@@ -2,7 +2,8 @@
 
 One request at a time on a connection, as many connections as there are requests at once (up to a bound per address): a
 slow command never delays another one, which pipelining would. The connection used last is used first, so that a burst's
-extra connections fall idle and are closed.
+extra connections fall idle and are closed. Where the process has keys, every connection is authenticated before its
+first command.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from docstore.bson import append_fields, document_to_python, get_field
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, STRING
 from docstore.commands.values import integer_of, text_of, truth_of
 from docstore.errors import Code, CommandError
+from docstore.log import component
 from docstore.net.errors import NetworkError
 from docstore.net.link import Answered, Link, connect
+from docstore.net.login import Login, NotTaken
+from docstore.security.cluster_keys import ClusterKeys
 from docstore.wire.errors import ProtocolError
 from docstore.wire.message import Message, encode_message
 
+LOG = component("NETWORK")
 _IDLE_SECONDS = 60.0
 _REAP_SECONDS = 20.0
 _ERROR_FIELDS = frozenset(("ok", "errmsg", "code", "codeName", "errorLabels", "operationTime", "$clusterTime"))
@@ -51,13 +56,19 @@ class Pool:
         connect_timeout: float = 5.0,
         max_per_address: int = 500,
         clock: Callable[[], float] = monotonic,
+        keys: ClusterKeys | None = None,
     ) -> None:
-        """`application` is shown to the other side as the client's name. Times in seconds."""
+        """`application` is shown to the other side as the client's name. Times in seconds. `keys`: by which the process
+        authenticates to others.
+        """
         self.times: ClusterTimes | None = None
         self._application = application
         self._connect_timeout = connect_timeout
         self._max_per_address = max_per_address
         self._clock = clock
+        self._keys = keys
+        # The key that was taken last, by address; None where none was.
+        self._taken_keys: dict[str, int | None] = {}
         self._idle: dict[str, dict[Link, None]] = {}
         self._open: dict[str, int] = {}
         self._made: dict[str, int] = {}
@@ -220,7 +231,7 @@ class Pool:
         return link
 
     async def _greet(self, link: Link, deadline: float) -> None:
-        hello = {
+        hello: dict[str, Any] = {
             "hello": 1,
             "client": {
                 "application": {"name": self._application},
@@ -229,19 +240,45 @@ class Pool:
             },
             "$db": "admin",
         }
-        request_id = next(self._request_ids) & 0x7FFFFFFF
-        frame = encode_message(bson.encode(hello), request_id=request_id)
+        login = None if self._keys is None else Login(self._keys, self._taken_keys.get(link.address) or 0)
+        if login is not None:
+            hello["speculativeAuthenticate"] = login.with_hello()
+        reply = await self._say(link, deadline, hello)
+        raise_for_error(reply)
+        if login is not None:
+            await self._log_in(link, deadline, login, document_to_python(reply))
+        version = get_field(reply, "topologyVersion")
+        if version is not None:
+            link.process_id = document_to_python(reply)["topologyVersion"].get("processId")
+        link.idle_since = self._clock()
+
+    async def _log_in(self, link: Link, deadline: float, login: Login, hello: dict[str, Any]) -> None:
+        assert self._keys is not None, "there is no login without keys"
+        address = link.address
         try:
-            reply = await link.request(frame, request_id, max(deadline - self._clock(), 0.001))
+            self._taken_keys[address] = await login.finish(hello, partial(self._say, link, deadline))
+        except NotTaken as error:
+            if self._taken_keys.get(address, 0) is not None:
+                LOG.warning(
+                    "Another process of the cluster does not take this one's keys", remote=address, reason=str(error),
+                    goesOn=self._keys.lenient,
+                )  # fmt: skip
+                self._taken_keys[address] = None
+            if not self._keys.lenient:
+                raise NetworkError(
+                    address, f"authentication failed: {error}", sent=False, code=Code.AuthenticationFailed
+                ) from None
+
+    async def _say(self, link: Link, deadline: float, command: dict[str, Any]) -> bytes:
+        """A command of the handshake, before the one that the connection is for; the raw reply."""
+        request_id = next(self._request_ids) & 0x7FFFFFFF
+        frame = encode_message(bson.encode(command), request_id=request_id)
+        try:
+            return (await link.request(frame, request_id, max(deadline - self._clock(), 0.001))).body
         except NetworkError as error:
             raise NetworkError(
                 link.address, error.reason, sent=False, code=error.code, refused=error.refused
             ) from error
-        raise_for_error(reply.body)
-        version = get_field(reply.body, "topologyVersion")
-        if version is not None:
-            link.process_id = document_to_python(reply.body)["topologyVersion"].get("processId")
-        link.idle_since = self._clock()
 
     async def _wait_for_release(self, address: str, deadline: float) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -15,6 +15,8 @@ that MongoDB has and we have not are refused with a sentence of their own; both 
 """
 
 from docstore.options.groups import (
+    AUTHORIZATION,
+    CLUSTER_KEYS,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -23,7 +25,6 @@ from docstore.options.groups import (
     ROLE,
     ROUTER,
     SCRIPTING,
-    SECURITY,
     SHUTDOWN,
     STORAGE,
 )
@@ -31,6 +32,8 @@ from docstore.options.program import program
 from docstore.options.values import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions
 
 __all__ = [
+    "AUTHORIZATION",
+    "CLUSTER_KEYS",
     "LOGGING",
     "NETWORK",
     "PARAMETERS",
@@ -39,7 +42,6 @@ __all__ = [
     "ROLE",
     "ROUTER",
     "SCRIPTING",
-    "SECURITY",
     "SHUTDOWN",
     "STORAGE",
     "NetworkOptions",

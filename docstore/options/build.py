@@ -25,6 +25,8 @@ DIRECTORY_PER_DB_NOTICE = (
     "--directoryperdb has nothing to separate: each node keeps all its databases in one engine directory below --dbpath"
 )
 
+KEY_FILE_REQUIRED = "--auth needs --keyFile on a member of a set or a cluster: by it members authenticate to each other"
+
 
 def build_options(given: Mapping[str, Any]) -> Options:
     """The typed value. Errors: ValueError with a sentence for what does not go together."""
@@ -76,15 +78,21 @@ def build_options(given: Mapping[str, Any]) -> Options:
 
 
 def _security(given: Mapping[str, Any]) -> SecurityOptions:
-    auth = bool(given.get("security.authorization"))
+    auth, key_file = bool(given.get("security.authorization")), given.get("security.keyFile")
+    transition, mode = bool(given.get("security.transitionToAuth")), given.get("security.clusterAuthMode")
     if auth and given.get("security.noauth"):
         raise ValueError("--auth and --noauth exclude each other")
-    member = given.get("replication.replSetName") or given.get("sharding.shardsvr") or given.get("sharding.configsvr")
-    if auth and member:
-        raise ValueError(
-            "--auth is for a node by itself: members of a set or a cluster cannot authenticate to each other yet"
-        )
-    return SecurityOptions(auth)
+    if mode not in (None, "keyFile"):
+        raise ValueError(f"--clusterAuthMode {mode} is not supported: it needs certificates, and TLS is not there yet")
+    if key_file is None:
+        if mode is not None or transition:
+            raise ValueError(f"{'--clusterAuthMode' if mode else '--transitionToAuth'} needs --keyFile")
+        member = any(given.get(key) for key in ("replication.replSetName", "sharding.shardsvr", "sharding.configsvr"))
+        if auth and member:
+            raise ValueError(KEY_FILE_REQUIRED)
+    elif given.get("security.noauth"):
+        raise ValueError("--keyFile is not allowed where --noauth is specified")
+    return SecurityOptions((auth or key_file is not None) and not transition, key_file, transition)
 
 
 def _network(given: Mapping[str, Any]) -> NetworkOptions:

@@ -101,9 +101,17 @@ STORAGE = Group((
     Setting("--repair", "storage.repair", None,
             "Save what can be read of a damaged database, rebuild indexes and counters from the documents, and end."),
 ))  # fmt: skip
-SECURITY = Group((
+AUTHORIZATION = Group((
     Setting("--auth", "security.authorization", None, "Clients must authenticate, and may do what their users may."),
     Setting("--noauth", "security.noauth", None, "Clients need not authenticate, as without --auth."),
+))  # fmt: skip
+CLUSTER_KEYS = Group((
+    Setting("--keyFile", "security.keyFile", _FILE,
+            "Authenticate to the other processes of the cluster by the key in this file; clients must authenticate."),
+    Setting("--clusterAuthMode", "security.clusterAuthMode", str,
+            "How processes authenticate to each other: keyFile, and nothing else.", "MODE"),
+    Setting("--transitionToAuth", "security.transitionToAuth", None,
+            "With --keyFile: also take processes and clients that do not authenticate."),
 ))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 UNSUPPORTED = {
     **dict.fromkeys(
-        ("auth", "keyFile", "clusterAuthMode", "transitionToAuth"), "processes do not authenticate to each other yet",
+        ("auth", "noauth"), "a router checks what users may do where it has a --keyFile",
     ),
     **dict.fromkeys(
         ("enableEncryption", "encryptionKeyFile"), "files are not encrypted",

@@ -66,8 +66,12 @@ class ReplicationOptions:
 
 @dataclass(frozen=True, slots=True)
 class SecurityOptions:
+    """`key_file`: holds the keys of the cluster's processes. `transition`: who does not authenticate is taken too."""
+
     auth: bool = False
     """Whether what clients may do is checked."""
+    key_file: Path | None = None
+    transition: bool = False
 
 
 @dataclass(frozen=True, slots=True)

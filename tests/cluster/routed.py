@@ -41,13 +41,18 @@ class Cluster:
 
 
 @contextmanager
-def routed_cluster(directory: Path, *, members: int = 1, arguments: Sequence[str] = ()) -> Iterator[Cluster]:
+def routed_cluster(
+    directory: Path, *, members: int = 1, arguments: Sequence[str] = (), key_file: Path | None = None
+) -> Iterator[Cluster]:
     """Database `test` is sharded, its primary shard is `one`. Of a shard's members the first is its primary.
     `arguments`: more of those that shards are started with.
+
+    With a `key_file` there is auth: the user `root` with the password `r`, who may do everything, is logged in.
     """
+    keys = [] if key_file is None else ["--keyFile", str(key_file)]
     with stopped_at_end(Deployment(directory)) as deployment:
-        sets = {name: replica_set(name, members, [*arguments]) for name in ("one", "two")}
-        config = Member("config-0", "configsvr", [])
+        sets = {name: replica_set(name, members, [*arguments, *keys]) for name in ("one", "two")}
+        config = Member("config-0", "configsvr", keys)
         deployment.start(config, *(member for listed in sets.values() for member in listed))
         for name, listed in sets.items():
             with closing(pymongo.MongoClient(listed[0].address, directConnection=True)) as client:
@@ -57,9 +62,13 @@ def routed_cluster(directory: Path, *, members: int = 1, arguments: Sequence[str
                 ]
                 client.admin.command("replSetInitiate", {"_id": name, "members": rows})
                 wait_until(lambda client=client: client.admin.command("hello")["isWritablePrimary"], 30)
-        routers = [Member(f"router-{number}", "mongos", ["--configdb", config.address]) for number in range(2)]
+        routers = [Member(f"router-{number}", "mongos", ["--configdb", config.address, *keys]) for number in range(2)]
         deployment.start(*routers)
-        clients = [pymongo.MongoClient(router.address) for router in routers]
+        credentials = {} if key_file is None else {"username": "root", "password": "r"}
+        if credentials:
+            with closing(pymongo.MongoClient(routers[0].address)) as client:
+                client.admin.command("createUser", "root", pwd="r", roles=["root"])
+        clients = [pymongo.MongoClient(router.address, **credentials) for router in routers]
         for name, listed in sets.items():
             hosts = ",".join(member.address for member in listed)
             clients[0].admin.command("addShard", f"{name}/{hosts}", name=name)

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from docstore.options import (
+    AUTHORIZATION,
+    CLUSTER_KEYS,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -21,25 +23,26 @@ from docstore.options import (
     Options,
     program,
 )
+from docstore.options.groups import Group
 from docstore.options.unsupported import UNSUPPORTED
 
-GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN)
+GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS)
 
 
-def invoke(*arguments: str) -> tuple[Result, list[Options]]:
+def invoke(*arguments: str, groups: tuple[Group, ...] = GROUPS) -> tuple[Result, list[Options]]:
     seen: list[Options] = []
-    result = CliRunner().invoke(program("thing", *GROUPS)(seen.append), list(arguments))
+    result = CliRunner().invoke(program("thing", *groups)(seen.append), list(arguments))
     return result, seen
 
 
-def parse(*arguments: str) -> Options:
-    result, seen = invoke(*arguments)
+def parse(*arguments: str, groups: tuple[Group, ...] = GROUPS) -> Options:
+    result, seen = invoke(*arguments, groups=groups)
     assert result.exit_code == 0, result.output
     return seen[0]
 
 
-def refusal(*arguments: str) -> str:
-    result, seen = invoke(*arguments)
+def refusal(*arguments: str, groups: tuple[Group, ...] = GROUPS) -> str:
+    result, seen = invoke(*arguments, groups=groups)
     assert result.exit_code == 2
     assert not seen
     return result.output
@@ -96,13 +99,55 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--logRotate", "reopen"], "--logappend"),
         (["--verbose=7"], "no level"),
         (["--networkMessageCompressors", "lzma"], "no compressor"),
-        (["--auth"], "--auth is not supported: processes do not authenticate"),
+        (["--auth"], "--auth is not supported: a router checks"),
         (["--nojournal"], "--nojournal is not supported"),
-        (["--keyFile", "x"], "--keyFile is not supported"),
+        (["--transitionToAuth"], "--transitionToAuth needs --keyFile"),
+        (["--clusterAuthMode", "keyFile"], "--clusterAuthMode needs --keyFile"),
+        (["--clusterAuthMode", "x509", "--keyFile", "x"], "x509 is not supported: it needs certificates"),
     ],
 )
 def test_what_is_not_supported_is_refused_with_a_sentence(arguments: list[str], sentence: str) -> None:
     assert sentence in refusal(*arguments)
+
+
+OF_A_NODE = (*GROUPS, AUTHORIZATION)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "auth"),
+    [
+        ("", False),
+        ("--noauth", False),
+        ("--auth", True),
+        ("--keyFile k", True),
+        ("--keyFile k --auth --replSet rs --clusterAuthMode keyFile", True),
+        ("--keyFile k --transitionToAuth --shardsvr", False),
+        ("--keyFile k --transitionToAuth --auth", False),
+    ],
+)
+def test_a_key_file_implies_auth_but_for_a_transition(arguments: str, auth: bool) -> None:
+    security = parse(*arguments.split(), groups=OF_A_NODE).security
+    assert (security.auth, security.key_file) == (auth, Path("k") if "keyFile k" in arguments else None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--auth --noauth", "exclude each other"),
+        ("--keyFile k --noauth", "not allowed where --noauth is specified"),
+        *((f"--auth {member}", "--auth needs --keyFile on a member") for member in ("--replSet rs", "--shardsvr")),
+    ],
+)
+def test_what_does_not_go_together_with_auth(arguments: str, sentence: str) -> None:
+    assert sentence in refusal(*arguments.split(), groups=OF_A_NODE)
+
+
+def test_a_key_file_may_stand_in_a_configuration_file(tmp_path: Path) -> None:
+    path = tmp_path / "thing.conf"
+    path.write_text("security: {keyFile: /etc/key, clusterAuthMode: keyFile, transitionToAuth: true}")
+    options = parse("--config", str(path))
+    assert (options.security.key_file, options.security.transition) == (Path("/etc/key"), True)
+    assert options.parsed["security"]["keyFile"] == "/etc/key"
 
 
 def test_no_option_is_both_offered_and_unsupported() -> None:

@@ -63,6 +63,8 @@ def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awai
     if identity.generation != access.directory.generation:
         return None if command.privilege.resource is Resource.NONE else _admit_anew(access, context, arguments)
     _check(identity, context, arguments)
+    if access.passes_on:
+        context.name_owner()
     return None
 
 
@@ -94,12 +96,14 @@ def _remember(identity: Identity, decision: object) -> None:
 
 
 async def _admit_anew(access: AccessControl, context: Context, arguments: Arguments) -> None:
-    await current(context.connection, access.directory)
+    await current(context.connection, access)
     identity = context.connection.identity
     if identity is None:
         await _admit_nobody(access, context, arguments)
-    else:
-        _check(identity, context, arguments)
+        return
+    _check(identity, context, arguments)
+    if access.passes_on:
+        context.name_owner()
 
 
 async def _admit_nobody(access: AccessControl, context: Context, arguments: Arguments) -> None:

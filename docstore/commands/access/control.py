@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 from docstore.commands.parameters import ServerParameter, truth, whole_number
 from docstore.errors import NO_CODE, Code, CommandError
+from docstore.security.cluster_keys import MECHANISM as CLUSTER_MECHANISM
+from docstore.security.cluster_keys import ClusterKeys
+from docstore.security.names import SYSTEM, UserName
 from docstore.security.scram import (
     DEFAULT_ITERATIONS,
     LEAST_ITERATIONS,
@@ -22,7 +25,7 @@ from docstore.security.scram import (
     Credential,
     secret_of,
 )
-from docstore.security.users import NoUsers, UserDirectory
+from docstore.security.users import NoUsers, User, UserDirectory
 
 T = TypeVar("T")
 _ITERATION_PARAMETERS = {"scramIterationCount": SHA_1, "scramSHA256IterationCount": SHA_256}
@@ -38,13 +41,17 @@ async def at_once(work: Callable[[], T]) -> T:
 class AccessControl:
     """`random_bytes` gives as many as asked for; `aside` does work that takes milliseconds where it holds nobody up.
 
-    `enabled`: what users may do is checked. `localhost_exception`: while there is no user, a client on this machine may
-    make the first. `secret`: random bytes of this process, from which what is pretended of unknown users is made.
+    `enabled`: what users may do is checked. `keys`: by which other processes of the cluster authenticate.
+    `localhost_exception`: while there is no user, a client on this machine may make the first. `passes_on`: requests
+    are passed on to processes that take this one's word for whose a session is. `secret`: random bytes of this process,
+    from which what is pretended of unknown users is made.
     """
 
     directory: UserDirectory = field(default_factory=NoUsers)
     enabled: bool = False
+    keys: ClusterKeys | None = None
     localhost_exception: bool = True
+    passes_on: bool = False
     mechanisms: tuple[str, ...] = MECHANISMS
     iterations: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_ITERATIONS))
     had_users: bool = False
@@ -52,6 +59,16 @@ class AccessControl:
     random_bytes: Callable[[int], bytes] = urandom
     aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
     secret: bytes = field(default_factory=lambda: urandom(32), repr=False)
+
+    async def find(self, name: UserName) -> User | None:
+        """The user as it is now. As `__system` the processes of the cluster are known, and nobody else."""
+        if name == SYSTEM:
+            return None if self.keys is None else self.keys.user
+        return await self.directory.find(name)
+
+    def takes(self, mechanism: str, name: UserName) -> bool:
+        """Whether a user of that name may authenticate by the mechanism."""
+        return mechanism in self.mechanisms or (name == SYSTEM and mechanism == CLUSTER_MECHANISM)
 
     async def credentials(self, user: str, password: str, mechanisms: Iterable[str], *, digested: bool) -> list[Any]:
         """What to keep of a password, for each mechanism. `digested`: the client has made its digest already, which

@@ -18,7 +18,7 @@ from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
 from docstore.log import component
-from docstore.security.names import UserName
+from docstore.security.names import SYSTEM, UserName
 from docstore.security.restrictions import admitted
 from docstore.security.scram import Malformed
 from docstore.security.scram_server import ClientFirst, ServerConversation, pretended_credential
@@ -50,6 +50,12 @@ def failed() -> CommandError:
     return CommandError(Code.AuthenticationFailed, "Authentication failed.")
 
 
+def _unavailable(mechanism: str) -> CommandError:
+    return CommandError(
+        Code.MechanismUnavailable, f"Received authentication for mechanism {mechanism} which is not enabled"
+    )
+
+
 def payload_of(value: Value) -> bytes:
     """A message of a conversation: binary, or base64 as old clients send it. Errors: BadValue."""
     code, data = value
@@ -70,7 +76,7 @@ async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
     Of a user that there is not the reply is that of one who has them all: names cannot be found out here.
     """
     access = context.services.access
-    user = await access.directory.find(_asked_name(asked))
+    user = await access.find(_asked_name(asked))
     return [name for name in access.mechanisms if user is None or name in user.credentials]
 
 
@@ -116,16 +122,16 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
     """
     access, connection = context.services.access, context.connection
     connection.conversation = None
-    if mechanism not in access.mechanisms:
-        raise CommandError(
-            Code.MechanismUnavailable, f"Received authentication for mechanism {mechanism} which is not enabled"
-        )
     try:
         first = ClientFirst(payload, db)
     except Malformed as error:
+        if mechanism not in access.mechanisms:
+            raise _unavailable(mechanism) from None
         raise _refused(context, mechanism, None, str(error)) from None
+    if not access.takes(mechanism, first.name):
+        raise _unavailable(mechanism)
     generation = access.directory.generation
-    user = await access.directory.find(first.name)
+    user = await access.find(first.name)
     connection.conversation = _begun(access, mechanism, first, user, generation, short)
     return _reply(connection.conversation.scram.challenge, done=False)
 
@@ -135,7 +141,9 @@ def _begun(
 ) -> Conversation:
     pretended = pretended_credential(mechanism, first.name, access.secret, access.iterations[mechanism])
     credential = None if user is None else user.credentials.get(mechanism)
-    scram = ServerConversation(first, credential, pretended, access.random_bytes(24))
+    member = access.keys is not None and user is access.keys.user and credential is not None
+    others = access.keys.credentials[1:] if access.keys is not None and member else ()
+    scram = ServerConversation(first, credential, pretended, access.random_bytes(24), others)
     return Conversation(mechanism, scram, user, generation, short)
 
 
@@ -177,7 +185,8 @@ def _done(context: Context, conversation: Conversation, payload: bytes) -> dict[
     log_in(connection, user, conversation.generation)
     if context.services.access.enabled:
         keep_apart(connection)
-    LOG.info(
+    log = LOG.debug if user.name == SYSTEM else LOG.info
+    log(
         "Authentication succeeded", mechanism=conversation.mechanism, user=user.name.user, db=user.name.db,
         remote=connection.remote,
     )  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from docstore.commands.access.control import AccessControl
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.sessions.fields import NO_USER_DIGEST, user_digest
 from docstore.errors import Code, CommandError
 from docstore.security.names import SYSTEM
 from docstore.security.privileges import CLUSTER
-from docstore.security.users import User, UserDirectory
+from docstore.security.users import User
 
 
 class Identity:
@@ -69,7 +70,7 @@ def log_out(connection: ClientConnection, db: str) -> None:
         keep_apart(connection)
 
 
-async def current(connection: ClientConnection, directory: UserDirectory) -> User | None:
+async def current(connection: ClientConnection, access: AccessControl) -> User | None:
     """The connection's user as it is now; None where there is none, or none any more: then it is logged out.
 
     A user that was dropped and made anew is another one.
@@ -77,11 +78,11 @@ async def current(connection: ClientConnection, directory: UserDirectory) -> Use
     present = connection.identity
     if present is None:
         return None
-    generation = directory.generation
+    generation = access.directory.generation
     if present.generation != generation:
-        found = await directory.find(present.user.name)
+        found = await access.find(present.user.name)
         if connection.identity is not present:
-            return await current(connection, directory)
+            return await current(connection, access)
         if found is None or found.user_id != present.user.user_id:
             connection.identity = None
             keep_apart(connection)

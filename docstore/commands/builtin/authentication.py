@@ -49,7 +49,7 @@ def getnonce(context: Context, _arguments: Arguments) -> Result:
 
 
 async def connection_status(context: Context, arguments: Arguments) -> Result:
-    user = await current(context.connection, context.services.access.directory)
+    user = await current(context.connection, context.services.access)
     information: dict[str, Any] = {
         "authenticatedUsers": [] if user is None else [user.name.document()],
         "authenticatedUserRoles": [] if user is None else [role.document() for role in user.roles],

@@ -27,6 +27,9 @@ def user_digest(user: str, db: str) -> bytes:
 
 _PLAIN_LSID = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04"
 """How `{id: UUID}` begins; 16 bytes and a NUL follow."""
+_OWNED_LSID = b"\x48\0\0\0\x05id\0\x10\0\0\0\x04"
+_OWNER = b"\x05uid\0\x20\0\0\0\0"
+"""What comes between UUID and digest in `{id: UUID, uid: digest}`, which begins like `_OWNED_LSID`."""
 
 
 class Session(NamedTuple):
@@ -66,12 +69,19 @@ def lsid_document(lsid: bytes) -> dict[str, Any]:
     return {"id": Binary(lsid[:16], 4)}
 
 
+def owned_lsid(lsid: bytes) -> bytes:
+    """The element `lsid` of a request that says whose the session is."""
+    return b"\x03lsid\0" + _OWNED_LSID + lsid[:16] + _OWNER + lsid[16:] + b"\0"
+
+
 def plain_lsid(data: bytes, owner: bytes = NO_USER_DIGEST) -> bytes | None:
-    """The 48 bytes of a session of which nothing but `{id: UUID}` is said, as of nearly all; else None. `owner`: the
-    digest of whose it is.
+    """The 48 bytes of a session of which nothing but `{id: UUID}` is said, as of nearly all, or also whose it is by
+    somebody who may say so; else None. `owner`: the digest of who says it.
     """
     if len(data) == 30 and data.startswith(_PLAIN_LSID):
         return data[13:29] + owner
+    if len(data) == 72 and owner == NO_USER_DIGEST and data.startswith(_OWNED_LSID) and data[29:39] == _OWNER:
+        return data[13:29] + data[39:71]
     return None
 
 

@@ -9,6 +9,7 @@ import errno
 import socket
 from typing import Any
 
+from docstore.net.key_file import cluster_keys
 from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
 from docstore.node.process.repair import repair
@@ -39,6 +40,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         extension,
         max_connections=network.max_connections,
         configure=lambda dispatcher: apply_options(dispatcher, options),
+        keys=cluster_keys(options.security),
     )
     try:
         await running.start()

@@ -43,6 +43,7 @@ from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
+from docstore.security.cluster_keys import ClusterKeys
 from docstore.storage import DataCorrupted, DiskFull, Engine, StorageError, open_engine
 
 LOG = component("CONTROL")
@@ -87,10 +88,12 @@ class NodeProcess:
         *,
         max_connections: int = MAX_CONNECTIONS,
         configure: Callable[[Dispatcher], None] = lambda _dispatcher: None,
+        keys: ClusterKeys | None = None,
     ) -> None:
         """`addresses`: where to listen; the port is the settings' own. `configure` is told of the dispatcher before the
-        first request comes.
+        first request comes. `keys`: by which the processes of the cluster authenticate to each other.
         """
+        self._keys = keys
         self._configure = configure
         self._settings = settings
         self._addresses = addresses
@@ -137,7 +140,7 @@ class NodeProcess:
         parts.callback(engine.close)
         parts.callback(DEFERRED_FREE.clear)
         store = Store(engine, clock=time.time, mode=self._extension.mode)
-        self.pool = Pool(application=settings.process)
+        self.pool = Pool(application=settings.process, keys=self._keys)
         parts.push_async_callback(self.pool.close)
         operations = self._operations = OperationRegistry(time.monotonic)
         replication = self._replication(engine, store, operations)
@@ -216,6 +219,7 @@ class NodeProcess:
             parts=self.node.parts,
             transactions=self.node.transactions,
             users=self.node.users,
+            keys=self._keys,
         )
         dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(

@@ -1,0 +1,46 @@
+"""The key file of a process, read when it starts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from docstore.net.process import StartError
+from docstore.options.values import SecurityOptions
+from docstore.security.cluster_keys import MECHANISM, BadKeys, ClusterKeys, parse_keys
+from docstore.security.scram import SALT_BYTES
+
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_EXIT_CODE = 1
+_MOST_BYTES = 1 << 20
+
+
+def cluster_keys(options: SecurityOptions) -> ClusterKeys | None:
+    """The keys of the file that the options name; None where they name none. Errors: StartError."""
+    path = options.key_file
+    if path is None:
+        return None
+    try:
+        keys = parse_keys(_private_text(path))
+    except BadKeys as error:
+        raise StartError(f"the key file {path} is not usable: {error}", _EXIT_CODE) from None
+    return ClusterKeys(keys, secrets.token_bytes(SALT_BYTES[MECHANISM]), lenient=options.transition)
+
+
+def _private_text(path: Path) -> str:
+    """The text of a file that nobody but its owner may read or change. Errors: StartError."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & _OF_OTHERS:
+                raise StartError(
+                    f"permissions on {path} are too open: a key file must be its owner's alone (chmod 600)", _EXIT_CODE
+                )
+            content = file.read(_MOST_BYTES)
+        return content.decode()
+    except OSError as error:
+        raise StartError(f"cannot read the key file {path}: {error.strerror}", _EXIT_CODE) from None
+    except UnicodeDecodeError:
+        raise StartError(f"the key file {path} is not usable: it is no text", _EXIT_CODE) from None
