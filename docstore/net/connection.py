@@ -14,8 +14,8 @@ A peer that breaks the protocol loses this connection; nothing else notices.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Outcome, Pending, StreamedReply
@@ -46,9 +46,14 @@ _TURN_SECONDS = 0.005
 _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
 
 
+def _plain_buffer(_peer: ClientConnection) -> FrameBuffer:
+    return FrameBuffer()
+
+
 class Connection(asyncio.Protocol):
     """Made by the listener for every accepted socket."""
 
+    _buffer_of: ClassVar[Callable[[ClientConnection], FrameBuffer]] = staticmethod(_plain_buffer)
     __slots__ = (
         "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
         "_reading_paused", "_scheduled", "_transport", "_writable", "peer",
@@ -103,7 +108,7 @@ class Connection(asyncio.Protocol):
                 except ProtocolError as violation:
                     self._refuse(violation)
                 return
-            self._buffer = FrameBuffer()
+            self._buffer = type(self)._buffer_of(self.peer)
         self._buffer.feed(data)
         self._advance()
 

@@ -13,6 +13,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.connection import Connection
+from docstore.net.guarded_connection import GuardedConnection
 from docstore.net.sockets import BACKLOG, bind
 
 LOG = component("NETWORK")
@@ -67,8 +68,9 @@ class Listener:
         loop = asyncio.get_running_loop()
         sockets = bind(self._addresses, self.port) if sockets is None else sockets
         self.port = sockets[0].getsockname()[1]
+        kind = GuardedConnection if self.dispatcher.services.access.enabled else Connection
         for each in sockets:
-            self._servers.append(await loop.create_server(lambda: Connection(self, loop), sock=each, backlog=BACKLOG))
+            self._servers.append(await loop.create_server(lambda: kind(self, loop), sock=each, backlog=BACKLOG))
         self._expiry = loop.call_later(_EXPIRY_SECONDS, self._expire)
         LOG.info("Listening", addresses=self._addresses, port=self.port)
         return self.port
