@@ -18,6 +18,8 @@ from mongos.routing.shards import Shard
 
 LOG = component("ACCESS")
 _INTERVAL_SECONDS = 30
+_MOST_KNOWN = 4096
+"""Users of whom is remembered what the config servers said: anybody may ask for one, and there need not be any."""
 _INTERVAL = "userCacheInvalidationIntervalSecs"
 
 
@@ -58,6 +60,8 @@ class RoutedUsers:
             return self._known[name]
         found = await self._ask(name)
         if self._known_at == generation:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             self._known[name] = found
         return found
 

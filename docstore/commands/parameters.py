@@ -73,7 +73,6 @@ class ParameterTable:
 
 
 FACTS = (
-    ServerParameter(name="clusterAuthMode", get=lambda: "undefined"),
     ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),
     ServerParameter(name="tlsMode", get=lambda: "disabled"),
 )

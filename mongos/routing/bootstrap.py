@@ -71,8 +71,14 @@ async def find_config_servers(
     end = clock() + PATIENCE_SECONDS
     told = ""
     while True:
-        hellos = {host: await _hello(pool, host) for host in configdb.hosts}
-        names = {str(hello["setName"]) for hello in hellos.values() if hello and "setName" in hello}
+        hellos: dict[str, dict[str, Any]] = {}
+        away: dict[str, NetworkError] = {}
+        for host in configdb.hosts:
+            try:
+                hellos[host] = await _hello(pool, host)
+            except NetworkError as error:
+                away[host] = error
+        names = {str(hello["setName"]) for hello in hellos.values() if "setName" in hello}
         if len(names) > 1:
             raise ConfigServersMissing(f"the hosts of --configdb belong to different sets: {sorted(names)}")
         if names:
@@ -80,10 +86,12 @@ async def find_config_servers(
             if not configdb.bare and name != configdb.set_name:
                 raise ConfigServersMissing(f"the config servers belong to set {name}, not {configdb.set_name}")
             return name
-        away = sorted(host for host, hello in hellos.items() if hello is None)
         obstacle = ""
-        if away:
-            obstacle = f"no answer from {', '.join(away)}"
+        strangers = sorted(host for host, error in away.items() if error.code == Code.AuthenticationFailed)
+        if strangers:
+            obstacle = f"another key than that of --keyFile is known to {', '.join(strangers)}"
+        elif away:
+            obstacle = f"no answer from {', '.join(sorted(away))}"
         elif configdb.bare:
             obstacle = await _initiate(configdb, pool, report)
         else:
@@ -96,11 +104,9 @@ async def find_config_servers(
         await asyncio.sleep(0.2)
 
 
-async def _hello(pool: Pool, host: str) -> dict[str, Any] | None:
-    try:
-        return document_to_python(await pool.command(host, "admin", {"hello": 1}, timeout=_HELLO_SECONDS))
-    except NetworkError:
-        return None
+async def _hello(pool: Pool, host: str) -> dict[str, Any]:
+    """Errors: NetworkError."""
+    return document_to_python(await pool.command(host, "admin", {"hello": 1}, timeout=_HELLO_SECONDS))
 
 
 async def _initiate(configdb: ConfigDb, pool: Pool, report: Callable[[str, dict[str, Any]], None]) -> str:

@@ -90,6 +90,7 @@ class AccessControl:
     def parameters(self) -> tuple[ServerParameter, ...]:
         return (
             *(self._iterations(name, mechanism) for name, mechanism in _ITERATION_PARAMETERS.items()),
+            ServerParameter(name="clusterAuthMode", get=lambda: "undefined" if self.keys is None else "keyFile"),
             ServerParameter(
                 name="authenticationMechanisms",
                 get=lambda: list(self.mechanisms),

@@ -87,6 +87,15 @@ def test_whoever_waits_is_told_for_what_and_not_for_ever():
     assert told == ["no answer from h2:1"]
 
 
+def test_a_router_with_another_key_is_told_so():
+    class Guarded(FakePool):
+        async def command(self, address: str, db: str, command: dict[str, Any], **_: Any) -> bytes:
+            raise NetworkError(address, "authentication failed", sent=False, code=Code.AuthenticationFailed)
+
+    with pytest.raises(ConfigServersMissing, match=r"another key than that of --keyFile is known to h1:1, h2:1"):
+        find("csrs/h2:1,h1:1", Guarded({}))
+
+
 def test_hosts_that_never_let_themselves_be_initiated_are_given_up():
     class Unwilling(FakePool):
         async def command(self, address: str, db: str, command: dict[str, Any], **_: Any) -> bytes:
