@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 READY = re.compile(r"^\w+ ready host=(\S+) port=(\d+) pid=(\d+)", re.MULTILINE)
 START_SECONDS = 30.0
@@ -115,26 +116,29 @@ class Deployment:
         self.directory.mkdir(parents=True, exist_ok=True)
         output = self.output_of(member)
         offset = output.stat().st_size if output.exists() else 0
-        command = [sys.executable, "-m", member.program, "--port", str(member.port), *member.arguments]
+        arguments = ["--port", str(member.port), *member.arguments]
         if member.program != "mongos":
             dbpath = self.directory / member.name
             dbpath.mkdir(exist_ok=True)
-            command += ["--dbpath", str(dbpath)]
+            arguments += ["--dbpath", str(dbpath)]
         # What a process that is killed leaves among the temporary files goes with the deployment.
-        environment = {**os.environ, "TMPDIR": str(self.directory.absolute())}
+        environment = {"TMPDIR": str(self.directory.absolute())}
         with output.open("ab") as sink:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=environment,
-            )
-        member.pid = process.pid
+            member.pid = self._run(member.program, arguments, sink, environment)
         self.members[member.name] = member
         self.save()
         return offset
+
+    def _run(self, program: str, arguments: list[str], sink: IO[bytes], environment: dict[str, str]) -> int:
+        """Begin a process that outlives this one: its id. `environment`: what is to be other than here."""
+        return subprocess.Popen(
+            [sys.executable, "-m", program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **environment},
+        ).pid
 
     def _wait_ready(self, member: Member, offset: int) -> None:
         end = time.monotonic() + START_SECONDS

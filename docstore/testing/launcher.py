@@ -12,13 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import docstore
 
 _ANSWER_BYTES = 1 << 12
+_ENDED = "the process that starts servers has ended; its error output says why"
 _shared: Launcher | None = None
 _shared_lock = threading.Lock()
 
@@ -90,32 +91,54 @@ class Launcher:
     def directory(self) -> Path:
         """A fresh directory. Errors: StartFailed."""
         with self._lock:
-            if self._directory is None:
-                said = self._channel.recv(_ANSWER_BYTES)
-                if not said:
-                    raise StartFailed("the process that starts servers has ended; its error output says why")
-                self._directory = Path(said.decode())
-            path = self._directory / str(next(self._numbers))
+            path = self._root() / str(next(self._numbers))
         path.mkdir()
         return path
+
+    def _root(self) -> Path:
+        """The directory of all; the zygote names it before anything else."""
+        if self._directory is None:
+            said = self._channel.recv(_ANSWER_BYTES)
+            if not said:
+                raise StartFailed(_ENDED)
+            self._directory = Path(said.decode())
+        return self._directory
 
     def start(self, program: str, arguments: Sequence[str], log: Path) -> Started:
         """Start a server; what it logs is appended to `log`. Errors: StartFailed."""
         ours, theirs = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            with self._lock:
-                socket.send_fds(self._channel, [json.dumps([program, *arguments]).encode()], [theirs, errors])
-                answer, descriptors, _, _ = socket.recv_fds(self._channel, _ANSWER_BYTES, 1)
-        except ConnectionError:
-            answer, descriptors = b"", []
+            pid, descriptor = self.fork(program, arguments, theirs, errors)
+        except StartFailed:
+            os.close(ours)
+            raise
         finally:
             os.close(theirs)
             os.close(errors)
+        return Started(pid, descriptor, ours)
+
+    def fork(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        output: int,
+        errors: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> tuple[int, int]:
+        """Start a server that writes to these descriptors: its process id, and a descriptor of the process, the
+        caller's to close. `environment`: what is to be other than the zygote's. Errors: StartFailed."""
+        asked = {"program": program, "arguments": list(arguments), "environment": dict(environment or {})}
+        try:
+            with self._lock:
+                self._root()
+                socket.send_fds(self._channel, [json.dumps(asked).encode()], [output, errors])
+                answer, descriptors, _, _ = socket.recv_fds(self._channel, _ANSWER_BYTES, 1)
+        except ConnectionError:
+            answer, descriptors = b"", []
         if not answer:
-            os.close(ours)
-            raise StartFailed("the process that starts servers has ended; its error output says why")
-        return Started(int(answer), descriptors[0], ours)
+            raise StartFailed(_ENDED)
+        return int(answer), descriptors[0]
 
     def close(self) -> None:
         """End the zygote, and with it every server and all data."""

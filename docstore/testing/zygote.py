@@ -9,8 +9,9 @@ thread and opens nothing that a fork must not share. Always true, however the te
 * the directory of all data goes with it. What a zygote that was itself killed has left is removed by the next one: a
   directory is in use as long as somebody holds the lock on the file in it.
 
-A request is a list in JSON, of the program and its arguments, with the descriptors of the server's standard output and
-error; the answer is its process id with a descriptor of the process.
+A request is an object in JSON: `program`, `arguments`, and `environment`, what is to be other than here. With it come
+the descriptors of the server's standard output and error; the answer is its process id, with a descriptor of the
+process.
 """
 
 from __future__ import annotations
@@ -102,11 +103,11 @@ class Zygote:
         request, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
         if not request:
             return False
-        program, *arguments = json.loads(request)
-        self.load([program])
+        asked = json.loads(request)
+        self.load([asked["program"]])
         child = os.fork()
         if not child:
-            self._become(program, arguments, *descriptors)
+            self._become(asked, *descriptors)
         for each in descriptors:
             os.close(each)
         descriptor = os.pidfd_open(child)
@@ -115,8 +116,9 @@ class Zygote:
         socket.send_fds(self._channel, [str(child).encode()], [descriptor])
         return True
 
-    def _become(self, program: str, arguments: list[str], output: int, errors: int) -> NoReturn:
+    def _become(self, asked: dict[str, Any], output: int, errors: int) -> NoReturn:
         """Go on as the server, in the child."""
+        program, arguments = asked["program"], asked["arguments"]
         code = 1
         try:
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -128,6 +130,8 @@ class Zygote:
             for each in (output, errors, self._parent, *self._children):
                 os.close(each)
             self._channel.close()
+            os.environ.update(asked["environment"])
+            tempfile.tempdir = None
             gc.enable()
             sys.argv = [program, *arguments]
             self._programs[program](args=arguments, prog_name=program)

@@ -14,6 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.errors import PyMongoError
 
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 SETTINGS = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200}
@@ -150,7 +151,7 @@ def client_of(member: Member) -> Client:
 @contextlib.contextmanager
 def running_set(directory: Path, count: int, *, initiated: bool = True, shards: bool = True) -> Iterator[Processes]:
     """A set of that many members; nothing is left of it afterwards."""
-    with stopped_at_end(Deployment(directory)) as deployment:
+    with stopped_at_end(ForkedDeployment(directory)) as deployment:
         processes = Processes(deployment, count, shards=shards)
         try:
             if initiated:

@@ -12,6 +12,7 @@ from typing import Any
 import pymongo
 
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 
@@ -50,7 +51,7 @@ def routed_cluster(
     With a `key_file` there is auth: the user `root` with the password `r`, who may do everything, is logged in.
     """
     keys = [] if key_file is None else ["--keyFile", str(key_file)]
-    with stopped_at_end(Deployment(directory)) as deployment:
+    with stopped_at_end(ForkedDeployment(directory)) as deployment:
         sets = {name: replica_set(name, members, [*arguments, *keys]) for name in ("one", "two")}
         config = Member("config-0", "configsvr", keys)
         deployment.start(config, *(member for listed in sets.values() for member in listed))

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.mixed_load import DocumentClient, check_consistent, connect
 
 pytestmark = pytest.mark.cluster
 
 
 def test_a_backup_under_load_starts_as_a_node_and_validates(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
+    deployment = ForkedDeployment(tmp_path)
     with stopped_at_end(deployment):
         node = Member("node", "mongod", [])
         deployment.start(node)
@@ -41,7 +42,7 @@ def test_a_backup_under_load_starts_as_a_node_and_validates(tmp_path: Path) -> N
 
 
 def test_a_damaged_directory_serves_again_after_repair(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
+    deployment = ForkedDeployment(tmp_path)
     noise = random.Random(1)
     with stopped_at_end(deployment):
         node = Member("node", "mongod", [])

@@ -12,6 +12,7 @@ from bson.code import Code
 from pymongo.errors import OperationFailure
 
 from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 
 pytestmark = pytest.mark.cluster
 
@@ -28,7 +29,7 @@ ACCUMULATOR = {
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    deployment = Deployment(tmp_path_factory.mktemp("classic"))
+    deployment = ForkedDeployment(tmp_path_factory.mktemp("classic"))
     with stopped_at_end(deployment):
         deployment.start(Member("node", "mongod", []), Member("quiet", "mongod", ["--noscripting"]))
         yield deployment

@@ -14,12 +14,13 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from pymongo.errors import OperationFailure
 
-from scripts.deployment import Deployment, Member, StartFailed, stopped_at_end
+from scripts.deployment import Member, StartFailed, stopped_at_end
 from shell.address import Credentials
 from shell.greeting import authenticate
 from shell.wire_client import WireClient
 from tests.cluster.replica_set_processes import Processes
 from tests.cluster.routed import routed_cluster
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -51,7 +52,7 @@ def refused(client: Client, db: str, command: dict[str, Any]) -> int | None:
 @contextmanager
 def keyed_set(directory: Path, path: Path) -> Iterator[Processes]:
     """A set of three with auth, on which there is the user root."""
-    with stopped_at_end(Deployment(directory)) as deployment:
+    with stopped_at_end(ForkedDeployment(directory)) as deployment:
         processes = Processes(deployment, 3, ["--keyFile", str(path)], shards=False)
         try:
             processes.initiate()
@@ -72,7 +73,7 @@ def write_everywhere(processes: Processes, number: int) -> None:
 
 def test_only_a_private_file_with_keys_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    with stopped_at_end(Deployment(tmp_path / "nodes")) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path / "nodes")) as deployment:
         for text, mode, reason in (
             (OLD, 0o640, "permissions on .* are too open"), ("abc", 0o600, "3 characters"),
             ("abc*def", 0o600, "none of base64"), (None, 0, "cannot read the key file"),
@@ -152,7 +153,7 @@ def test_keys_are_replaced_while_the_set_serves(tmp_path: Path) -> None:
 
 def test_auth_comes_to_a_running_set_member_by_member(tmp_path: Path) -> None:
     path = key_file(tmp_path / "key", OLD)
-    with stopped_at_end(Deployment(tmp_path)) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path)) as deployment:
         processes = Processes(deployment, 3, [], shards=False)
         processes.initiate()
         processes[0].admin.command("createUser", "root", pwd="r", roles=["root"])

@@ -20,6 +20,7 @@ from bson.objectid import ObjectId
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 ROUNDS = 20
@@ -129,7 +130,7 @@ def set_settled(deployment: Deployment, name: str) -> bool:
 def test_nothing_acknowledged_is_lost_when_any_process_is_killed_at_any_moment(tmp_path):
     seed = int(os.environ.get("DOCSTORE_SEED", random.SystemRandom().randrange(2**32)))
     rng = random.Random(seed)
-    with stopped_at_end(Deployment(tmp_path)) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path)) as deployment:
         uri = start(deployment)
         loader = Loader(uri, random.Random(seed + 1))
         loader.start()

@@ -17,6 +17,7 @@ import pymongo
 import pytest
 
 from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.mixed_load import CatalogClient, Client, DocumentClient, check_consistent, connect
 from tests.harness.waiting import wait_until
 
@@ -31,7 +32,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     seed = int(os.environ.get("DOCSTORE_SEED", str(random.randrange(1 << 32))))
     print(f"DOCSTORE_SEED={seed}")
     rng = random.Random(seed)
-    deployment = Deployment(tmp_path)
+    deployment = ForkedDeployment(tmp_path)
     with stopped_at_end(deployment):
         node = Member("node", "mongod", ["--replSet", "rs"] if replicated else [])
         deployment.start(node)

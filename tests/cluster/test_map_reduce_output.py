@@ -15,6 +15,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.cluster.routed import Cluster, routed_cluster
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -45,7 +46,7 @@ def writable(client: Client) -> Callable[[], bool]:
 
 @pytest.fixture(scope="module", params=["standalone", "set"])
 def deployment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with stopped_at_end(Deployment(tmp_path_factory.mktemp("output"))) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path_factory.mktemp("output"))) as deployment:
         node = Member("node", "mongod", ["--replSet", "rs"] if request.param == "set" else [])
         deployment.start(node)
         with connected(node) as client:

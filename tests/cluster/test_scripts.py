@@ -11,7 +11,8 @@ import pytest
 from bson.code import Code
 from pymongo.errors import OperationFailure
 
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 
 pytestmark = pytest.mark.cluster
 
@@ -20,7 +21,7 @@ Client = pymongo.MongoClient[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
-    deployment = Deployment(tmp_path_factory.mktemp("scripts"))
+    deployment = ForkedDeployment(tmp_path_factory.mktemp("scripts"))
     with stopped_at_end(deployment):
         node = Member("node", "mongod", [])
         deployment.start(node)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from scripts.deployment import Member, replica_set, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -56,7 +57,7 @@ def initiate(member: Member) -> None:
 @pytest.fixture(scope="module")
 def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A router over two shards of one member each, with the shards added by the shell."""
-    deployment = Deployment(tmp_path_factory.mktemp("walkthrough"))
+    deployment = ForkedDeployment(tmp_path_factory.mktemp("walkthrough"))
     with stopped_at_end(deployment):
         [first], [second] = replica_set("set_a", 1, []), replica_set("set_b", 1, [])
         config = Member("config", "configsvr", [])
@@ -83,7 +84,7 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_set_grows_by_the_shell_alone(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
+    deployment = ForkedDeployment(tmp_path)
     with stopped_at_end(deployment):
         first, second = replica_set("set_a", 2, [])
         deployment.start(first, second)

@@ -14,14 +14,15 @@ from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
 def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
-    deployment = Deployment(tmp_path_factory.mktemp("single"))
+    deployment = ForkedDeployment(tmp_path_factory.mktemp("single"))
     with stopped_at_end(deployment):
         node = Member("node", "mongod", [])
         deployment.start(node)
@@ -243,7 +244,7 @@ def test_a_missing_data_directory_is_a_sentence_and_an_exit_code(tmp_path: Path)
 
 
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
+    deployment = ForkedDeployment(tmp_path)
     with stopped_at_end(deployment):
         node = Member("node", "mongod", [])
         deployment.start(node)

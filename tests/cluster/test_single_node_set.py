@@ -19,6 +19,7 @@ from pymongo.read_concern import ReadConcern
 
 from docstore.net import Pool
 from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -45,7 +46,7 @@ def send(member: Member, command: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with stopped_at_end(Deployment(tmp_path_factory.mktemp("set"))) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path_factory.mktemp("set"))) as deployment:
         node = Member("node", "mongod", ["--replSet", "one"])
         deployment.start(node)
         with connect(node) as client:

@@ -9,8 +9,9 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
 from tests.cluster.routed import routed_cluster
+from tests.harness.deployment import ForkedDeployment
 
 pytestmark = pytest.mark.cluster
 Client = pymongo.MongoClient[dict[str, Any]]
@@ -42,7 +43,7 @@ def check_logins(address: str) -> None:
 
 def test_a_driver_logs_in_to_a_node(tmp_path: Path) -> None:
     client: Client
-    with stopped_at_end(Deployment(tmp_path)) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path)) as deployment:
         node = Member("node", "mongod", [])
         deployment.start(node)
         with pymongo.MongoClient(node.address) as client:
@@ -55,7 +56,7 @@ def test_a_driver_logs_in_to_a_node(tmp_path: Path) -> None:
 
 def test_a_node_with_auth_lets_users_do_what_they_may(tmp_path: Path) -> None:
     client: Client
-    with stopped_at_end(Deployment(tmp_path)) as deployment:
+    with stopped_at_end(ForkedDeployment(tmp_path)) as deployment:
         node = Member("node", "mongod", ["--auth"])
         deployment.start(node)
         with pymongo.MongoClient(node.address, directConnection=True) as client:

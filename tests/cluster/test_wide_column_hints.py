@@ -15,6 +15,7 @@ from bson.int64 import Int64
 from pymongo.errors import OperationFailure, PyMongoError
 
 from scripts.deployment import Deployment, Member, StartFailed, replica_set, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -40,7 +41,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("hints")
-    with stopped_at_end(Deployment(directory)) as deployment:
+    with stopped_at_end(ForkedDeployment(directory)) as deployment:
         (shard,) = replica_set("one", 1, [])
         config = Member("config-0", "configsvr", [])
         deployment.start(config, shard)

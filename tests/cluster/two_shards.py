@@ -21,7 +21,8 @@ from docstore.errors import STATE_CHANGE_CODES, Code
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing, apply_routing, routing_request
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.waiting import wait_until
 
 NAMESPACE = "test.test"
@@ -38,7 +39,7 @@ class TwoShards:
     {id: 1}."""
 
     def __init__(self, directory: Path, *, members: int = 1) -> None:
-        self.deployment = Deployment(directory)
+        self.deployment = ForkedDeployment(directory)
         self.config = Member("config", "configsvr", [])
         arguments = ["--shardsvr", "--setParameter", "orphanCleanupDelaySecs=0"]
         self.shards = {

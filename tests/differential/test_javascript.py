@@ -8,9 +8,10 @@ import pymongo
 import pytest
 from bson.json_util import CANONICAL_JSON_OPTIONS, dumps
 
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
 from tests.differential.javascript import cases
 from tests.differential.javascript_texts import SMALL, TYPED
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.reference import reference_server
 
 pytestmark = [pytest.mark.reference, pytest.mark.cluster]
@@ -46,7 +47,7 @@ OTHERWISE = {
 
 
 def test_scripts_do_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
-    deployment = Deployment(tmp_path_factory.mktemp("javascript"))
+    deployment = ForkedDeployment(tmp_path_factory.mktemp("javascript"))
     with reference_server(tmp_path_factory.mktemp("reference")) as port, stopped_at_end(deployment):
         node = Member("node", "mongod", [])
         deployment.start(node)

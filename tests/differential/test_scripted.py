@@ -7,17 +7,18 @@ from typing import Any
 import pymongo
 import pytest
 
-from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.deployment import Member, stopped_at_end
 from tests.differential import documents
 from tests.differential.pair import outcome
 from tests.differential.scripted import SCRIPTED
+from tests.harness.deployment import ForkedDeployment
 from tests.harness.reference import reference_server
 
 pytestmark = [pytest.mark.reference, pytest.mark.cluster]
 
 
 def test_scripts(tmp_path_factory: pytest.TempPathFactory) -> None:
-    deployment = Deployment(tmp_path_factory.mktemp("scripted"))
+    deployment = ForkedDeployment(tmp_path_factory.mktemp("scripted"))
     with reference_server(tmp_path_factory.mktemp("reference")) as port, stopped_at_end(deployment):
         node = Member("node", "mongod", [])
         deployment.start(node)
