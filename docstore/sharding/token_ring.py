@@ -74,9 +74,9 @@ def checked_place(partitioner: Partitioner, value: Any) -> Any:
 def _no_place(partitioner: Partitioner, value: Any) -> CommandError:
     wanted = "a whole number of 64 bits" if partitioner.name == MURMUR3 else "hexadecimal text in lower case"
     name = partitioner.name.rpartition(".")[2]
-    return CommandError(
-        Code.BadValue, f"{display(from_python(value))} is no place on the ring of {name}: it takes {wanted}"
-    )
+    # An integer may be larger than any of BSON.
+    shown = str(value) if type(value) is int else display(from_python(value))
+    return CommandError(Code.BadValue, f"{shown} is no place on the ring of {name}: it takes {wanted}")
 
 
 def even_places(partitioner: Partitioner, parts: int) -> list[Any]:
