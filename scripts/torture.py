@@ -1,6 +1,7 @@
 """A cluster of real processes under faults, and a judgement of what its clients saw.
 
     scripts/torture bombs|pings
+    scripts/torture fuzz [--frames N] [--seed S]
     scripts/torture set3|set5|shards --minutes N [--seed S] [--reference] [--judge-w1-as-majority] [--keep DIRECTORY]
 
 The run has namespaces of its own for network, mounts and processes (made with `unshare`; who is not root gets a user
@@ -10,7 +11,8 @@ decides which faults come in which order, not when each packet arrives: a run ca
 Exit status 1 when there was an anomaly.
 
 `bombs` throws the small requests that ask for much at a node and at a router, with pings; `pings` measures how long the
-members of a set keep others waiting while they roll back, copy, build and drop. Both do without namespaces.
+members of a set keep others waiting while they roll back, copy, build and drop; `fuzz` sends broken and odd messages to
+a node with users, as a stranger and as one who may read. These do without namespaces.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.bombs import throw_bombs
+from tests.torture.fuzz import fuzz
 from tests.torture.pings import measure_pings
 from tests.torture.report import Report
 from tests.torture.sets import Plan, torture_set
@@ -47,6 +50,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="docstore-pings-") as made:
             measure_pings(Path(made))
         return 0
+    if arguments.configuration == "fuzz":
+        with tempfile.TemporaryDirectory(prefix="docstore-fuzz-") as made:
+            return _fuzz(Path(made), arguments)
     directory = os.environ.get(INSIDE)
     arguments.proxy = directory is None and (arguments.proxy or not namespaces_allowed())
     if directory is not None:
@@ -60,6 +66,15 @@ def main() -> int:
         return _enter(arguments, temporary)
     finally:
         shutil.rmtree(temporary)
+
+
+def _fuzz(directory: Path, arguments: Any) -> int:
+    print(f"fuzz, {arguments.frames} messages, seed {arguments.seed}", flush=True)
+    found = fuzz(directory, arguments.frames, arguments.seed)
+    codes = ", ".join(f"{code}: {count}" for code, count in found.codes.most_common(20))
+    print(f"{found.frames} messages in {found.conversations} conversations; answers by code: {codes}")
+    print("\n".join(found.wrong[:20]) or "nothing wrong")
+    return 1 if found.wrong else 0
 
 
 def namespaces_allowed() -> bool:
@@ -78,7 +93,8 @@ def namespaces() -> list[str]:
 
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("configuration", choices=sorted((*MEMBERS, "bombs", "pings")))
+    parser.add_argument("configuration", choices=sorted((*MEMBERS, "bombs", "pings", "fuzz")))
+    parser.add_argument("--frames", type=int, default=1_000_000, help="messages of `fuzz` [%(default)s]")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--reference", action="store_true", help="run on what DOCSTORE_REFERENCE starts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from scripts.torture import namespaces_allowed
 from tests.checkers.history import Outcome, load
+from tests.torture.fuzz import fuzz
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,3 +36,11 @@ def test_a_run_under_faults_has_no_anomaly_and_leaves_nothing(
     operations = load(tmp_path / "history.jsonl")
     assert sum(each.outcome is Outcome.OK for each in operations) > least
     assert not [each for each in Path("/run/netns").glob("*") if each.name.startswith("member")]
+
+
+@pytest.mark.cluster
+def test_broken_messages_get_nobody_in(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    found = fuzz(tmp_path, 4000, seed)
+    assert found.codes.total() > 1000
+    assert not found.wrong, (seed, found.wrong[:5])
