@@ -7,24 +7,30 @@ from typing import Any
 
 import click
 from bson.codec_options import CodecOptions
+from bson.errors import BSONError
+from bson.json_util import loads
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, InvalidURI
+
+from docstore.tools.terminal import Terminal
 
 Client = MongoClient[RawBSONDocument]
 """A client whose documents are the bytes that the server sent."""
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
+_MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+_MODES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
 _OPTIONS = (
-    click.option("--uri", help="Servers and options as mongodb://HOST,HOST/?replicaSet=NAME."),
-    click.option("-h", "--host", default="127.0.0.1", show_default=True, help="Server to connect to: HOST[:PORT]."),
-    click.option(
-        "--port", type=click.IntRange(1, 65_535), default=27017, show_default=True, help="Port of the server."
-    ),
+    click.option("--uri", help="Servers and options as mongodb://HOST,HOST/DATABASE?replicaSet=NAME."),
+    click.option("-h", "--host", help="Server to connect to: HOST[:PORT], or SET/HOST[:PORT],... [127.0.0.1]."),
+    click.option("--port", type=click.IntRange(1, 65_535), help="Port of the server [27017]."),
     click.option("-u", "--username", help="User to be."),
     click.option("-p", "--password", help="The user's password; asked for when left out."),
     click.option("--authenticationDatabase", "source", help="Database that knows the user [admin]."),
+    click.option("--authenticationMechanism", "mechanism", type=click.Choice(_MECHANISMS), help="How to log in."),
+    click.option("--quiet", is_flag=True, help="Say nothing but why it failed."),
 )
 
 
@@ -36,20 +42,104 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def connect(
-    *, uri: str | None, host: str, port: int, username: str | None, password: str | None, source: str | None
+    *,
+    uri: str | None,
+    host: str | None,
+    port: int | None,
+    username: str | None,
+    password: str | None,
+    source: str | None,
+    mechanism: str | None,
+    quiet: bool,
+    **more: Any,
 ) -> Client:
-    """A client for what the options name. Errors: click.UsageError."""
-    credentials: dict[str, Any] = {}
+    """A client for what the options name; `more` are options of the client. Errors: click.UsageError."""
+    if uri is not None and (host is not None or port is not None):
+        raise click.UsageError("--uri names the servers: it goes with neither --host nor --port")
+    options: dict[str, Any] = {"serverSelectionTimeoutMS": 10_000, "appname": "docstore", **more}
     if username is not None:
-        credentials["username"] = username
-        credentials["password"] = password or click.prompt("Enter password", hide_input=True, err=True)
-        credentials["authSource"] = source or "admin"
-    elif password is not None or source is not None:
-        raise click.UsageError("a password or an authentication database needs --username")
-    where: dict[str, Any] = {"host": uri} if uri is not None else {"host": host, "port": port}
+        options["username"] = username
+        options["password"] = password or click.prompt("Enter password", hide_input=True, err=True)
+        options["authSource"] = source or "admin"
+        if mechanism is not None:
+            options["authMechanism"] = mechanism
+    elif password is not None or source is not None or mechanism is not None:
+        raise click.UsageError("a password, a mechanism or an authentication database needs --username")
     try:
-        return MongoClient(
-            **where, **credentials, document_class=RawBSONDocument, serverSelectionTimeoutMS=10_000, appname="docstore"
-        )
+        client: Client = MongoClient(uri or _servers(host, port), **options, document_class=RawBSONDocument)
     except (ConfigurationError, InvalidURI) as error:
         raise click.UsageError(str(error)) from error
+    Terminal(quiet=quiet).say(f"connected to: {_place(uri, host, port)}")
+    return client
+
+
+def default_database(client: Client) -> str | None:
+    """The database that the URI names."""
+    try:
+        return client.get_default_database().name
+    except ConfigurationError:
+        return None
+
+
+def read_preference_options(text: str | None) -> dict[str, Any]:
+    """Options of a client for `--readPreference`: a mode, or `{mode, tagSets, maxStalenessSeconds}` as JSON."""
+    if text is None:
+        return {}
+    described: dict[str, Any]
+    described = _described(text, "--readPreference") if text.lstrip().startswith("{") else {"mode": text}
+    if described.get("mode") not in _MODES or described.keys() - {"mode", "tagSets", "maxStalenessSeconds"}:
+        raise click.UsageError(f"--readPreference is one of {', '.join(_MODES)}, alone or as mode of a document")
+    options: dict[str, Any] = {"readPreference": described["mode"]}
+    if "tagSets" in described:
+        tags = [",".join(f"{name}:{value}" for name, value in each.items()) for each in described["tagSets"]]
+        options["readPreferenceTags"] = tags
+    if "maxStalenessSeconds" in described:
+        options["maxStalenessSeconds"] = described["maxStalenessSeconds"]
+    return options
+
+
+def write_concern_options(text: str | None) -> dict[str, Any]:
+    """Options of a client for `--writeConcern`: `w` alone, or `{w, j, wtimeout}` as JSON. By default a majority."""
+    if text is None:
+        return {"w": "majority"}
+    if not text.lstrip().startswith("{"):
+        described: dict[str, Any] = {"w": int(text) if text.isdecimal() else text}
+    else:
+        described = _described(text, "--writeConcern")
+    names = {"w": "w", "j": "journal", "wtimeout": "wTimeoutMS"}
+    if not described or described.keys() - names.keys():
+        raise click.UsageError("--writeConcern is w, or a document of w, j and wtimeout")
+    if described.get("w") == 0:
+        raise click.UsageError("--writeConcern 0 would leave failures untold")
+    return {names[name]: value for name, value in described.items()}
+
+
+def _described(text: str, option: str) -> dict[str, Any]:
+    try:
+        found = loads(text)
+    except (ValueError, TypeError, BSONError) as error:
+        raise click.UsageError(f"{option} is no extended JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.UsageError(f"{option} is no document")
+    return found
+
+
+def _servers(host: str | None, port: int | None) -> str:
+    name, _, hosts = (host or "127.0.0.1").rpartition("/")
+    servers = [_with_port(each, port) for each in hosts.split(",")]
+    return f"mongodb://{','.join(servers)}/" + (f"?replicaSet={name}" if name else "")
+
+
+def _with_port(host: str, port: int | None) -> str:
+    """The port of the option is that of a host that has none."""
+    bare = host.rpartition("]")[2] if host.startswith("[") else host
+    return host if ":" in bare or port is None else f"{host}:{port}"
+
+
+def _place(uri: str | None, host: str | None, port: int | None) -> str:
+    """Where the tool is connected to, without a password."""
+    if uri is None:
+        return _servers(host, port)
+    scheme, separator, rest = uri.partition("://")
+    servers, slash, path = rest.partition("/")
+    return scheme + separator + servers.rpartition("@")[2] + slash + path

@@ -1,0 +1,140 @@
+"""Batches of documents on their way to a collection.
+
+Workers carry several batches at once while the next is read. In order, there is one batch under way at a time, and the
+first document that is refused ends the work; otherwise refused documents are told, counted and left behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from docstore.tools.terminal import Terminal, ToolFailed
+
+_DOCUMENTS = 1000
+_BYTES = 8 << 20
+_TOLD = 10
+"""Refusals of a batch that are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Documents that were written, and documents that the server refused."""
+
+    done: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.done + other.done, self.failed + other.failed)
+
+
+class Refused(ToolFailed):
+    """The server refused a document, and the work stops there."""
+
+    def __init__(self, counts: Counts, message: str) -> None:
+        super().__init__(message)
+        self.counts = counts
+
+
+def batches_of(documents: Iterable[RawBSONDocument]) -> Iterator[list[RawBSONDocument]]:
+    """Documents in lists of some 8 MiB and 1,000 documents at most."""
+    batch: list[RawBSONDocument] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.raw)
+        if len(batch) >= _DOCUMENTS or size >= _BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class Workers:
+    """Threads that call one function with each batch, `count` at once and as many waiting. In order, none waits."""
+
+    def __init__(self, act: Callable[[list[Any]], Counts], count: int, *, in_order: bool) -> None:
+        self._act = act
+        self._pool = None if in_order else ThreadPoolExecutor(count, "insertion")
+        self._most = 2 * count
+        self._under_way: deque[Future[Counts]] = deque()
+        self.counts = Counts()
+        """Of the batches that are done: the first ones, as they were put."""
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=kind is not None)
+
+    def put(self, batch: list[Any]) -> None:
+        """Errors: what the function raised for this batch or an earlier one."""
+        if self._pool is None:
+            self.counts += self._act(batch)
+            return
+        while len(self._under_way) >= self._most:
+            self.counts += self._under_way.popleft().result()
+        self._under_way.append(self._pool.submit(self._act, batch))
+
+    def finish(self) -> Counts:
+        """Wait for all batches. Errors: as for put."""
+        while self._under_way:
+            self.counts += self._under_way.popleft().result()
+        return self.counts
+
+
+def insert(
+    collection: Collection[Any],
+    batch: Sequence[RawBSONDocument],
+    terminal: Terminal,
+    *,
+    in_order: bool,
+    unvalidated: bool,
+    is_there: Callable[[RawBSONDocument], bool] | None = None,
+) -> Counts:
+    """Insert a batch; what `is_there` says of a document that was refused makes it one that was written.
+
+    Errors: Refused, in order.
+    """
+    counts = Counts()
+    while batch:
+        try:
+            collection.insert_many(batch, ordered=in_order, bypass_document_validation=unvalidated or None)
+            return counts + Counts(len(batch))
+        except BulkWriteError as error:
+            details = dict(error.details or {})
+        refused = details.get("writeErrors", [])
+        there = [each for each in refused if is_there is not None and is_there(batch[each["index"]])]
+        details["writeErrors"] = [each for each in refused if each not in there]
+        counts += Counts(len(there)) + refusals(details, terminal, in_order=in_order)
+        # In order, nothing behind the first one that was refused has been tried.
+        batch = batch[there[0]["index"] + 1 :] if in_order and there else ()
+    return counts
+
+
+def refusals(details: Mapping[str, Any] | None, terminal: Terminal, *, in_order: bool) -> Counts:
+    """What a bulk write that failed has done after all. Errors: Refused, in order or where it was not acknowledged."""
+    found = details or {}
+    refused = found.get("writeErrors", ())
+    done = sum(found.get(name, 0) for name in ("nInserted", "nModified", "nUpserted", "nRemoved"))
+    counts = Counts(done, len(refused))
+    if found.get("writeConcernErrors"):
+        raise Refused(counts, f"write concern: {found['writeConcernErrors'][0]['errmsg']}")
+    if in_order and refused:
+        raise Refused(counts, refused[0]["errmsg"])
+    for each in refused[:_TOLD]:
+        terminal.say(f"continuing through error: {each['errmsg']}")
+    if len(refused) > _TOLD:
+        terminal.say(f"continuing through {len(refused) - _TOLD} more errors")
+    return counts

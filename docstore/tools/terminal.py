@@ -1,0 +1,149 @@
+"""What the tools say, and how they end: 0 where the work is done, 1 for anything else, as MongoDB's tools since 100.0.
+
+Everything is said on the standard error, a line at a time with the time in front: the standard output is data alone.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import IO, Any
+
+import click
+
+_EVERY = 3.0
+"""Seconds between two lines of progress of a collection."""
+_BAR = 24
+
+
+class ToolFailed(click.ClickException):
+    """Why a tool could not do its work."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"{_stamp()}\tFailed: {self.message}", err=True, file=file)
+
+
+class _WrongOptions(ToolFailed):
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(error.format_message())
+        self._command = error.ctx.info_name if error.ctx is not None else None
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"{_stamp()}\terror parsing command line options: {self.message}", err=True, file=file)
+        if self._command is not None:
+            click.echo(f"{_stamp()}\ttry '{self._command} --help' for more information", err=True, file=file)
+
+
+class ToolCommand(click.Command):
+    """A command whose wrong options end it with 1, like any failure; click's own code for them is 2."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise _WrongOptions(error) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _WrongOptions(error) from error
+
+
+class Terminal:
+    """The standard error of a tool. Quiet, only failures are said."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(f"{_stamp()}\t{text}", err=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """A table of what is being done, of which every three seconds each entry is a line."""
+        table, over = Progress(), threading.Event()
+
+        def tell() -> None:
+            while not over.wait(_EVERY):
+                for line in table.lines():
+                    self.say(line)
+
+        teller = threading.Thread(target=tell, name="progress", daemon=True)
+        if not self._quiet:
+            teller.start()
+        try:
+            yield table
+        finally:
+            over.set()
+            if not self._quiet:
+                teller.join()
+
+
+class Progress:
+    """How far each namespace has come. Any thread may say so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[int, int | None]] = {}
+
+    def begin(self, name: str, total: int | None = None) -> None:
+        """`total` is how far it will come, where that is known."""
+        with self._lock:
+            self._counts[name] = (0, total)
+
+    def reach(self, name: str, count: int) -> None:
+        with self._lock:
+            self._counts[name] = (count, self._counts[name][1])
+
+    def end(self, name: str) -> None:
+        with self._lock:
+            del self._counts[name]
+
+    def lines(self) -> list[str]:
+        with self._lock:
+            return [progress_line(name, count, total) for name, (count, total) in sorted(self._counts.items())]
+
+
+def progress_line(name: str, count: int, total: int | None) -> str:
+    """`[####....]  shop.orders  1000/2500  (40.0%)`, or without a total `shop.orders  1000`."""
+    if not total:
+        return f"{name}  {count}"
+    part = min(count / total, 1.0)
+    full = int(part * _BAR)
+    return f"[{'#' * full}{'.' * (_BAR - full)}]  {name}  {count}/{total}  ({part:.1%})"
+
+
+@contextmanager
+def text_input() -> Iterator[IO[str]]:
+    """The standard input as UTF-8, without the mark that some programs put in front."""
+    text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+@contextmanager
+def text_output() -> Iterator[IO[str]]:
+    """The standard output as UTF-8."""
+    text = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+    try:
+        yield text
+    finally:
+        text.flush()
+        text.detach()
+
+
+def _stamp() -> str:
+    now = datetime.now(UTC)
+    return f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03}+0000"

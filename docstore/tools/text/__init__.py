@@ -1,0 +1,1 @@
+"""Documents as extended JSON, CSV or TSV: read, and written."""
