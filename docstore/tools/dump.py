@@ -1,110 +1,266 @@
-"""The `mongodump` command: databases of a server as files in a directory."""
+"""The `mongodump` command: databases of a server as files in a directory, or as one archive.
+
+Of a set or a cluster all collections are dumped as they were at one time: each is read by a cursor at that cluster
+time, and all cursors are opened before the first is read on, so that the server need not know the past for long.
+"""
 
 from __future__ import annotations
 
-from operator import itemgetter
+import struct
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import IO, Any
 
 import click
-from bson.json_util import loads
-from bson.raw_bson import RawBSONDocument
-from pymongo.database import Database
+from bson.timestamp import Timestamp
 from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
 
 import docstore
-from docstore.tools.connection import RAW, connect, connection_options
-from docstore.tools.files import EXACT, documents_file, metadata_file, open_file, write_metadata
+from docstore.tools.connection import (
+    RAW,
+    Client,
+    connect,
+    connection_options,
+    default_database,
+    read_preference_options,
+)
+from docstore.tools.dumped.files import OPLOG
+from docstore.tools.dumped.oplog import dump_oplog, newest_entry
+from docstore.tools.dumped.sources import Choice, sources_of
+from docstore.tools.dumped.targets import ArchiveTarget, DirectoryTarget, Source, StreamTarget, Target
+from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
+from docstore.tools.text.extended_json import document_option
 
-_OWN = ("local", "config")
-"""Databases of the server itself; a dump has them where they are named."""
+_LENGTH = struct.Struct("<i")
 
 
-@click.command(context_settings={"help_option_names": ["--help"]})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the dump goes, one of these or a directory, and whether it is compressed."""
+
+    root: Path
+    archive: str | None
+    compressed: bool
+    to_stdout: bool
+
+
+@click.command("mongodump", cls=ToolCommand, context_settings={"help_option_names": ["--help"]})
 @connection_options
+@click.option("--readPreference", "read_preference", help="Member to read from: a mode, or a document as JSON.")
 @click.option("-d", "--db", "database", help="Dump this database alone [all but local and config].")
 @click.option("-c", "--collection", help="Dump this collection of --db alone [all].")
 @click.option("-q", "--query", help="Dump the documents of --collection that match this filter, extended JSON.")
+@click.option("--queryFile", "query_file", type=click.Path(path_type=Path, exists=True), help="File with the filter.")
+@click.option("--excludeCollection", "excluded", multiple=True, help="Leave out this collection of --db.")
+@click.option("--excludeCollectionsWithPrefix", "excluded_prefixes", multiple=True, help="Leave out some of --db.")
+@click.option("--viewsAsCollections", "views_as_collections", is_flag=True, help="Dump the documents of views alone.")
+@click.option("--dumpDbUsersAndRoles", "with_users", is_flag=True, help="Dump the users and roles of --db too.")
+@click.option("--oplog", "with_oplog", is_flag=True, help="Dump what is written meanwhile too, of all databases.")
+@click.option("--noSnapshot", "without_snapshot", is_flag=True, help="Read each collection as it is then.")
 @click.option(
-    "-o",
-    "--out",
-    "root",
-    type=click.Path(path_type=Path, file_okay=False),
-    default="dump",
-    show_default=True,
-    help="Directory to write to.",
-)
-@click.option("--gzip", "compressed", is_flag=True, help="Compress each file.")
+    "-j", "--numParallelCollections", "parallel", type=click.IntRange(1), default=4, show_default=True,
+    help="Collections that are read at once.",
+)  # fmt: skip
+@click.option(
+    "-o", "--out", "root", type=click.Path(path_type=Path, file_okay=False), help="Directory to write to; - is stdout.",
+)  # fmt: skip
+@click.option(
+    "--archive", is_flag=False, flag_value="-", metavar="FILE",
+    help="Write one archive, without a name to the standard output.",
+)  # fmt: skip
+@click.option("--gzip", "compressed", is_flag=True, help="Compress each file, or the archive.")
 @click.version_option(docstore.__version__, message="Docstore mongodump version %(version)s")
 def main(
-    database: str | None, collection: str | None, query: str | None, root: Path, compressed: bool, **where: Any
+    database: str | None,
+    collection: str | None,
+    query: str | None,
+    query_file: Path | None,
+    read_preference: str | None,
+    with_oplog: bool,
+    without_snapshot: bool,
+    parallel: int,
+    root: Path | None,
+    archive: str | None,
+    compressed: bool,
+    **options: Any,
 ) -> None:
     """Copy collections of a server to files."""
-    if collection is not None and database is None:
-        raise click.UsageError("--collection needs --db")
-    if query is not None and collection is None:
-        raise click.UsageError("--query needs --collection")
-    condition = {} if query is None else _filter(query)
+    if query is not None and query_file is not None:
+        raise click.UsageError("there is one filter: --query or --queryFile")
+    if archive is not None and root is not None:
+        raise click.UsageError("a dump goes to one place: --out or --archive")
+    text = query_file.read_text("utf-8") if query_file is not None else query
+    names = ("excluded", "excluded_prefixes", "views_as_collections", "with_users")
+    choice = Choice(
+        database=database,
+        collection=collection,
+        query=None if text is None else document_option(text, "--query"),
+        **{name: options.pop(name) for name in names},
+    )
+    to_stdout = root is not None and str(root) == "-"
+    output = Output(root=root or Path("dump"), archive=archive, compressed=compressed, to_stdout=to_stdout)
+    terminal = Terminal(quiet=options["quiet"])
     try:
-        with connect(**where) as client:
-            names = [database] if database is not None else client.list_database_names()
-            for name in names:
-                if database is None and name in _OWN:
-                    continue
-                _dump_database(client.get_database(name), collection, condition, root, compressed)
+        with connect(**options, **read_preference_options(read_preference)) as client:
+            choice = choice.within(default_database(client))
+            _check(choice, output, with_oplog=with_oplog)
+            _dump(client, choice, output, terminal, parallel, with_oplog=with_oplog, snapshot=not without_snapshot)
     except PyMongoError as error:
-        raise click.ClickException(str(error)) from error
+        raise failure_of(error) from error
     except OSError as error:
-        raise click.ClickException(f"cannot write: {error}") from error
+        raise ToolFailed(f"cannot write: {error}") from error
 
 
-def _dump_database(
-    database: Database[RawBSONDocument], collection: str | None, condition: dict[str, Any], root: Path, compressed: bool
+def _check(choice: Choice, output: Output, *, with_oplog: bool) -> None:
+    """Errors: click.UsageError."""
+    choice.check()
+    if output.to_stdout and choice.collection is None:
+        raise click.UsageError("the standard output holds one collection: --out - needs --collection")
+    if with_oplog and choice.database is not None:
+        raise click.UsageError("--oplog is for dumps of all databases")
+    if with_oplog and output.archive is not None:
+        raise click.UsageError("the format of archives does not say where they hold an oplog: --oplog needs --out")
+
+
+def _dump(
+    client: Client,
+    choice: Choice,
+    output: Output,
+    terminal: Terminal,
+    parallel: int,
+    *,
+    with_oplog: bool,
+    snapshot: bool,
 ) -> None:
-    described = _described(database, {} if collection is None else {"name": collection})
-    if collection is not None and not described:
-        raise click.ClickException(f"there is no collection {database.name}.{collection}")
-    for each in described:
-        if collection is None and each["name"].startswith("system.") and each["name"] != "system.js":
-            continue
-        _dump_collection(database, each, condition, root, compressed)
+    hello = client.admin.command("hello")
+    if with_oplog and "setName" not in hello:
+        raise ToolFailed("--oplog needs a member of a replica set")
+    start = newest_entry(client) if with_oplog else None
+    sources = sources_of(client, choice, terminal)
+    with_documents = [source for source in sources if source.has_documents]
+    time = None
+    if snapshot and start is None and ("setName" in hello or hello.get("msg") == "isdbgrid"):
+        time = _time_of(client, with_documents)
+    with _target(output, terminal) as target:
+        target.begin(sources, server=str(client.server_info()["version"]), parallel=parallel)
+        _dump_all(client, with_documents, target, terminal, parallel, time)
+        if start is not None:
+            assert isinstance(target, DirectoryTarget)
+            with target.open_beside(OPLOG) as file:
+                count = dump_oplog(client, start, newest_entry(client), file)
+            terminal.say(f"dumped {count} oplog entries")
 
 
-def _described(database: Database[RawBSONDocument], wanted: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `listCollections` says of the collections, by name."""
-    listed = database.with_options(EXACT).list_collections(filter=wanted)
-    return sorted((dict(each) for each in listed), key=itemgetter("name"))
+@contextmanager
+def _target(output: Output, terminal: Terminal) -> Iterator[Target]:
+    if output.archive is not None:
+        with _opened(output.archive) as file:
+            target = ArchiveTarget(file, compressed=output.compressed)
+            yield target
+            target.close()
+    elif output.to_stdout:
+        yield StreamTarget(sys.stdout.buffer, compressed=output.compressed)
+    else:
+        yield DirectoryTarget(output.root, compressed=output.compressed)
 
 
-def _dump_collection(
-    database: Database[RawBSONDocument],
-    described: dict[str, Any],
-    condition: dict[str, Any],
-    root: Path,
-    compressed: bool,
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == "-":
+        yield sys.stdout.buffer
+        return
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    with Path(name).open("wb") as file:
+        yield file
+
+
+class _AtTime(ReadConcern):
+    """Reads of the state at a cluster time."""
+
+    def __init__(self, time: Timestamp) -> None:
+        super().__init__("snapshot")
+        self._time = time
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"level": "snapshot", "atClusterTime": self._time}
+
+
+def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
+    """A cluster time of which every member can tell."""
+    for source in sources:
+        reply = client.get_database(source.database).command(
+            {"find": source.collection, "limit": 1, "readConcern": {"level": "snapshot"}},
+            read_preference=client.read_preference,
+        )
+        time: Timestamp = reply["cursor"]["atClusterTime"]
+        return time
+    return None
+
+
+def _dump_all(
+    client: Client, sources: list[Source], target: Target, terminal: Terminal, parallel: int, time: Timestamp | None
 ) -> None:
-    name, kind = described["name"], described.get("type", "collection")
-    (root / database.name).mkdir(parents=True, exist_ok=True)
-    metadata = {"indexes": [], "collectionName": name, "type": kind, "options": described.get("options", {})}
-    count = 0
-    if kind != "view":
-        source = database.get_collection(name, codec_options=RAW)
-        metadata["indexes"] = [dict(each) for each in source.with_options(EXACT).list_indexes()]
-        with open_file(
-            documents_file(root, database.name, name, compressed=compressed), "wb", compressed=compressed
-        ) as file:
-            for document in source.find(condition):
-                file.write(document.raw)
-                count += 1
-    write_metadata(metadata_file(root, database.name, name, compressed=compressed), metadata, compressed=compressed)
-    click.echo(f"done dumping {database.name}.{name} ({count} documents)", err=True)
+    stopped = Event()
+    opened = [_Reading(client, source, time) for source in sources]
+    with terminal.progress() as progress, ThreadPoolExecutor(parallel, "collection") as pool:
+        tasks = [pool.submit(_dump_one, reading, target, terminal, progress, stopped) for reading in opened]
+        try:
+            for task in as_completed(tasks):
+                task.result()
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def _filter(text: str) -> dict[str, Any]:
-    try:
-        condition = loads(text)
-    except (ValueError, TypeError) as error:
-        raise click.UsageError(f"--query is no extended JSON: {error}") from error
-    if not isinstance(condition, dict):
-        raise click.UsageError("--query is no document")
-    return condition
+class _Reading:
+    """The documents of a collection, whose cursor is open where they are those of one time."""
+
+    def __init__(self, client: Client, source: Source, time: Timestamp | None) -> None:
+        self.source = source
+        concern = None if time is None else _AtTime(time)
+        database = client.get_database(source.database)
+        self._collection = database.get_collection(source.collection, codec_options=RAW)
+        # A cursor may wait for its turn for longer than servers keep one that nobody reads.
+        self._found = self._collection.with_options(read_concern=concern).find_raw_batches(
+            source.query, no_cursor_timeout=not source.of_view
+        )
+        self._first = next(self._found, b"") if time is not None else b""
+
+    def total(self) -> int | None:
+        return None if self.source.query else self._collection.estimated_document_count()
+
+    def batches(self) -> Iterator[bytes]:
+        with self._found:
+            yield from chain([self._first], self._found)
+
+
+def _dump_one(reading: _Reading, target: Target, terminal: Terminal, progress: Progress, stopped: Event) -> None:
+    source = reading.source
+    name, count = f"{source.database}.{source.collection}", 0
+    progress.begin(name, reading.total())
+    with target.open(source) as sink:
+        for batch in reading.batches():
+            if stopped.is_set():
+                raise ToolFailed("another collection could not be dumped")
+            sink.write(batch)
+            count += _documents_in(batch)
+            progress.reach(name, count)
+    progress.end(name)
+    terminal.say(f"done dumping {name} ({count} document{'' if count == 1 else 's'})")
+
+
+def _documents_in(batch: bytes) -> int:
+    count = place = 0
+    while place < len(batch):
+        place += _LENGTH.unpack_from(batch, place)[0]
+        count += 1
+    return count

@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 
 import docstore
 from docstore.tools.connection import connect, connection_options, default_database, read_preference_options
-from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, text_output
+from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of, text_output
 from docstore.tools.text.extended_json import EXACT, document_option
 from docstore.tools.text.writing import Format, field_list, output_to, projection_of
 
@@ -101,7 +101,7 @@ def main(
             source = client.get_database(database).with_options(EXACT).get_collection(selection.collection)
             count = _export(source, selection, written, out, terminal)
     except PyMongoError as error:
-        raise ToolFailed(str(error)) from error
+        raise failure_of(error) from error
     except OSError as error:
         raise ToolFailed(f"cannot write: {error}") from error
     terminal.say(f"exported {count} record{'' if count == 1 else 's'}")

@@ -75,8 +75,13 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=kind is not None)
+        if self._pool is None:
+            return
+        self._pool.shutdown(cancel_futures=kind is not None)
+        for each in self._under_way:
+            if not each.cancelled() and each.exception() is None:
+                self.counts += each.result()
+        self._under_way.clear()
 
     def put(self, batch: list[Any]) -> None:
         """Errors: what the function raised for this batch or an earlier one."""

@@ -20,7 +20,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 import docstore
 from docstore.tools.connection import connect, connection_options, default_database, write_concern_options
 from docstore.tools.insertion import Counts, Refused, Workers, batches_of, insert, refusals
-from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, text_input
+from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of, text_input
 from docstore.tools.text.extended_json import EXACT
 from docstore.tools.text.reading import InputFormat, UnreadableText, field_specifications, read_documents
 
@@ -120,7 +120,7 @@ def _import(
     except Refused as error:
         counts, failure = workers.counts + error.counts, error
     except PyMongoError as error:
-        counts, failure = workers.counts, ToolFailed(str(error))
+        counts, failure = workers.counts, failure_of(error)
     if failure is not None:
         failure.show()
     done = "deleted" if writing.mode == "delete" else "imported"

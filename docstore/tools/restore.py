@@ -2,116 +2,372 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import IO, Any
 
 import click
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
-from pymongo.database import Database
-from pymongo.errors import BulkWriteError, CollectionInvalid, OperationFailure, PyMongoError
+from bson.timestamp import Timestamp
+from pymongo.errors import PyMongoError
 
 import docstore
-from docstore.tools.connection import Client, connect, connection_options
-from docstore.tools.files import collections_of, documents_file, documents_in, metadata_file, open_file, read_metadata
+from docstore.tools.connection import connect, connection_options, default_database, write_concern_options
+from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
+from docstore.tools.dumped.files import OPLOG, documents_in, open_file
+from docstore.tools.dumped.namespaces import Renaming, Selected, selected
+from docstore.tools.dumped.origins import Origin, documents_from, origin_in_archive, origins_of, uncompressed
+from docstore.tools.dumped.record import Record
+from docstore.tools.dumped.replay import Replay
+from docstore.tools.dumped.restoration import Manner, Restoration
+from docstore.tools.dumped.users import check_version, is_of_users, is_version, restore_users
+from docstore.tools.insertion import Counts, Refused
+from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
 
-_BATCH = 1000
-_NAMESPACE_EXISTS = 48
+_FAILURES = (PyMongoError, OSError, EOFError, BSONError, ArchiveError, ValueError)
+_READABLE = click.Path(path_type=Path, exists=True)
 
 
-@click.command(context_settings={"help_option_names": ["--help"]})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of a dump is restored."""
+
+    database: str | None
+    collection: str | None
+    namespaces: Selected
+    has_patterns: bool
+    with_users: bool
+
+    def within(self, database: str | None) -> Wanted:
+        """What is wanted, of a database that the URI names where no option does. Errors: click.UsageError."""
+        wanted = self if self.database is not None else replace(self, database=database)
+        if wanted.collection is not None and wanted.database is None:
+            raise click.UsageError("--collection needs --db")
+        if wanted.with_users and (wanted.database in (None, "admin") or wanted.collection is not None):
+            raise click.UsageError("--restoreDbUsersAndRoles needs --db, other than admin, and no --collection")
+        return wanted
+
+    def takes(self, origin: Origin) -> bool:
+        if is_of_users(origin.database, origin.collection) or is_version(origin.database, origin.collection):
+            return self._takes_users(origin)
+        if self.database is not None and origin.database != self.database:
+            return False
+        if self.collection is not None and origin.collection != self.collection:
+            return False
+        if origin.collection.startswith("system.") and origin.collection != "system.js":
+            return False
+        if origin.database == "config" and self.database is None and not self.has_patterns:
+            return False
+        return origin.namespace in self.namespaces
+
+    def _takes_users(self, origin: Origin) -> bool:
+        """Those of all databases with a whole dump; those of one where they are asked for."""
+        if origin.collection.startswith("$"):
+            return self.with_users and origin.database == self.database
+        is_whole = self.database in (None, "admin") and self.collection is None
+        return is_whole and origin.namespace in self.namespaces
+
+
+@click.command("mongorestore", cls=ToolCommand, context_settings={"help_option_names": ["--help"]})
 @connection_options
+@click.option("--writeConcern", "write_concern", help="Write concern: w, or a document as JSON [majority].")
+@click.option("-d", "--db", "database", help="Restore this database alone; the directory may be its own.")
+@click.option("-c", "--collection", help="Restore this collection of --db alone, of a file of documents too.")
 @click.option(
-    "--nsInclude",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
+    "--nsInclude", "included", multiple=True, metavar="PATTERN",
     help="Restore namespaces like this alone, such as shop.* or *.logs; may be given again [all].",
-)
+)  # fmt: skip
+@click.option("--nsExclude", "excluded", multiple=True, metavar="PATTERN", help="Leave out namespaces like this.")
+@click.option("--nsFrom", "sources", multiple=True, metavar="PATTERN", help="Rename namespaces like this.")
+@click.option("--nsTo", "targets", multiple=True, metavar="PATTERN", help="What --nsFrom is renamed to.")
+@click.option("--restoreDbUsersAndRoles", "with_users", is_flag=True, help="Restore the users and roles of --db too.")
+@click.option("--oplogReplay", "replays", is_flag=True, help="Replay what was written during the dump.")
+@click.option("--oplogFile", "oplog_file", type=_READABLE, help="File to replay [oplog.bson of the directory].")
+@click.option("--oplogLimit", "oplog_limit", metavar="SECONDS[:ORDINAL]", help="Replay what came before this time.")
 @click.option("--drop", is_flag=True, help="Drop each collection before it is restored.")
-@click.option("--gzip", "compressed", is_flag=True, help="Read compressed files.")
-@click.argument(
-    "root", type=click.Path(path_type=Path, exists=True, file_okay=False), default="dump", metavar="[DIRECTORY]"
+@click.option("--dryRun", "dry_run", is_flag=True, help="Say what would be restored, and do nothing.")
+@click.option("--noIndexRestore", "without_indexes", is_flag=True, help="Build no indexes.")
+@click.option("--noOptionsRestore", "without_options", is_flag=True, help="Create collections without options.")
+@click.option("--stopOnError", "stops", is_flag=True, help="Stop at the first document that is refused.")
+@click.option(
+    "--maintainInsertionOrder", "keeps_order", is_flag=True, help="Insert in the order of the dump, and stop."
 )
+@click.option("--bypassDocumentValidation", "unvalidated", is_flag=True, help="Insert what validators would refuse.")
+@click.option(
+    "-j", "--numParallelCollections", "parallel", type=click.IntRange(1), default=4, show_default=True,
+    help="Collections that are restored at once.",
+)  # fmt: skip
+@click.option(
+    "--numInsertionWorkersPerCollection", "workers", type=click.IntRange(1), default=1, show_default=True,
+    help="Batches of a collection that are inserted at once.",
+)  # fmt: skip
+@click.option(
+    "--resumeFile", "resume_file", type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep there how far the restore has come, and go on from there.",
+)  # fmt: skip
+@click.option("--archive", is_flag=False, flag_value="-", metavar="FILE", help="Read an archive [standard input].")
+@click.option("--gzip", "compressed", is_flag=True, help="Read compressed files, or a compressed archive.")
+@click.option("--dir", "named", type=_READABLE, help="Directory of the dump.")
+@click.argument("given", type=_READABLE, required=False, metavar="[DIRECTORY]")
 @click.version_option(docstore.__version__, message="Docstore mongorestore version %(version)s")
-def main(patterns: tuple[str, ...], drop: bool, compressed: bool, root: Path, **where: Any) -> None:
-    """Copy the files of a dump, by default those in ./dump, to a server.
+def main(
+    named: Path | None,
+    given: Path | None,
+    archive: str | None,
+    compressed: bool,
+    write_concern: str | None,
+    resume_file: Path | None,
+    **options: Any,
+) -> None:
+    """Copy a dump, by default the files in ./dump, to a server.
 
     Documents whose identifiers are there already are left as they are, and counted as failed.
     """
-    namespaces = [each for each in collections_of(root, compressed=compressed) if _is_wanted(patterns, ".".join(each))]
-    if not namespaces:
-        raise click.ClickException(f"no metadata of a wanted collection below {root}; --gzip is for compressed dumps")
-    restored = failed = 0
+    if sum(place is not None for place in (named, given, archive)) > 1:
+        raise click.UsageError("a dump is in one place: --dir, the argument or --archive")
+    root = named or given or Path("dump")
+    dump = _Dump(
+        root=root, archive=archive, compressed=compressed, replay=_replay_of(options, root, archive, compressed)
+    )
+    parallel, is_dry = options.pop("parallel"), options.pop("dry_run")
+    manner, wanted = _manner(options), _wanted(options)
+    terminal = Terminal(quiet=options["quiet"])
     try:
-        with connect(**where) as client:
-            for database, collection in namespaces:
-                done, refused = _restore(client, root, database, collection, drop=drop, compressed=compressed)
-                restored, failed = restored + done, failed + refused
-    except (PyMongoError, OSError, BSONError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"{restored} document(s) restored successfully. {failed} document(s) failed to restore.", err=True)
-    if failed:
+        with connect(**options, **write_concern_options(write_concern)) as client, ExitStack() as stack:
+            wanted = wanted.within(default_database(client))
+            record = None
+            if resume_file is not None and not is_dry:
+                record = Record(resume_file, str(archive or root.absolute()))
+                stack.callback(record.close)
+            restoration = Restoration(client, manner, terminal, record)
+            if is_dry:
+                _tell(dump, wanted, terminal, manner)
+            else:
+                _carry_out(dump, wanted, restoration, parallel)
+    except _FAILURES as error:
+        raise failure_of(error) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dump:
+    """Where a dump is, and the log to replay, with the time at which to stop."""
+
+    root: Path
+    archive: str | None
+    compressed: bool
+    replay: tuple[Path, Timestamp | None] | None
+
+
+def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: int) -> None:
+    """Restore, and say how much. Errors: SystemExit, after the counts have been told."""
+    failure: ToolFailed | None = None
+    refused = Counts()
+    try:
+        if dump.archive is not None:
+            with _opened(dump.archive, compressed=dump.compressed) as file:
+                _restore_archive(ArchiveReader(file), wanted, restoration)
+        else:
+            _restore_directory(dump, wanted, restoration, parallel)
+        if dump.replay is not None:
+            _replay(dump.replay, restoration)
+        restoration.build_indexes()
+        if restoration.record is not None:
+            restoration.record.remove()
+    except Refused as error:
+        failure, refused = error, error.counts
+    except ToolFailed as error:
+        failure = error
+    except _FAILURES as error:
+        failure = failure_of(error)
+    if failure is not None:
+        failure.show()
+    counts = restoration.counts + refused
+    restoration.terminal.say(
+        f"{counts.done} document(s) restored successfully. {counts.failed} document(s) failed to restore."
+    )
+    if failure is not None:
         raise SystemExit(1)
 
 
-def _is_wanted(patterns: tuple[str, ...], namespace: str) -> bool:
-    forms = [".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns]
-    return not forms or any(re.fullmatch(form, namespace, re.DOTALL) for form in forms)
+def _tell(dump: _Dump, wanted: Wanted, terminal: Terminal, manner: Manner) -> None:
+    """What would be restored."""
+    if dump.archive is not None:
+        with _opened(dump.archive, compressed=dump.compressed) as file:
+            found = [origin_in_archive(each) for each in ArchiveReader(file).described]
+    else:
+        found = origins_of(dump.root, wanted.database, wanted.collection, compressed=dump.compressed)
+    for origin in filter(wanted.takes, found):
+        terminal.say(f"would restore {origin.namespace} as {manner.rename(origin.namespace)}")
+    terminal.say("dry run completed")
 
 
-def _restore(
-    client: Client, root: Path, name: str, collection: str, *, drop: bool, compressed: bool
-) -> tuple[int, int]:
-    """Restore a collection or a view; gives (documents restored, documents refused)."""
-    database = client.get_database(name)
-    metadata = read_metadata(metadata_file(root, name, collection, compressed=compressed), compressed=compressed)
-    if drop:
-        database.drop_collection(collection)
-    _create(database, collection, metadata.get("options", {}))
-    if metadata.get("type") == "view":
-        return 0, 0
-    path = documents_file(root, name, collection, compressed=compressed)
-    with open_file(path, "rb", compressed=compressed) as file:
-        counts = _insert(database, collection, documents_in(file))
-    indexes = [each for each in metadata.get("indexes", ()) if each["name"] != "_id_"]
-    if indexes:
-        database.command("createIndexes", collection, indexes=indexes)
-    click.echo(f"finished restoring {name}.{collection} ({counts[0]} documents, {counts[1]} failures)", err=True)
-    return counts
-
-
-def _create(database: Database[RawBSONDocument], collection: str, options: dict[str, Any]) -> None:
-    """Create a collection as it was; one that is there keeps its own options."""
-    try:
-        database.command("create", collection, **options)
-    except CollectionInvalid:
-        return
-    except OperationFailure as error:
-        if error.code != _NAMESPACE_EXISTS:
+def _restore_directory(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: int) -> None:
+    found = origins_of(dump.root, wanted.database, wanted.collection, compressed=dump.compressed)
+    taken = [each for each in found if wanted.takes(each)]
+    if not taken:
+        raise ToolFailed(f"no wanted collection below {dump.root}; --gzip is for compressed dumps")
+    documents: list[tuple[Origin, list[RawBSONDocument]]] = []
+    for origin in (each for each in taken if _is_apart(each) and each.documents is not None):
+        assert origin.documents is not None
+        with documents_from(origin.documents, 0, compressed=dump.compressed) as held:
+            documents.append((origin, list(held)))
+    _restore_users(documents, wanted, restoration)
+    stopped = Event()
+    with restoration.terminal.progress() as progress, ThreadPoolExecutor(parallel, "collection") as pool:
+        tasks = [
+            pool.submit(_restore_one, each, restoration, progress, stopped, compressed=dump.compressed)
+            for each in taken
+            if not _is_apart(each)
+        ]
+        try:
+            for task in as_completed(tasks):
+                task.result()
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
             raise
 
 
-def _insert(
-    database: Database[RawBSONDocument], collection: str, documents: Iterator[RawBSONDocument]
-) -> tuple[int, int]:
-    restored = failed = 0
-    for batch in _batches(documents):
-        try:
-            database[collection].insert_many(batch, ordered=False)
-            restored += len(batch)
-        except BulkWriteError as error:
-            refused = error.details["writeErrors"]
-            restored, failed = restored + len(batch) - len(refused), failed + len(refused)
-            for each in refused[:10]:
-                click.echo(f"continuing through error: {each['errmsg']}", err=True)
-    return restored, failed
+def _restore_one(
+    origin: Origin, restoration: Restoration, progress: Progress, stopped: Event, *, compressed: bool
+) -> None:
+    with restoration.begin(origin) as filling:
+        if origin.documents is None:
+            return
+        progress.begin(filling.namespace, None if compressed or filling.skipped else origin.size)
+
+        def reached(count: int) -> None:
+            if stopped.is_set():
+                raise ToolFailed("another collection could not be restored")
+            progress.reach(filling.namespace, count)
+
+        with documents_from(origin.documents, filling.skipped, compressed=compressed) as documents:
+            filling.put(documents, reached)
+        filling.finish()
+        progress.end(filling.namespace)
 
 
-def _batches(documents: Iterable[RawBSONDocument]) -> Iterator[list[RawBSONDocument]]:
-    iterator = iter(documents)
-    while batch := list(islice(iterator, _BATCH)):
-        yield batch
+def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restoration) -> None:
+    """The documents of several collections come in turns, so all are open until each has ended."""
+    origins = {origin.namespace: origin for origin in map(origin_in_archive, reader.described) if wanted.takes(origin)}
+    if not origins:
+        raise ToolFailed("there is no wanted collection in the archive")
+    apart: dict[str, list[RawBSONDocument]] = {name: [] for name, origin in origins.items() if _is_apart(origin)}
+    with restoration.terminal.progress() as progress, ExitStack() as stack:
+        fillings = {
+            name: stack.enter_context(restoration.begin(origin))
+            for name, origin in origins.items()
+            if not _is_apart(origin)
+        }
+        left = {name: filling.skipped for name, filling in fillings.items()}
+        for filling in fillings.values():
+            progress.begin(filling.namespace)
+        for segment in reader.segments():
+            name = f"{segment.database}.{segment.collection}"
+            if name in apart:
+                apart[name] += segment.documents
+            elif name in fillings:
+                filling, skipped = fillings[name], min(left[name], len(segment.documents))
+                left[name] -= skipped
+                filling.put(segment.documents[skipped:], partial(progress.reach, filling.namespace))
+                if segment.is_last:
+                    filling.finish()
+    _restore_users([(origins[name], documents) for name, documents in apart.items()], wanted, restoration)
+
+
+def _is_apart(origin: Origin) -> bool:
+    """Whether it holds users or roles, or says in which form they are."""
+    place = origin.database, origin.collection
+    return is_of_users(*place) or is_version(*place)
+
+
+def _restore_users(
+    documents: list[tuple[Origin, list[RawBSONDocument]]], wanted: Wanted, restoration: Restoration
+) -> None:
+    for origin, found in documents:
+        if is_version(origin.database, origin.collection):
+            check_version(found)
+    for origin, found in documents:
+        if is_of_users(origin.database, origin.collection):
+            database = wanted.database if origin.collection.startswith("$") else None
+            drop = restoration.manner.drop
+            count = restore_users(restoration.client, origin.collection, found, database, drop=drop)
+            restoration.terminal.say(f"restored {count} document(s) of {origin.namespace}")
+
+
+def _replay(replay: tuple[Path, Timestamp | None], restoration: Restoration) -> None:
+    path, limit = replay
+    with open_file(path, "rb", compressed=path.suffix == ".gz") as file:
+        count = Replay(restoration.client, restoration.indexes).run(documents_in(file), limit)
+    restoration.terminal.say(f"applied {count} oplog entries")
+
+
+@contextmanager
+def _opened(name: str, *, compressed: bool) -> Iterator[IO[bytes]]:
+    with ExitStack() as stack:
+        file = sys.stdin.buffer if name == "-" else stack.enter_context(Path(name).open("rb"))
+        yield stack.enter_context(uncompressed(file)) if compressed else file
+
+
+def _replay_of(
+    options: dict[str, Any], root: Path, archive: str | None, compressed: bool
+) -> tuple[Path, Timestamp | None] | None:
+    """Errors: click.UsageError."""
+    replays, file, limit = options.pop("replays"), options.pop("oplog_file"), options.pop("oplog_limit")
+    if not replays:
+        if file is not None or limit is not None:
+            raise click.UsageError("--oplogFile and --oplogLimit need --oplogReplay")
+        return None
+    if file is None and archive is not None:
+        raise click.UsageError("the format of archives does not say where they hold an oplog: name one by --oplogFile")
+    path = file or root / f"{OPLOG}.bson{'.gz' if compressed else ''}"
+    if not path.is_file():
+        raise click.UsageError(f"there is no oplog to replay: {path} is no file")
+    return path, None if limit is None else _timestamp(limit)
+
+
+def _timestamp(text: str) -> Timestamp:
+    seconds, _, ordinal = text.partition(":")
+    try:
+        return Timestamp(int(seconds), int(ordinal or "0"))
+    except ValueError as error:
+        raise click.UsageError("--oplogLimit is SECONDS or SECONDS:ORDINAL") from error
+
+
+def _manner(options: dict[str, Any]) -> Manner:
+    """Errors: click.UsageError."""
+    stops, keeps_order = options.pop("stops"), options.pop("keeps_order")
+    try:
+        rename = Renaming(options.pop("sources"), options.pop("targets"))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    manner = Manner(
+        drop=options.pop("drop"),
+        with_indexes=not options.pop("without_indexes"),
+        with_options=not options.pop("without_options"),
+        in_order=stops or keeps_order,
+        unvalidated=options.pop("unvalidated"),
+        workers=options.pop("workers"),
+        rename=rename,
+    )
+    if manner.in_order and manner.workers > 1:
+        raise click.UsageError("--stopOnError and --maintainInsertionOrder are for one insertion worker")
+    return manner
+
+
+def _wanted(options: dict[str, Any]) -> Wanted:
+    included, excluded = options.pop("included"), options.pop("excluded")
+    return Wanted(
+        database=options.pop("database"),
+        collection=options.pop("collection"),
+        namespaces=selected(included, excluded),
+        has_patterns=bool(included),
+        with_users=options.pop("with_users"),
+    )

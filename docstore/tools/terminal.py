@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import IO, Any
 
 import click
+from pymongo.errors import OperationFailure
 
 _EVERY = 3.0
 """Seconds between two lines of progress of a collection."""
@@ -27,6 +28,12 @@ class ToolFailed(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"{_stamp()}\tFailed: {self.message}", err=True, file=file)
+
+
+def failure_of(error: Exception) -> ToolFailed:
+    """What an error of the driver, or of a file, says in short."""
+    details = error.details if isinstance(error, OperationFailure) else None
+    return ToolFailed(str(details["errmsg"]) if details and "errmsg" in details else str(error))
 
 
 class _WrongOptions(ToolFailed):

@@ -85,7 +85,7 @@ def test_a_round_trip(
     run(restore.main, "--uri", server.uri, *compression, tmp_path)
     assert contents(database) == before
 
-    again = run(restore.main, "--uri", server.uri, "--nsInclude", "shop.m*", *compression, tmp_path, fails=1)
+    again = run(restore.main, "--uri", server.uri, "--nsInclude", "shop.m*", *compression, tmp_path)
     assert "0 document(s) restored successfully. 2500 document(s) failed to restore." in again.output
     database["many"].insert_one({"_id": "new"})
     run(restore.main, "--uri", server.uri, "--drop", *compression, tmp_path)
@@ -115,13 +115,13 @@ def test_a_file_as_json(tmp_path: Path) -> None:
 
 
 def test_refusals(server: Standalone, tmp_path: Path) -> None:
-    assert "--collection needs --db" in run(dump.main, "--collection", "c", fails=2).output
-    assert "--query needs --collection" in run(dump.main, "--query", "{}", fails=2).output
-    wrong = run(dump.main, "--db", "d", "--collection", "c", "--query", "{a", fails=2)
+    assert "--collection needs --db" in run(dump.main, "--collection", "c", fails=1).output
+    assert "--query needs --collection" in run(dump.main, "--query", "{}", fails=1).output
+    wrong = run(dump.main, "--db", "d", "--collection", "c", "--query", "{a", fails=1)
     assert "--query is no extended JSON" in wrong.output
     missing = run(dump.main, "--uri", server.uri, "--db", "none", "--collection", "c", "--out", tmp_path, fails=1)
     assert "there is no collection none.c" in missing.output
-    assert "no metadata of a wanted collection" in run(restore.main, tmp_path, fails=1).output
+    assert "no wanted collection" in run(restore.main, tmp_path, fails=1).output
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "c.metadata.json.gz").write_bytes(gzip.compress(b"[1]"))
     assert "no document" in run(restore.main, "--uri", server.uri, "--gzip", tmp_path, fails=1).output

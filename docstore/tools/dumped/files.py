@@ -2,36 +2,50 @@
 
 The metadata is extended JSON: `indexes`, `collectionName`, `type` (collection or view) and `options`, those of
 `create`. A view has no file of documents. Compressed, each file ends in `.gz`. Characters that no file name may hold
-are written as in URLs.
+are written as in URLs, and so are the last ones of a name that no file may have for its length.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import quote, unquote
 
-from bson import decode, decode_file_iter
-from bson.codec_options import CodecOptions, DatetimeConversion
-from bson.json_util import CANONICAL_JSON_OPTIONS, JSONMode, JSONOptions, dumps, loads
+from bson import decode_file_iter
 from bson.raw_bson import RawBSONDocument
 
 from docstore.tools.connection import RAW
+from docstore.tools.text.extended_json import as_json, document_of
 
-EXACT: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
-"""Decodes documents so that nothing of a value is lost."""
+OPLOG = "oplog"
+"""The name of the file that holds the changes of the time of the dump."""
 
-_JSON: JSONOptions = JSONOptions(json_mode=JSONMode.CANONICAL, datetime_conversion=DatetimeConversion.DATETIME_MS)
 _METADATA = ".metadata.json"
 _DOCUMENTS = ".bson"
 _SAFE = " !#$&'()+,;=@[]"
+_LONGEST = 200
+_COMPRESSION = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFiles:
+    """What a directory holds of a collection; one of the two may be missing."""
+
+    database: str
+    collection: str
+    documents: Path | None
+    metadata: Path | None
 
 
 def open_file(path: Path, mode: str, *, compressed: bool) -> IO[bytes]:
     """A file of a dump, to read ("rb") or to write ("wb")."""
-    return cast(IO[bytes], gzip.open(path, mode)) if compressed else cast(IO[bytes], path.open(mode))
+    if compressed:
+        return cast(IO[bytes], gzip.open(path, mode, _COMPRESSION))
+    return cast(IO[bytes], path.open(mode))
 
 
 def documents_file(root: Path, database: str, collection: str, *, compressed: bool) -> Path:
@@ -44,25 +58,39 @@ def metadata_file(root: Path, database: str, collection: str, *, compressed: boo
     return _file(root, database, collection, _METADATA, compressed)
 
 
-def collections_of(root: Path, *, compressed: bool) -> Iterator[tuple[str, str]]:
-    """(database, collection) of all metadata below a directory."""
-    ending = _METADATA + _suffix(compressed)
-    for path in sorted(root.glob("*/*" + ending)):
-        yield path.parent.name, unquote(path.name.removesuffix(ending))
+def collections_below(root: Path, *, compressed: bool) -> Iterator[CollectionFiles]:
+    """The collections of all databases in a directory. Errors: ValueError for metadata that cannot be read."""
+    for directory in sorted(path for path in root.iterdir() if path.is_dir()):
+        yield from collections_in(directory, directory.name, compressed=compressed)
+
+
+def collections_in(directory: Path, database: str, *, compressed: bool) -> Iterator[CollectionFiles]:
+    """The collections in the directory of a database. Errors: ValueError for metadata that cannot be read."""
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(directory.iterdir()):
+        for ending in (_METADATA, _DOCUMENTS):
+            if path.name.endswith(ending + _suffix(compressed)):
+                found.setdefault(path.name.removesuffix(ending + _suffix(compressed)), {})[ending] = path
+    for name, paths in found.items():
+        metadata = paths.get(_METADATA)
+        collection = unquote(name)
+        if metadata is not None:
+            collection = read_metadata(metadata, compressed=compressed).get("collectionName", collection)
+        yield CollectionFiles(database, collection, paths.get(_DOCUMENTS), metadata)
 
 
 def write_metadata(path: Path, metadata: dict[str, Any], *, compressed: bool) -> None:
     with open_file(path, "wb", compressed=compressed) as file:
-        file.write(dumps(metadata, json_options=_JSON).encode())
+        file.write(as_json(metadata).encode())
 
 
 def read_metadata(path: Path, *, compressed: bool) -> dict[str, Any]:
     """Errors: ValueError for what is no document of extended JSON."""
     with open_file(path, "rb", compressed=compressed) as file:
-        found = loads(file.read(), json_options=CANONICAL_JSON_OPTIONS)
-    if not isinstance(found, dict):
-        raise ValueError("the metadata is no document")
-    return found
+        try:
+            return document_of(file.read().decode())
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"the metadata in {path} cannot be read: {error}") from error
 
 
 def documents_in(file: IO[bytes]) -> Iterator[RawBSONDocument]:
@@ -70,13 +98,13 @@ def documents_in(file: IO[bytes]) -> Iterator[RawBSONDocument]:
     return decode_file_iter(file, RAW)
 
 
-def as_json(document: RawBSONDocument, indent: int | None = None) -> str:
-    """A document as extended JSON, canonical."""
-    return dumps(decode(document.raw, EXACT), json_options=_JSON, indent=indent)
-
-
 def _file(root: Path, database: str, collection: str, ending: str, compressed: bool) -> Path:
-    return root / database / (quote(collection, safe=_SAFE) + ending + _suffix(compressed))
+    name = quote(collection, safe=_SAFE)
+    if len(name) > _LONGEST:
+        # The metadata has the whole name.
+        name = name[:_LONGEST].rpartition("%")[0] if "%" in name[_LONGEST - 2 : _LONGEST] else name[:_LONGEST]
+        name += "%24" + hashlib.sha1(collection.encode(), usedforsecurity=False).hexdigest()
+    return root / database / (name + ending + _suffix(compressed))
 
 
 def _suffix(compressed: bool) -> str:

@@ -1,0 +1,193 @@
+"""The archive of a dump: all of it in one stream, as the published description of the format has it.
+
+    archive            = magic number, header, metadata of each collection, terminator, (segment | end of collection)*
+    segment            = {db, collection, EOF: false, CRC: 0}, documents, terminator
+    end of collection  = {db, collection, EOF: true, CRC}, terminator
+
+Segments of several collections may alternate. `CRC` is the CRC-64 of ECMA-182 of all documents of a collection, in the
+variant that Go and xz have. Where it is not that of the documents which were read, or the stream ends before the end of
+each collection, what was restored is not what was dumped, and the reader says so.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from bson import decode, encode
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+from fastcrc import crc64
+
+from docstore.tools.connection import RAW
+from docstore.tools.text.extended_json import EXACT, as_json, document_of
+
+VERSION = "0.1"
+_MAGIC = b"\x6d\xe2\x99\x81"
+_TERMINATOR = b"\xff\xff\xff\xff"
+_LENGTH = struct.Struct("<i")
+_LONGEST = 48 << 20
+"""Bytes of a document: more is no length, but something else that stands in its place."""
+_PIECE = 4 << 20
+
+
+class ArchiveError(Exception):
+    """A stream that is no archive, or not all of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A collection of an archive: where it was, and its metadata as a document."""
+
+    database: str
+    collection: str
+    metadata: dict[str, Any]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some documents of a collection; at its end none, and `is_last`."""
+
+    database: str
+    collection: str
+    documents: Sequence[RawBSONDocument]
+    is_last: bool
+
+
+class ArchiveWriter:
+    """Any thread may write documents; the description of all collections comes first."""
+
+    def __init__(
+        self, file: IO[bytes], described: Sequence[Described], *, server: str, tool: str, parallel: int
+    ) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._sums: dict[tuple[str, str], int] = {}
+        header = {
+            "concurrent_collections": parallel,
+            "version": VERSION,
+            "server_version": server,
+            "tool_version": tool,
+        }
+        file.write(_MAGIC + encode(header))
+        for each in described:
+            kind = each.metadata.get("type", "collection")
+            prelude = {
+                "db": each.database,
+                "collection": each.collection,
+                "metadata": as_json(each.metadata),
+                "size": min(each.size, (1 << 31) - 1),
+                "type": kind,
+            }
+            file.write(encode(prelude))
+        file.write(_TERMINATOR)
+
+    def write(self, database: str, collection: str, documents: bytes) -> None:
+        """Write documents that stand behind each other."""
+        if not documents:
+            return
+        key = database, collection
+        # Of one collection there is one writer: its sum needs no lock.
+        self._sums[key] = crc64.xz(documents, self._sums[key]) if key in self._sums else crc64.xz(documents)
+        header = _header(database, collection, is_last=False, crc=0)
+        with self._lock:
+            self._file.write(header)
+            self._file.write(documents)
+            self._file.write(_TERMINATOR)
+
+    def end(self, database: str, collection: str) -> None:
+        header = _header(database, collection, is_last=True, crc=self._sums.get((database, collection), 0))
+        with self._lock:
+            self._file.write(header + _TERMINATOR)
+
+
+def _header(database: str, collection: str, *, is_last: bool, crc: int) -> bytes:
+    signed = crc - (1 << 64) if crc >> 63 else crc
+    return encode({"db": database, "collection": collection, "EOF": is_last, "CRC": Int64(signed)})
+
+
+class ArchiveReader:
+    """The collections are known at once, their documents by reading on."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Errors: ArchiveError, bson.errors.BSONError."""
+        self._file = file
+        if file.read(4) != _MAGIC:
+            raise ArchiveError("the stream does not begin as an archive does; --gzip is for compressed archives")
+        header = self._document()
+        version = header and decode(header, EXACT).get("version")
+        if version != VERSION:
+            raise ArchiveError(f"the archive has the version {version!r}, and only {VERSION!r} is known")
+        self.described: list[Described] = []
+        while (prelude := self._document()) is not None:
+            self.described.append(_described(decode(prelude, EXACT)))
+
+    def segments(self) -> Iterator[Segment]:
+        """The rest of the archive. Errors: ArchiveError, also for documents that are not those that were written."""
+        sums: dict[tuple[str, str], int] = {}
+        ended: set[tuple[str, str]] = set()
+        while (found := self._document(may_end=True)) is not None:
+            header = decode(found, EXACT)
+            try:
+                key = database, collection = header["db"], header["collection"]
+                is_last, expected = header["EOF"], header["CRC"]
+            except KeyError as error:
+                raise ArchiveError(f"a header of documents without {error}") from error
+            for batch in self._batches():
+                joined = b"".join(batch)
+                sums[key] = crc64.xz(joined, sums[key]) if key in sums else crc64.xz(joined)
+                yield Segment(database, collection, [RawBSONDocument(each, RAW) for each in batch], is_last=False)
+            if is_last:
+                if sums.get(key, 0) != expected % (1 << 64):
+                    raise ArchiveError(f"{database}.{collection} is damaged: its checksum is another one")
+                ended.add(key)
+                yield Segment(database, collection, [], is_last=True)
+        if missing := [each for each in self.described if _has_documents(each) and _key(each) not in ended]:
+            raise ArchiveError(f"the archive ends before {missing[0].database}.{missing[0].collection} does")
+
+    def _batches(self) -> Iterator[list[bytes]]:
+        batch: list[bytes] = []
+        size = 0
+        while (document := self._document()) is not None:
+            batch.append(document)
+            size += len(document)
+            if size >= _PIECE:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _document(self, *, may_end: bool = False) -> bytes | None:
+        """The next document, and None for a terminator."""
+        head = self._file.read(4)
+        if head == _TERMINATOR or (may_end and not head):
+            return None
+        if len(head) < 4:
+            raise ArchiveError("the archive ends in the middle")
+        (length,) = _LENGTH.unpack(head)
+        if not 5 <= length <= _LONGEST:
+            raise ArchiveError(f"{length} is neither the length of a document nor a terminator")
+        rest = self._file.read(length - 4)
+        if len(rest) < length - 4:
+            raise ArchiveError("the archive ends in the middle")
+        return head + rest
+
+
+def _described(prelude: dict[str, Any]) -> Described:
+    try:
+        metadata = document_of(prelude["metadata"]) if prelude.get("metadata") else {}
+        return Described(prelude["db"], prelude["collection"], metadata, int(prelude.get("size", 0)))
+    except (KeyError, ValueError, TypeError) as error:
+        raise ArchiveError(f"what the archive says of a collection cannot be read: {error}") from error
+
+
+def _has_documents(described: Described) -> bool:
+    return described.metadata.get("type") != "view"
+
+
+def _key(described: Described) -> tuple[str, str]:
+    return described.database, described.collection

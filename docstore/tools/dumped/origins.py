@@ -1,0 +1,101 @@
+"""What a directory of a dump holds, found for a restore."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.tools.dumped.archive import Described
+from docstore.tools.dumped.files import (
+    CollectionFiles,
+    collections_below,
+    collections_in,
+    documents_in,
+    open_file,
+    read_metadata,
+)
+from docstore.tools.terminal import ToolFailed
+
+_LENGTH = struct.Struct("<i")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A collection of a dump: where it was, what it was, and the file of its documents."""
+
+    database: str
+    collection: str
+    metadata: dict[str, Any]
+    documents: Path | None
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}.{self.collection}"
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of its file, where that says how many documents are in it."""
+        return self.documents.stat().st_size if self.documents is not None else None
+
+
+def origins_of(root: Path, database: str | None, collection: str | None, *, compressed: bool) -> list[Origin]:
+    """The collections below a directory; of one database, those in its directory; of one collection, those of a file.
+
+    Errors: ToolFailed, ValueError for metadata that cannot be read.
+    """
+    if collection is not None:
+        return [_origin_of(_files_of(root, str(database), collection, compressed=compressed), compressed=compressed)]
+    if not root.is_dir():
+        raise ToolFailed(f"{root} is a file: name what it holds by --db and --collection")
+    if database is not None:
+        directory = root / database if (root / database).is_dir() else root
+        found = collections_in(directory, database, compressed=compressed)
+    else:
+        found = collections_below(root, compressed=compressed)
+    return [_origin_of(each, compressed=compressed) for each in found]
+
+
+def origin_in_archive(described: Described) -> Origin:
+    return Origin(described.database, described.collection, described.metadata, None)
+
+
+@contextmanager
+def documents_from(path: Path, skipped: int, *, compressed: bool) -> Iterator[Iterator[RawBSONDocument]]:
+    """The documents of a file behind the first `skipped` ones."""
+    with open_file(path, "rb", compressed=compressed) as file:
+        for _ in range(skipped):
+            head = file.read(_LENGTH.size)
+            if len(head) < _LENGTH.size:
+                raise ToolFailed(f"{path} has fewer documents than were restored of it")
+            file.seek(_LENGTH.unpack(head)[0] - _LENGTH.size, 1)
+        yield documents_in(file)
+
+
+def uncompressed(file: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="rb"))
+
+
+def _files_of(root: Path, database: str, collection: str, *, compressed: bool) -> CollectionFiles:
+    if not root.is_dir():
+        suffix = ".bson.gz" if compressed else ".bson"
+        if not root.name.endswith(suffix):
+            raise ToolFailed(f"{root} is no file of documents: its name does not end in {suffix}")
+        metadata = root.with_name(root.name.removesuffix(suffix) + suffix.replace(".bson", ".metadata.json"))
+        return CollectionFiles(database, collection, root, metadata if metadata.exists() else None)
+    directory = root / database if (root / database).is_dir() else root
+    for each in collections_in(directory, database, compressed=compressed):
+        if each.collection == collection:
+            return each
+    raise ToolFailed(f"there is no dump of {database}.{collection} in {directory}")
+
+
+def _origin_of(files: CollectionFiles, *, compressed: bool) -> Origin:
+    metadata = {} if files.metadata is None else read_metadata(files.metadata, compressed=compressed)
+    return Origin(files.database, files.collection, metadata, files.documents)

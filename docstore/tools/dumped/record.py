@@ -1,0 +1,64 @@
+"""How far a restore has come, in a file: with it, a restore that was interrupted goes on where it was.
+
+Each line is `{"dump": ...}`, the first, or `{"ns": ..., "done": ...}`, documents from the beginning of a collection
+that the server has acknowledged; the last line of a collection counts. A line that is not whole was being written when
+the restore ended.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import IO
+
+from docstore.tools.terminal import ToolFailed
+
+
+class Record:
+    """Any thread may say how far it has come."""
+
+    def __init__(self, path: Path, dump: str) -> None:
+        """Errors: ToolFailed for the record of another dump, or what is none."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._done: dict[str, int] = {}
+        known = path.exists() and path.stat().st_size > 0
+        if known:
+            self._read(dump)
+        self._file: IO[str] = path.open("a", encoding="utf-8")
+        if not known:
+            self._write({"dump": dump})
+
+    def done(self, namespace: str) -> int | None:
+        """How many documents have been restored; None for a collection that was not begun."""
+        return self._done.get(namespace)
+
+    def reach(self, namespace: str, count: int) -> None:
+        with self._lock:
+            self._write({"ns": namespace, "done": count})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def remove(self) -> None:
+        """All is done."""
+        self._file.close()
+        self._path.unlink()
+
+    def _write(self, line: dict[str, str | int]) -> None:
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def _read(self, dump: str) -> None:
+        text = self._path.read_text("utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        try:
+            first, *rest = map(json.loads, whole.splitlines())
+            if first["dump"] != dump:
+                raise ToolFailed(f"{self._path} is the record of a restore of {first['dump']}")
+            self._done = {each["ns"]: each["done"] for each in rest}
+        except (ValueError, TypeError, KeyError) as error:
+            raise ToolFailed(f"{self._path} is no record of a restore") from error
+        if len(whole) < len(text):
+            self._path.write_text(whole, "utf-8")

@@ -1,0 +1,179 @@
+"""Collections on their way from a dump to a server: each is created, then filled; indexes are built when all are full.
+
+Indexes come last so that what a log says about the time of the dump can be replayed before them: on the way, a unique
+index could refuse what stands in its final state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import CollectionInvalid, OperationFailure
+
+from docstore.tools.connection import RAW, Client
+from docstore.tools.dumped.origins import Origin
+from docstore.tools.dumped.record import Record
+from docstore.tools.insertion import Counts, Workers, batches_of, insert
+from docstore.tools.terminal import Terminal, ToolFailed
+
+_NAMESPACE_EXISTS = 48
+_DUPLICATE_KEY = 11000
+
+Indexes = dict[str, dict[str, dict[str, Any]]]
+"""Of each namespace, by their names, what `createIndexes` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a dump is restored."""
+
+    drop: bool
+    with_indexes: bool
+    with_options: bool
+    in_order: bool
+    unvalidated: bool
+    workers: int
+    rename: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """A restore that is under way. Any thread may restore a collection of it."""
+
+    client: Client
+    manner: Manner
+    terminal: Terminal
+    record: Record | None
+    indexes: Indexes = field(default_factory=dict)
+    fillings: list[Filling] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, origin: Origin) -> Filling:
+        """Create the collection, or the view, of a dump. Errors: PyMongoError, ToolFailed."""
+        namespace = self.manner.rename(origin.namespace)
+        name, _, collection = namespace.partition(".")
+        if not name or not collection:
+            raise ToolFailed(f"{namespace!r} is no name of a collection")
+        database = self.client.get_database(name)
+        done = None if self.record is None else self.record.done(namespace)
+        if self.manner.drop and done is None:
+            database.drop_collection(collection)
+        options = origin.metadata.get("options", {})
+        is_view = origin.metadata.get("type") == "view"
+        if not _create(database, collection, options if self.manner.with_options or is_view else {}) and not is_view:
+            self.terminal.say(f"restoring to existing collection {namespace} without dropping")
+        if self.record is not None:
+            self.record.reach(namespace, done or 0)
+        indexes = {each["name"]: _index(each) for each in origin.metadata.get("indexes", ()) if each["name"] != "_id_"}
+        if self.manner.with_indexes and indexes:
+            with self._lock:
+                self.indexes[namespace] = indexes
+        filling = Filling(self, database.get_collection(collection, codec_options=RAW), done)
+        self.fillings.append(filling)
+        return filling
+
+    @property
+    def counts(self) -> Counts:
+        """Documents of all collections."""
+        return sum((each.counts for each in self.fillings), Counts())
+
+    def build_indexes(self) -> None:
+        """Build what is in `indexes`. Errors: PyMongoError."""
+        for namespace, indexes in sorted(self.indexes.items()):
+            name, _, collection = namespace.partition(".")
+            if indexes:
+                self.terminal.say(f"restoring indexes for collection {namespace}")
+                self.client.get_database(name).command("createIndexes", collection, indexes=list(indexes.values()))
+
+
+class Filling:
+    """A collection that documents are on their way to."""
+
+    def __init__(self, restoration: Restoration, collection: Collection[RawBSONDocument], done: int | None) -> None:
+        self._restoration = restoration
+        self._collection = collection
+        self.namespace = f"{collection.database.name}.{collection.name}"
+        self.skipped = done or 0
+        """Documents from the beginning that an earlier restore has brought."""
+        self._is_resumed = done is not None
+        self._bytes = 0
+        self._reached = self.skipped
+        manner = restoration.manner
+        self._workers = Workers(self._insert, manner.workers, in_order=manner.in_order)
+
+    def __enter__(self) -> Filling:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._workers.__exit__(*error)
+
+    @property
+    def counts(self) -> Counts:
+        return self._workers.counts
+
+    def put(self, documents: Iterable[RawBSONDocument], reached: Callable[[int], object]) -> None:
+        """Insert documents; `reached` is told after each batch how many bytes have been read of all that were put.
+
+        Errors: Refused, PyMongoError.
+        """
+        for batch in batches_of(documents):
+            self._workers.put(batch)
+            self._bytes += sum(len(each.raw) for each in batch)
+            reached(self._bytes)
+            self._note()
+
+    def finish(self) -> Counts:
+        """Wait for all documents. Errors: as for put."""
+        counts = self._workers.finish()
+        self._note()
+        self._restoration.terminal.say(
+            f"finished restoring {self.namespace} ({counts.done} documents, {counts.failed} failures)"
+        )
+        return counts
+
+    def _note(self) -> None:
+        """Write down how many documents from the beginning have been acknowledged, refused ones among them."""
+        acknowledged = self.skipped + self._workers.counts.done + self._workers.counts.failed
+        if self._restoration.record is not None and acknowledged != self._reached:
+            self._reached = acknowledged
+            self._restoration.record.reach(self.namespace, acknowledged)
+
+    def _insert(self, batch: Sequence[RawBSONDocument]) -> Counts:
+        manner = self._restoration.manner
+        return insert(
+            self._collection,
+            batch,
+            self._restoration.terminal,
+            in_order=manner.in_order,
+            unvalidated=manner.unvalidated,
+            is_there=self._is_there if self._is_resumed else None,
+        )
+
+    def _is_there(self, document: RawBSONDocument) -> bool:
+        """Whether this very document is there: then it was inserted before the interruption."""
+        found = self._collection.find_one({"_id": document.get("_id")})
+        return found is not None and found.raw == document.raw
+
+
+def _create(database: Database[RawBSONDocument], collection: str, options: dict[str, Any]) -> bool:
+    """Create a collection as it was; False for one that is there, which keeps its own options."""
+    try:
+        database.command("create", collection, **options)
+    except CollectionInvalid:
+        return False
+    except OperationFailure as error:
+        if error.code != _NAMESPACE_EXISTS:
+            raise
+        return False
+    return True
+
+
+def _index(described: dict[str, Any]) -> dict[str, Any]:
+    """An index as it is created: dumps of old servers say in each of which collection it is."""
+    return {name: value for name, value in described.items() if name != "ns"}

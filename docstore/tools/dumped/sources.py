@@ -1,0 +1,130 @@
+"""What a dump is of: the collections and views of a server that were chosen, with their metadata; users and roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
+
+import click
+from bson.raw_bson import RawBSONDocument
+from pymongo.database import Database
+from pymongo.errors import OperationFailure
+
+from docstore.tools.connection import Client
+from docstore.tools.dumped.targets import Source
+from docstore.tools.terminal import Terminal, ToolFailed
+from docstore.tools.text.extended_json import EXACT
+
+AUTHORITY = "admin"
+USERS, ROLES, VERSION = "system.users", "system.roles", "system.version"
+OF_DATABASE = "$admin."
+"""What the names of users and roles of one database begin with, in a dump of it."""
+
+_OWN = ("local", "config")
+"""Databases of the server itself; a dump has them where they are named."""
+_OF_SYSTEM = {AUTHORITY: {USERS, ROLES, VERSION, "system.js"}}
+_UNLISTED = 115
+"""CommandNotSupported: a keyspace has column families, and no collections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which databases, collections and documents are dumped; all of what is not said."""
+
+    database: str | None
+    collection: str | None
+    query: dict[str, Any] | None
+    excluded: tuple[str, ...]
+    excluded_prefixes: tuple[str, ...]
+    views_as_collections: bool
+    with_users: bool
+
+    def within(self, database: str | None) -> Choice:
+        """The choice, of a database that the URI names where no option does."""
+        return self if self.database is not None else replace(self, database=database)
+
+    def check(self) -> None:
+        """Errors: click.UsageError."""
+        if self.collection is not None and self.database is None:
+            raise click.UsageError("--collection needs --db")
+        if self.query is not None and self.collection is None:
+            raise click.UsageError("--query needs --collection")
+        if (self.excluded or self.excluded_prefixes) and (self.database is None or self.collection is not None):
+            raise click.UsageError("--excludeCollection needs --db, and no --collection")
+        if self.with_users and (self.database is None or self.collection is not None):
+            raise click.UsageError("--dumpDbUsersAndRoles needs --db, and no --collection")
+        if self.with_users and self.database == AUTHORITY:
+            raise click.UsageError("a dump of admin has the users and roles of all databases")
+
+    def takes(self, database: str, name: str) -> bool:
+        if self.collection is not None:
+            return name == self.collection
+        if name.startswith("system.") and name not in _OF_SYSTEM.get(database, {"system.js"}):
+            return False
+        return name not in self.excluded and not name.startswith(self.excluded_prefixes)
+
+
+def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Source]:
+    """The collections that are dumped, by name. Errors: ToolFailed."""
+    names = [choice.database] if choice.database is not None else client.list_database_names()
+    found: list[Source] = []
+    for name in names:
+        if choice.database is None and name in _OWN:
+            continue
+        try:
+            found += _in_database(client.get_database(name), choice)
+        except OperationFailure as error:
+            if error.code != _UNLISTED or choice.database is not None:
+                raise
+            terminal.say(f"skipping {name}, a keyspace: column families are not dumped")
+    if choice.with_users:
+        found += _of_users(client, str(choice.database))
+    return found
+
+
+def _in_database(database: Database[RawBSONDocument], choice: Choice) -> Iterator[Source]:
+    wanted = {} if choice.collection is None else {"name": choice.collection}
+    listed = [dict(each) for each in database.with_options(EXACT).list_collections(filter=wanted)]
+    if choice.collection is not None and not listed:
+        raise ToolFailed(f"there is no collection {database.name}.{choice.collection}")
+    for each in sorted(listed, key=itemgetter("name")):
+        if choice.takes(database.name, each["name"]):
+            source = _source(database, each, choice)
+            if source is not None:
+                yield source
+
+
+def _source(database: Database[RawBSONDocument], described: dict[str, Any], choice: Choice) -> Source | None:
+    name, kind = described["name"], described.get("type", "collection")
+    if kind == "timeseries":
+        raise ToolFailed(
+            f"{database.name}.{name} is a time series, which is not dumped: leave it out by --excludeCollection"
+        )
+    if choice.views_as_collections and kind != "view":
+        return None
+    is_view = kind == "view" and not choice.views_as_collections
+    options = {} if kind == "view" and not is_view else described.get("options", {})
+    metadata: dict[str, Any] = {"indexes": [], "collectionName": name, "type": "view" if is_view else "collection"}
+    if "uuid" in described.get("info", {}):
+        metadata["uuid"] = bytes(described["info"]["uuid"]).hex()
+    metadata["options"] = options
+    if kind != "view":
+        indexes = database.get_collection(name).with_options(EXACT).list_indexes()
+        metadata["indexes"] = [dict(each) for each in indexes]
+    return Source(
+        database.name, name, database.name, name, metadata, choice.query or {},
+        has_documents=not is_view, of_view=kind == "view" and not is_view,
+    )  # fmt: skip
+
+
+def _of_users(client: Client, database: str) -> Iterator[Source]:
+    """Users and roles of one database, as collections of it."""
+    found = client.get_database(AUTHORITY).list_collection_names(filter={"name": {"$in": [USERS, ROLES]}})
+    for name in sorted(found):
+        metadata: Mapping[str, Any] = {"indexes": [], "collectionName": OF_DATABASE + name, "type": "collection"}
+        yield Source(
+            AUTHORITY, name, database, OF_DATABASE + name, dict(metadata) | {"options": {}}, {"db": database},
+            has_documents=True,
+        )  # fmt: skip

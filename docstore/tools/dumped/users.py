@@ -1,0 +1,52 @@
+"""Users and roles of a dump, put where the server keeps its own.
+
+They are documents of `admin.system.users` and `admin.system.roles` and hold credentials, not passwords: no command
+makes a user from them, so they are written as documents. What is there under the same name is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+from pymongo import ReplaceOne
+
+from docstore.tools.connection import RAW, Client
+from docstore.tools.dumped.sources import AUTHORITY, OF_DATABASE, ROLES, USERS, VERSION
+from docstore.tools.terminal import ToolFailed
+
+_SCHEMA = 5
+
+
+def is_of_users(database: str, collection: str) -> bool:
+    """Whether a collection of a dump holds users or roles."""
+    name = collection.removeprefix(OF_DATABASE)
+    return name in (USERS, ROLES) and (name != collection or database == AUTHORITY)
+
+
+def is_version(database: str, collection: str) -> bool:
+    return database == AUTHORITY and collection == VERSION
+
+
+def check_version(documents: Iterable[RawBSONDocument]) -> None:
+    """Errors: ToolFailed for a dump whose users have another form than those of servers since 3.0."""
+    for document in documents:
+        if document["_id"] == "authSchema" and document.get("currentVersion") != _SCHEMA:
+            raise ToolFailed(f"the users of the dump have the schema {document.get('currentVersion')}, not {_SCHEMA}")
+
+
+def restore_users(
+    client: Client, collection: str, documents: Iterable[RawBSONDocument], database: str | None, *, drop: bool
+) -> int:
+    """Put users or roles, whichever the collection of a dump holds; gives how many. With `drop`, those of the database,
+    or of all, that are not in the dump go."""
+    name = collection.removeprefix(OF_DATABASE)
+    found = list(documents)
+    target = client.get_database(AUTHORITY).get_collection(name, codec_options=RAW)
+    if found:
+        target.bulk_write([ReplaceOne({"_id": each["_id"]}, each, upsert=True) for each in found])
+    if drop:
+        others: dict[str, Any] = {"_id": {"$nin": [each["_id"] for each in found]}}
+        target.delete_many(others if database is None else others | {"db": database})
+    return len(found)

@@ -1,0 +1,311 @@
+"""Dumps of whole servers: users, archives, the log, one time of all collections, restores that go on."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+from bson.raw_bson import RawBSONDocument
+from click import Command
+from click.testing import CliRunner, Result
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from docstore.testing import Cluster, ReplicaSet
+from docstore.tools import dump, restore
+from docstore.tools.dumped import restoration
+
+pytestmark = pytest.mark.cluster
+
+Client = MongoClient[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def replica_set() -> Iterator[ReplicaSet]:
+    with ReplicaSet(members=1) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def client(replica_set: ReplicaSet) -> Iterator[Client]:
+    with MongoClient(replica_set.uri) as made:
+        for name in set(made.list_database_names()) - {"admin", "config", "local"}:
+            made.drop_database(name)
+        made["shop"]["many"].insert_many({"_id": n, "half": n // 2} for n in range(3000))
+        made["shop"]["many"].create_index("half", name="by_half")
+        made["shop"].create_collection("seen", viewOn="many", pipeline=[{"$match": {"half": 7}}])
+        made["other"]["log"].insert_one({"_id": 1})
+        yield made
+
+
+def run(uri: str, command: Command, *arguments: object, input: bytes | None = None, fails: int = 0) -> Result:
+    result = CliRunner().invoke(command, ["--uri", uri, *map(str, arguments)], input=input)
+    assert result.exit_code == fails, result.output
+    return result
+
+
+def test_an_archive(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    archive, packed = tmp_path / "all.archive", tmp_path / "all.archive.gz"
+    run(replica_set.uri, dump.main, f"--archive={archive}")
+    run(replica_set.uri, dump.main, "--archive", packed, "--gzip")
+    assert archive.read_bytes()[:4] == gzip.decompress(packed.read_bytes())[:4] == b"\x6d\xe2\x99\x81"
+    client.drop_database("shop")
+    run(replica_set.uri, restore.main, f"--archive={archive}", "--nsInclude", "shop.*")
+    assert client["shop"]["many"].count_documents({}) == 3000
+    assert "by_half" in client["shop"]["many"].index_information()
+    assert client["shop"]["seen"].count_documents({}) == 2
+    renamed = ("--nsFrom", "shop.*", "--nsTo", "store.*", "--nsExclude", "other.*")
+    told = run(replica_set.uri, restore.main, "--archive", "--gzip", *renamed, input=packed.read_bytes())
+    assert "3000 document(s) restored successfully. 0 document(s) failed to restore." in told.stderr
+    assert client["store"]["many"].count_documents({}) == 3000
+    streamed = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--archive").stdout_bytes
+    told = run(replica_set.uri, restore.main, "--archive", "--drop", input=streamed[:-1], fails=1)
+    assert "Failed: the archive ends in the middle" in told.stderr
+
+
+def test_the_documents_alone(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    alone = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--out", "-").stdout_bytes
+    assert bson.decode_all(alone) == list(client["shop"]["many"].find())
+    file = tmp_path / "anything.bson"
+    file.write_bytes(alone)
+    run(replica_set.uri, restore.main, "-d", "copy", "-c", "of_many", file)
+    assert client["copy"]["of_many"].count_documents({}) == 3000
+
+
+def test_what_is_left_out(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    client["shop"]["tmp_1"].insert_one({})
+    client["shop"]["old"].insert_one({})
+    without = ("--excludeCollection", "old", "--excludeCollectionsWithPrefix", "tmp_")
+    run(replica_set.uri, dump.main, "-d", "shop", *without, "-o", tmp_path)
+    assert {path.name.partition(".")[0] for path in (tmp_path / "shop").iterdir()} == {"many", "seen"}
+    run(replica_set.uri, dump.main, "-d", "shop", "--viewsAsCollections", "-o", tmp_path / "views")
+    assert {path.name for path in (tmp_path / "views" / "shop").iterdir()} == {"seen.bson", "seen.metadata.json"}
+    client.drop_database("shop")
+    said = run(replica_set.uri, restore.main, "--dryRun", tmp_path)
+    assert "would restore shop.many as shop.many" in said.stderr
+    assert "shop" not in client.list_database_names()
+    run(replica_set.uri, restore.main, "-d", "shop", "--noIndexRestore", tmp_path / "shop")
+    assert set(client["shop"]["many"].index_information()) == {"_id_"}
+
+
+def test_options_of_restored_collections(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    client["shop"].create_collection("checked", validator={"n": {"$gt": 0}})
+    client["shop"]["checked"].insert_one({"_id": 1, "n": 0}, bypass_document_validation=True)
+    run(replica_set.uri, dump.main, "-d", "shop", "-c", "checked", "-o", tmp_path)
+    refused = run(replica_set.uri, restore.main, "--drop", tmp_path)
+    assert "0 document(s) restored successfully. 1 document(s) failed to restore." in refused.stderr
+    stopped = run(replica_set.uri, restore.main, "--drop", "--stopOnError", tmp_path, fails=1)
+    assert "0 document(s) restored successfully. 1 document(s) failed to restore." in stopped.stderr
+    run(replica_set.uri, restore.main, "--drop", "--bypassDocumentValidation", tmp_path)
+    assert client["shop"]["checked"].count_documents({}) == 1
+    run(replica_set.uri, restore.main, "--drop", "--noOptionsRestore", tmp_path)
+    assert client["shop"]["checked"].options() == {}
+
+
+def log_in(uri: str, database: str, password: str) -> None:
+    with MongoClient(uri, username="ann", password=password, authSource=database) as client:
+        client[database].command("ping")
+
+
+def users_of(client: Client, database: str) -> Any:
+    command = {"usersInfo": 1, "showCredentials": True}
+    return client[database].command(command)["users"], client[database].command("rolesInfo", 1)["roles"]
+
+
+def test_users_and_roles(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    for name in ("shop", "other"):
+        client[name].command("dropAllUsersFromDatabase")
+        client[name].command("dropAllRolesFromDatabase")
+        client[name].command("createRole", "reader", privileges=[], roles=["read"])
+        client[name].command("createUser", "ann", pwd=name, roles=["reader"])
+    before = {name: users_of(client, name) for name in ("shop", "other")}
+    run(replica_set.uri, dump.main, "-d", "shop", "--dumpDbUsersAndRoles", "-o", tmp_path / "one")
+    run(replica_set.uri, dump.main, "-o", tmp_path / "all")
+    for name in before:
+        client[name].command("dropAllUsersFromDatabase")
+        client[name].command("dropAllRolesFromDatabase")
+    run(replica_set.uri, restore.main, "-d", "shop", "--drop", tmp_path / "one")
+    assert users_of(client, "shop") == ([], [])
+    run(replica_set.uri, restore.main, "-d", "shop", "--restoreDbUsersAndRoles", "--drop", tmp_path / "one")
+    assert users_of(client, "shop") == before["shop"]
+    assert users_of(client, "other") == ([], [])
+    log_in(replica_set.uri, "shop", "shop")
+    client["shop"].command("createUser", "late", pwd="x", roles=[])
+    run(replica_set.uri, restore.main, "--drop", tmp_path / "all")
+    assert {name: users_of(client, name) for name in before} == before
+    log_in(replica_set.uri, "other", "other")
+    with pytest.raises(OperationFailure):
+        log_in(replica_set.uri, "shop", "other")
+
+
+def test_the_log_of_the_time_of_a_dump(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is written between the beginning of the dump and its collections, and again behind them."""
+    found = dump.sources_of
+
+    def while_dumped(*arguments: Any) -> Any:
+        sources = found(*arguments)
+        change(client)
+        return sources
+
+    monkeypatch.setattr(dump, "sources_of", while_dumped)
+    run(replica_set.uri, dump.main, "--oplog", "-o", tmp_path)
+    expected = state(client)
+    for name in ("shop", "other", "later"):
+        client.drop_database(name)
+    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", tmp_path)
+    assert state(client) == expected
+    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", tmp_path)
+    assert state(client) == expected
+    refused = run(replica_set.uri, restore.main, "--oplogReplay", "--oplogLimit", "x", tmp_path, fails=1)
+    assert "--oplogLimit" in refused.stderr
+    client.drop_database("later")
+    run(replica_set.uri, restore.main, "--oplogReplay", "--oplogLimit", "1:1", "--drop", tmp_path)
+    assert client["later"]["made"].count_documents({}) == 0
+
+
+def test_a_log_with_a_new_name_of_a_collection(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = dump.sources_of
+
+    def while_dumped(*arguments: Any) -> Any:
+        client["shop"]["many"].rename("renamed")
+        return found(*arguments)
+
+    monkeypatch.setattr(dump, "sources_of", while_dumped)
+    refused = run(replica_set.uri, dump.main, "--oplog", "-o", tmp_path, fails=1)
+    assert "a collection was renamed during the dump" in refused.stderr
+
+
+def change(client: Client) -> None:
+    """One of each kind of entry."""
+    many = client["shop"]["many"]
+    many.update_one({"_id": 5}, {"$set": {"a.b": [1, {"c": 2}], "half": 50}, "$unset": {"nothing": 1}})
+    many.update_one({"_id": 5}, {"$set": {"a.b.1.c": 3, "a.b.3": 4}, "$unset": {"half": 1}})
+    many.update_one({"_id": 5}, {"$push": {"a.b": {"$each": [], "$slice": 2}}, "$set": {"z": {"$ref": "x", "$id": 1}}})
+    many.replace_one({"_id": 6}, {"replaced": True})
+    many.delete_one({"_id": 7})
+    many.insert_many([{"_id": n} for n in range(9000, 9010)])
+    with client.start_session() as session, session.start_transaction():
+        many.insert_one({"_id": "in"}, session=session)
+        many.delete_one({"_id": 8}, session=session)
+    many.drop_index("by_half")
+    many.create_index("late", unique=True, sparse=True)
+    client["shop"]["new"].insert_one({"_id": 1})
+    client["shop"]["new"].create_index("x")
+    client["shop"].create_collection("new_view", viewOn="many", pipeline=[])
+    client["later"].create_collection("made", capped=True, size=4096)
+    client["later"]["made"].insert_one({"_id": 1})
+    client["other"]["log"].drop()
+
+
+def state(client: Client) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("shop", "other", "later"):
+        for each in client[name].list_collections():
+            collection = client[name][each["name"]]
+            indexes = {} if each["type"] == "view" else collection.index_information()
+            if not each["name"].startswith("system."):
+                found[f"{name}.{each['name']}"] = (each["options"], list(collection.find().sort("_id", 1)), indexes)
+    return found
+
+
+def test_a_dump_shows_one_time(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written once the time has been chosen is in no collection of the dump."""
+    chosen = dump._time_of
+
+    def then_written(*arguments: Any) -> Any:
+        time = chosen(*arguments)
+        client["other"]["log"].insert_one({"_id": "late"})
+        client["shop"]["many"].delete_many({})
+        return time
+
+    monkeypatch.setattr(dump, "_time_of", then_written)
+    run(replica_set.uri, dump.main, "-o", tmp_path)
+    assert len(bson.decode_all((tmp_path / "shop" / "many.bson").read_bytes())) == 3000
+    assert bson.decode_all((tmp_path / "other" / "log.bson").read_bytes()) == [{"_id": 1}]
+    run(replica_set.uri, dump.main, "--noSnapshot", "-o", tmp_path)
+    assert (tmp_path / "shop" / "many.bson").read_bytes() == b""
+
+
+def test_a_restore_goes_on(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = list(client["shop"]["many"].find())
+    run(replica_set.uri, dump.main, "-d", "shop", "-o", tmp_path / "dump")
+    client["shop"].drop_collection("many")
+    inserted = restoration.insert
+    lock, calls = threading.Lock(), 0
+
+    def failing(collection: Any, batch: list[RawBSONDocument], *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        with lock:
+            calls += 1
+        if calls == 3:
+            inserted(collection, batch[:500], *arguments, **named)
+            raise OSError("the power is gone")
+        return inserted(collection, batch, *arguments, **named)
+
+    monkeypatch.setattr(restoration, "insert", failing)
+    going_on = ("--resumeFile", tmp_path / "progress", "--drop", tmp_path / "dump")
+    run(replica_set.uri, restore.main, *going_on, fails=1)
+    assert (tmp_path / "progress").read_text().count("\n") > 1
+    again = run(replica_set.uri, restore.main, *going_on)
+    assert "0 document(s) failed to restore." in again.stderr
+    assert not (tmp_path / "progress").exists()
+    assert list(client["shop"]["many"].find().sort("_id", 1)) == documents
+    assert "by_half" in client["shop"]["many"].index_information()
+    (tmp_path / "progress").write_text('{"dump": "/elsewhere"}\n')
+    other = run(replica_set.uri, restore.main, *going_on, fails=1)
+    assert "is the record of a restore of /elsewhere" in other.stderr
+
+
+def test_refusals(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    for arguments in (
+        ("--oplog", "-d", "shop"),
+        ("--oplog", "--archive"),
+        ("--out", "x", "--archive"),
+        ("--out", "-"),
+        ("--dumpDbUsersAndRoles",),
+        ("--excludeCollection", "x"),
+        ("--collection", "c"),
+    ):
+        assert "error parsing" in run(replica_set.uri, dump.main, *arguments, fails=1).stderr
+    for arguments in (
+        ("--preserveUUID",),
+        ("--oplogReplay",),
+        ("--oplogReplay", "--archive"),
+        ("--oplogLimit", "1"),
+        ("--restoreDbUsersAndRoles",),
+        ("--nsFrom", "a.*"),
+        ("--stopOnError", "--numInsertionWorkersPerCollection", "2"),
+    ):
+        assert "error parsing" in run(replica_set.uri, restore.main, *arguments, fails=1).stderr
+
+
+def test_a_cluster(tmp_path: Path) -> None:
+    with Cluster(shards=2) as cluster, MongoClient(cluster.uri) as client:
+        client.admin.command("enableSharding", "shop")
+        client.admin.command("shardCollection", "shop.many", key={"_id": 1})
+        client.admin.command("split", "shop.many", middle={"_id": 500})
+        primary = client["config"]["databases"].find_one({"_id": "shop"}, {"primary": 1})
+        other = "shard1" if primary and primary["primary"] == "shard0" else "shard0"
+        client.admin.command("moveChunk", "shop.many", find={"_id": 600}, to=other)
+        client["shop"]["many"].insert_many({"_id": n} for n in range(1000))
+        client["shop"].command("createUser", "ann", pwd="shop", roles=["read"])
+        run(cluster.uri, dump.main, "-o", tmp_path)
+        client.drop_database("shop")
+        client["shop"].command("dropAllUsersFromDatabase")
+        run(cluster.uri, restore.main, tmp_path)
+        assert client["shop"]["many"].count_documents({}) == 1000
+        log_in(cluster.uri, "shop", "shop")
+        assert "--oplog needs a member" in run(cluster.uri, dump.main, "--oplog", "-o", tmp_path, fails=1).stderr
