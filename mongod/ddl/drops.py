@@ -1,7 +1,7 @@
 """Dropping a sharded collection or a database on this shard.
 
 It is noted first, for good, which incarnation is gone. Everything of the name goes, whatever its uuid: nothing else can
-be here rightly while the operation holds the name on all shards.
+be here rightly while the operation holds the name on all shards. Change streams hear of it from one shard, the primary.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def drop_collection(shard: Shard, _context: Context, operation: Operation)
     write_notes(shard, {bytes(facts["uuid"])}, (ROUTING_SIGNALS, note))
     store = shard.node.store
     if store.collection(namespace) is not None:
-        with store.unit() as unit:
+        with store.unit(from_migrate=not tells(shard, operation)) as unit:
             store.drop_collection(unit, namespace)
             unit.commit()
     return {}
@@ -46,16 +46,21 @@ async def drop_database(shard: Shard, _context: Context, operation: Operation) -
     write_notes(shard, {bytes(each["uuid"]) for each in collections}, (DATABASES, note))
     store = shard.node.store
     while len(left := store.namespaces(database)) > _AT_ONCE:
-        with store.unit() as unit:
+        with store.unit(from_migrate=not tells(shard, operation)) as unit:
             for namespace in left[:_AT_ONCE]:
                 store.drop_collection(unit, namespace)
             unit.commit()
         await shard.node.pause()
         shard.node.replication.check_write()
-    with store.unit() as unit:
+    with store.unit(from_migrate=not tells(shard, operation)) as unit:
         store.drop_database(unit, database)
         unit.commit()
     return {}
+
+
+def tells(shard: Shard, operation: Operation) -> bool:
+    """Whether change streams are to hear from this shard what all shards do."""
+    return bool(operation.facts.get("primary", shard.name) == shard.name)
 
 
 def write_notes(shard: Shard, uuids: set[bytes], *notes: tuple[str, dict[str, Any]]) -> None:

@@ -54,7 +54,8 @@ async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
     collections = [
         {"ns": row["_id"], "uuid": row["uuid"], "timestamp": row["timestamp"]} for row in await _sharded_in(shard, name)
     ]
-    return Found(await _all_shards(shard), {"databaseVersion": records[0]["version"], "collections": collections})
+    facts = {"databaseVersion": records[0]["version"], "collections": collections, "primary": shard.name}
+    return Found(await _all_shards(shard), facts)
 
 
 async def _moved_database(shard: Shard, operation: Operation) -> Found | NothingToDo:
@@ -120,7 +121,7 @@ async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
         "source": source.namespace, "target": target.namespace, "uuid": uuid,
         "sourceUuid": known and known.uuid, "sourceTimestamp": known and known.timestamp,
         "targetUuid": target.collection and target.collection.uuid,
-        "targetTimestamp": target.collection and target.collection.timestamp,
+        "targetTimestamp": target.collection and target.collection.timestamp, "primary": shard.name,
     }  # fmt: skip
     return Found(await _all_shards(shard), facts)
 
@@ -142,7 +143,8 @@ async def _dropped_collection(shard: Shard, operation: Operation, routing: Routi
     collection = routing.collection
     if collection is None or bytes(collection.uuid) != bytes(operation.request["uuid"]):
         return NothingToDo({"dropped": False})
-    return Found(await _all_shards(shard), {"uuid": collection.uuid, "timestamp": collection.timestamp})
+    facts = {"uuid": collection.uuid, "timestamp": collection.timestamp, "primary": shard.name}
+    return Found(await _all_shards(shard), facts)
 
 
 def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -> Found | NothingToDo:

@@ -12,7 +12,7 @@ from docstore.bson import document_to_python
 from docstore.commands.context import Context
 from docstore.sharding.ddl.incarnations import dropped
 from docstore.sharding.ddl.operation import Operation
-from mongod.ddl.drops import write_notes
+from mongod.ddl.drops import tells, write_notes
 from mongod.migration.holds import stored_document
 from mongod.migration.records import ROUTING_SIGNALS
 
@@ -35,7 +35,7 @@ async def rename(shard: Shard, _context: Context, operation: Operation) -> dict[
     store, uuid = shard.node.store, bytes(facts["uuid"])
     old, new = store.collection(source), store.collection(target)
     moved = old is not None and old.uuid.bytes == uuid
-    with store.unit() as unit:
+    with store.unit(from_migrate=not tells(shard, operation)) as unit:
         if moved:
             store.rename_collection(unit, source, target, drop_target=True)
         elif new is not None and new.uuid.bytes != uuid:

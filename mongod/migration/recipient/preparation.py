@@ -1,4 +1,7 @@
-"""Making the recipient ready: who owns the range, the collection under the donor's uuid, its indexes, a clean range."""
+"""Making the recipient ready: who owns the range, the collection under the donor's uuid, its indexes, a clean range.
+
+Change streams hear nothing of it: for them the collection has been there all the time.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +62,10 @@ def make_collection(shard: Shard, migration: Migration, definition: Definition) 
     if collection is not None:
         if collection.count:
             raise CommandError(Code.InvalidUUID, f"{migration.namespace} is another collection here")
-        with store.unit() as unit:
+        with store.unit(from_migrate=True) as unit:
             store.drop_collection(unit, migration.namespace)
             unit.commit()
-    with store.unit() as unit:
+    with store.unit(from_migrate=True) as unit:
         store.create_collection(unit, migration.namespace, parse_options(definition.options), uuid=uuid)
         unit.commit()
 
@@ -92,7 +95,7 @@ async def build_indexes(shard: Shard, migration: Migration, definition: Definiti
         return
     if not collection.count:
         for spec in missing:
-            with node.store.unit() as unit:
+            with node.store.unit(from_migrate=True) as unit:
                 node.store.create_index(unit, collection, spec)
                 unit.commit()
         return
@@ -100,7 +103,7 @@ async def build_indexes(shard: Shard, migration: Migration, definition: Definiti
     try:
         building = Repeated(lambda _owned, until: build.step(until))
         await finish_work(node, write_in_slices(node, migration.namespace, building))
-        with node.store.unit() as unit:
+        with node.store.unit(from_migrate=True) as unit:
             build.finish(unit)
             unit.commit()
     except BaseException:
@@ -129,7 +132,7 @@ def follow_definition(
     differ = collection.options.family is None and _validation(collection.options) != _validation(options)
     if not left and not differ:
         return
-    with node.store.unit() as unit:
+    with node.store.unit(from_migrate=True) as unit:
         for name in left:
             node.store.drop_index(unit, collection, name)
         if differ:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import bson
 import pytest
 
 from docstore.errors import Code, CommandError
@@ -165,6 +166,20 @@ def test_a_half_dropped_collection_takes_no_write_and_leaves_no_ghost() -> None:
             await dropping
             assert await code_of(writing) == Code.StaleConfig
             assert made.members["shard2"].node.store.collection(NAMESPACE) is None
+
+    run(test)
+
+
+def test_change_streams_hear_of_a_drop_from_the_primary_shard() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.ask("shard1", drop_collection(NAMESPACE, made.uuid))
+            for name in SHARDS:
+                store = made.members[name].node.store
+                assert store.oplog is not None
+                entries = [bson.decode(entry) for entry in store.oplog.scan(store.engine, 0)]
+                drops = [each for each in entries if "drop" in each["o"] and each["ns"] == "test.$cmd"]
+                assert ["fromMigrate" in each for each in drops] == [name != "shard1"]
 
     run(test)
 
