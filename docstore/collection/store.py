@@ -19,6 +19,7 @@ from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.build import IndexBuild
 from docstore.collection.index.spec import IndexSpec
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite
@@ -47,7 +48,7 @@ class Store:
 
     `watchers` are called with the last optime after each commit, as those who subscribe are, where the changes do not
     matter: these are gathered only for subscribers. `security_changes` counts changes of users and roles. `mode`: what
-    the store holds besides documents.
+    the store holds besides documents. `document_keys`: by the namespaces of collections that are known to be sharded.
     """
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float], mode: StorageMode | None = None) -> None:
@@ -60,6 +61,7 @@ class Store:
         self.sessions = SessionTable(engine, self._oplog_entry)
         self.sequence = 0
         self.security_changes = 0
+        self.document_keys: dict[str, DocumentKey] = {}
         self.write_lock = WriteLock()
         self.has_listeners = False
         self._listeners: tuple[Callable[[Commit], None], ...] = ()

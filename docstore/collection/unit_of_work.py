@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from docstore.bson import Value, get_field
-from docstore.bson.build import enclosed
+from docstore.bson import get_field
 from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import Paths, make_update
+from docstore.collection.oplog.document_key import document_key
 from docstore.collection.oplog.entry import entry_head
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.read.overlay import overlaid
@@ -99,6 +99,7 @@ class WriteUnitOfWork:
         self._trims = trims and not (journal is not None and journal.replaying)
         self._oldest: dict[Collection, OldestRecords] = {}
         self._trimmed: dict[Collection, int] = {}
+        self._document_keys = store.document_keys
         self._sequence = store.sequence
         self._open = True
 
@@ -138,7 +139,7 @@ class WriteUnitOfWork:
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, (record_key,))
             journal.note_absent(_INDEXES, (id_key, *added))
-            o2 = b"\x03o2\0" + _id_document(_id_of(raw))
+            o2 = b"\x03o2\0" + document_key(self._document_keys, coll.ns, raw)
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "i", None, raw, self.from_migrate))
@@ -167,7 +168,8 @@ class WriteUnitOfWork:
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, record_keys)
             journal.note_absent(_INDEXES, made)
-            journal.log_inserts(coll.heads["i"], documents, (coll.ident, count, size))
+            key = self._document_keys.get(coll.ns)
+            journal.log_inserts(coll.heads["i"], documents, (coll.ident, count, size), key)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
 
@@ -218,7 +220,7 @@ class WriteUnitOfWork:
             journal.note_marked(_INDEXES, removed)
             journal.note_absent(_INDEXES, [key for key in added if key not in removed])
             o = after if journal.replaying else make_update(before, after, paths)
-            o2 = b"\x03o2\0" + _id_document(_id_of(after))
+            o2 = b"\x03o2\0" + document_key(self._document_keys, coll.ns, after)
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
@@ -252,7 +254,8 @@ class WriteUnitOfWork:
             journal.note(_INDEXES, id_key, coll.id_entry(before, rid))
             journal.note_marked(_INDEXES, removed)
             counted = (coll.ident, -1, -len(before))
-            journal.log(coll.heads["d"], _id_document(_id_of(before)), counted=counted, stmt_id=stmt_id, image=image)
+            o = document_key(self._document_keys, coll.ns, before)
+            journal.log(coll.heads["d"], o, counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "d", before, None, self.from_migrate))
 
@@ -399,14 +402,3 @@ class WriteUnitOfWork:
     ) -> None:
         """Abort unless it has been committed."""
         self.abort()
-
-
-def _id_of(raw: bytes) -> Value:
-    value = get_field(raw, "_id")
-    assert value is not None, "a stored document has an _id"
-    return value
-
-
-def _id_document(value: Value) -> bytes:
-    code, data = value
-    return enclosed(code.to_bytes(1, "little") + b"_id\0" + data)

@@ -10,6 +10,7 @@ Always true:
 * what this shard believes of its own ownership is never older than the last migration that it gave away: the durable
   document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
   lags, is not used;
+* while a routing is known, the log names documents by the shard key that it shows;
 * between BLOCK_WRITES and UNBLOCK of a migration no write to the collection is let in, and none that was let in before
   is still uncommitted (writes commit without awaiting after `check_version`);
 * on a secondary a routing is used only once the member has applied what its primary had written when the routing was
@@ -27,6 +28,7 @@ from functools import partial
 from typing import Protocol
 
 from docstore.bson import document_to_python
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Call, Ranges
@@ -258,6 +260,7 @@ class RangeShardFilter:
         """The next operation reads the routing anew."""
         self._forgotten[namespace] = self._forgotten.get(namespace, 0) + 1
         self._known.pop(namespace, None)
+        self._node.store.document_keys.pop(namespace, None)
 
     def forget_database(self, database: str) -> None:
         """The same for all that is in a database."""
@@ -294,6 +297,9 @@ class RangeShardFilter:
             known = FilteringMetadata(routing, self.shard_name)
             if generation == self._forgotten.get(namespace, 0):
                 self._known[namespace] = known
+                self._node.store.document_keys.pop(namespace, None)
+                if known.shard_key is not None:
+                    self._node.store.document_keys[namespace] = DocumentKey(known.shard_key.fields)
                 return known
         raise CommandError(Code.ExceededTimeLimit, f"the config servers' routing of {namespace} stays behind")
 

@@ -54,6 +54,28 @@ def test_a_chunk_that_moves_is_no_change(cluster: Cluster) -> None:
         assert stream.try_next() is None
 
 
+def test_events_name_documents_by_the_shard_key_first(cluster: Cluster) -> None:
+    """On both shards, of a chunk that has come, in a transaction and where a document lacks a field of the key."""
+    coll = cluster.shard("keyed", {"u": 1, "a.b": 1})
+    with coll.watch(full_document="updateLookup", max_await_time_ms=2000) as stream:
+        coll.insert_many([{"_id": 1, "u": 1, "a": {"b": 2}}, {"_id": 2, "u": 200}])
+        cluster.split_and_move("keyed", {"u": 100, "a.b": 0})
+        coll.update_one({"_id": 2}, {"$set": {"x": 1}})
+        events = told(stream, 3)
+        coll.replace_one({"_id": 1}, {"a": {"b": 2}, "u": 1})
+        with cluster.client.start_session() as session, session.start_transaction():
+            coll.insert_one({"_id": 3, "u": 300, "a": {"b": 1}}, session=session)
+            coll.delete_one({"_id": 1, "u": 1, "a.b": 2}, session=session)
+        coll.delete_many({"u": {"$gte": 0}})
+        events += told(stream, 5)
+    first, second, third = ({"u": 1, "a.b": 2, "_id": 1}, {"u": 200, "_id": 2}, {"u": 300, "a.b": 1, "_id": 3})
+    keys = [list(event["documentKey"].items()) for event in events]
+    assert keys[:4] == [list(each.items()) for each in (first, second, second, first)]
+    assert events[2]["fullDocument"] == {"_id": 2, "u": 200, "x": 1}
+    assert sorted(keys[4:6]) == sorted([list(third.items()), list(first.items())])
+    assert sorted(keys[6:]) == sorted([list(second.items()), list(third.items())])
+
+
 def test_documents_are_looked_up_where_they_are(cluster: Cluster) -> None:
     coll = cluster.shard("looked", {"_id": 1})
     cluster.split_and_move("looked", {"_id": 100})
@@ -77,10 +99,29 @@ def test_stages_and_the_whole_deployment(cluster: Cluster) -> None:
 def test_a_dropped_collection_ends_its_stream(cluster: Cluster) -> None:
     coll = cluster.shard("dropped", {"_id": 1})
     cluster.split_and_move("dropped", {"_id": 100})
-    with coll.watch(max_await_time_ms=2000) as stream:
+    with coll.watch(max_await_time_ms=2000) as stream, cluster.client.test.watch(max_await_time_ms=2000) as whole:
         coll.insert_one({"_id": 101})
         coll.drop()
         assert [event["operationType"] for event in stream] == ["insert", "drop", "invalidate"]
+        cluster.client.test.renamed.insert_one({"_id": 1})
+        assert [event["operationType"] for event in told(whole, 3)] == ["insert", "drop", "insert"]
+
+
+def test_what_all_shards_do_is_told_once(cluster: Cluster) -> None:
+    """A rename, a drop of the database; and what a new owner needs before a chunk comes is no event."""
+    database = cluster.client.whole
+    cluster.client.admin.command("enableSharding", "whole", primaryShard="one")
+    cluster.client.admin.command("shardCollection", "whole.c", key={"_id": 1})
+    database.c.create_index("a")
+    with database.watch(show_expanded_events=True, max_await_time_ms=2000) as stream:
+        cluster.client.admin.command("split", "whole.c", middle={"_id": 100})
+        cluster.client.admin.command("moveChunk", "whole.c", find={"_id": 100}, to="two")
+        database.c.insert_one({"_id": 101})
+        cluster.client.admin.command("renameCollection", "whole.c", to="whole.d")
+        database.d.delete_one({"_id": 101})
+        cluster.client.drop_database("whole")
+        kinds = [event["operationType"] for event in stream]
+    assert kinds == ["insert", "rename", "delete", "drop", "dropDatabase", "invalidate"]
 
 
 def test_a_capped_collection_is_tailed_through_a_router(cluster: Cluster) -> None:

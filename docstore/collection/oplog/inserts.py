@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from docstore.bson import array_documents, get_field
 from docstore.bson.build import enclosed
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import entry_head
 
 NAME = "applyOps"
@@ -19,17 +20,19 @@ _PLACES = [b"\x03%d\0" % place for place in range(1024)]
 MOST_INSERTS = len(_PLACES)
 
 
-def inserts_command(head: bytes, documents: Iterable[bytes]) -> bytes:
+def inserts_command(head: bytes, documents: Iterable[bytes], key: DocumentKey | None = None) -> bytes:
     """The command for at most `MOST_INSERTS` documents, which have an `_id`. `head`: the encoded fields `op`, `ns` and
-    `ui` of an insert into the collection."""
+    `ui` of an insert into the collection; `key`: where that is known to be sharded."""
     parts: list[bytes] = []
-    for place, operation in zip(_PLACES, inserts(head, documents), strict=False):
+    for place, operation in zip(_PLACES, inserts(head, documents, key), strict=False):
         parts += (place, operation)
     return enclosed(_NAME_FIELD + enclosed(b"".join(parts)))
 
 
-def inserts(head: bytes, documents: Iterable[bytes]) -> list[bytes]:
-    """The operations for documents, which have an `_id`; `head` as in `inserts_command`."""
+def inserts(head: bytes, documents: Iterable[bytes], key: DocumentKey | None = None) -> list[bytes]:
+    """The operations for documents, which have an `_id`; `head` and `key` as in `inserts_command`."""
+    if key is not None:
+        return [enclosed(b"".join((head, b"\x03o\0", raw, b"\x03o2\0", key.of(raw)))) for raw in documents]
     made: list[bytes] = []
     fixed = len(head) + 17
     for raw in documents:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
 from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
 from docstore.collection.oplog.inserts import inserts_command
@@ -200,9 +201,11 @@ class Journal:
         assert self.last is not None, "the entry has been logged"
         self._session_last = self._statements[stmt_id] = self.last
 
-    def log_inserts(self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int]) -> None:
+    def log_inserts(
+        self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
+    ) -> None:
         """One entry for documents that have been inserted into one collection, as `inserts_command` makes it."""
-        self.log(INSERTS_HEAD, inserts_command(head, documents), counted=counted)
+        self.log(INSERTS_HEAD, inserts_command(head, documents, key), counted=counted)
 
     def log_transaction(
         self,

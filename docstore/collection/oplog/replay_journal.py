@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docstore.bson import get_field
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import previous_optime
 from docstore.collection.oplog.journal import Image, Journal
 from docstore.collection.oplog.operations import ABORT, PREPARE, commit_timestamp
@@ -77,7 +78,9 @@ class ReplayJournal(Journal):
         """The entry is there already; only what it counted is noted."""
         self._counted.append(counted)
 
-    def log_inserts(self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int]) -> None:
+    def log_inserts(
+        self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
+    ) -> None:
         self._counted.append(counted)
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.build import enclosed
 from docstore.collection.catalog.catalog import UNLOGGED
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.inserts import inserts
 from docstore.collection.oplog.journal import Image, Journal
 from docstore.optime import OpTime
@@ -94,9 +95,11 @@ class TransactionJournal(Journal):
         """An operation, as it will stand in the entry of the transaction."""
         self._operations.append(enclosed(b"".join((head, b"\x03o\0", o, middle))))
 
-    def log_inserts(self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int]) -> None:
+    def log_inserts(
+        self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
+    ) -> None:
         """An operation for each of the documents."""
-        self._operations += inserts(head, documents)
+        self._operations += inserts(head, documents, key)
 
     def finish(self) -> None:
         """Nothing is written for a unit."""

@@ -61,6 +61,7 @@ class TransactionStore(Store):
         self.clock = below.clock
         self.oplog = below.oplog
         self.sessions = below.sessions
+        self.document_keys = below.document_keys
         self.write_lock = below.write_lock
         self.undo_history = below.undo_history
         self.claims = below.claims

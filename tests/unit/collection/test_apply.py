@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from docstore.bson import from_python, get_field
 from docstore.collection.catalog.ddl import modify_index
 from docstore.collection.oplog.apply import ApplyError, EntryUnit, apply_entry, begin_build
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
@@ -119,6 +120,30 @@ def test_a_follower_rolls_back_what_it_applied(groups: bool) -> None:
         check(follower)
     follow(leader, follower)
     assert held(follower) == held(leader)
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_a_follower_that_knows_of_no_shard_key_applies_what_names_documents_by_it(tolerant: bool) -> None:
+    leader, follower = store_on(), store_on()
+    leader.document_keys["db.c"] = DocumentKey(("x",))
+    coll = make(leader, "db.c", doc(1, x=1), doc(2, x=2))
+    with leader.unit() as unit:
+        unit.insert_all(coll, [doc(3, x=3), doc(4)])
+        unit.commit()
+    update(leader, coll, doc(1, x=5))
+    remove(leader, coll, 2)
+    with leader.unit(session=SessionWrite(bytes(48), 1)) as unit:
+        unit.insert(coll, doc(6, x=6), stmt_id=0)
+        unit.commit()
+    for entry in entries(leader):
+        apply_entry(follower, entry, tolerant=tolerant)
+    assert held(follower) == held(leader)
+    assert entries(follower) == entries(leader)
+    if not tolerant:
+        common = entry_optime(entries(leader)[2])
+        roll_back(follower, common)
+        roll_back(leader, common)
+        assert held(follower) == held(leader)
 
 
 def follow_in_units(leader: Store, follower: Store, most: int) -> None:

@@ -11,6 +11,7 @@ from docstore.bson import from_python
 from docstore.collection.collection import Collection
 from docstore.collection.oplog import operations
 from docstore.collection.oplog.apply import apply_entry
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
 from docstore.collection.transaction.claims import WriteConflict
@@ -291,6 +292,28 @@ def test_its_entry_is_applied_and_undone_as_a_whole() -> None:
         assert member.sessions.state(LSID).txn_number == -1
         assert member.collection("db.new") is None
     assert [list(store.engine.items(family, b"", b"\xff")) for family in (Family.RECORDS, Family.INDEXES)] == before
+
+
+def test_its_operations_name_documents_of_a_sharded_collection_by_the_shard_key_first() -> None:
+    store = store_on()
+    store.document_keys["db.c"] = DocumentKey(("a",))
+    make(store, "db.c", doc(1, a=1), doc(2))
+    common = store.last_optime
+    transaction = begin(store)
+    insert(transaction, coll_of(transaction), doc(3, a=3))
+    with transaction.unit() as unit:
+        unit.insert_all(coll_of(transaction), [doc(4, a=4)])
+        unit.commit()
+    update(transaction, coll_of(transaction), doc(1, a=1, b=1))
+    remove(transaction, coll_of(transaction), 2)
+    commit(transaction)
+    (entry,) = entries(store, common.timestamp)
+    operations = plain(entry)["o"]["applyOps"]
+    assert [list(each.get("o2", each["o"]).items()) for each in operations] == [
+        [("a", 3), ("_id", 3)], [("a", 4), ("_id", 4)], [("a", 1), ("_id", 1)], [("_id", 2)],
+    ]  # fmt: skip
+    follower = follower_of(store)
+    assert sorted(coll_of(follower).documents(follower.engine)) == sorted(coll_of(store).documents(store.engine))
 
 
 def test_one_too_large_for_an_entry_has_several(monkeypatch: pytest.MonkeyPatch) -> None:

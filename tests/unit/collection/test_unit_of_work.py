@@ -6,6 +6,7 @@ import bson
 import pytest
 
 from docstore.bson import from_python
+from docstore.collection.oplog.document_key import DocumentKey, document_key
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.storage import Family
@@ -148,6 +149,49 @@ def test_entries_have_the_references_fields_in_their_order() -> None:
     assert changed["o2"] == {"_id": 1}
     assert bytes(changed["ui"]) == coll.uuid.bytes
     assert (gone["op"], gone["ns"], gone["o"], gone["v"], gone["t"]) == ("d", "db.c", {"_id": 1}, 2, 1)
+
+
+def test_entries_of_a_sharded_collection_name_documents_by_the_shard_key_first() -> None:
+    """What a document lacks of it is left out; a dotted path is a plain name."""
+    store = store_on()
+    store.document_keys["db.c"] = DocumentKey(("u", "a.b"))
+    coll = make(store, "db.c")
+    other = make(store, "db.other")
+    last = store.last_optime.timestamp
+    insert(store, coll, doc(1, a={"b": 2, "c": 3}, u="x"), doc(2, a=4))
+    with store.unit() as unit:
+        unit.insert_all(coll, [doc(3, u="y"), doc(4, u="z", a={"b": 5})])
+        unit.commit()
+    update(store, coll, doc(1, a={"b": 6}, u="x"))
+    remove(store, coll, 1)
+    insert(store, other, doc(9, u=1))
+    made = [plain(entry) for entry in entries(store, last)]
+    keys = [
+        made[0]["o2"],
+        made[1]["o2"],
+        *(each["o2"] for each in made[2]["o"]["applyOps"]),
+        made[3]["o2"],
+        made[4]["o"],
+    ]
+    assert [list(each.items()) for each in keys] == [
+        [("u", "x"), ("a.b", 2), ("_id", 1)],
+        [("_id", 2)],
+        [("u", "y"), ("_id", 3)],
+        [("u", "z"), ("a.b", 5), ("_id", 4)],
+        [("u", "x"), ("a.b", 6), ("_id", 1)],
+        [("u", "x"), ("a.b", 6), ("_id", 1)],
+    ]
+    assert made[5]["o2"] == {"_id": 9}
+
+
+def test_a_shard_key_that_holds_the_identity_is_the_whole_key() -> None:
+    raw = doc(1, a=2, b=3)
+    assert list(plain(DocumentKey(("b", "_id")).of(raw)).items()) == [("b", 3), ("_id", 1)]
+    assert list(plain(DocumentKey(("_id", "a")).of(raw)).items()) == [("_id", 1), ("a", 2)]
+    assert list(plain(DocumentKey(("_id.x",)).of(doc({"x": 1, "y": 2}))).items()) == [
+        ("_id.x", 1), ("_id", {"x": 1, "y": 2}),
+    ]  # fmt: skip
+    assert plain(document_key({"db.c": DocumentKey(("a",))}, "db.d", raw)) == {"_id": 1}
 
 
 def test_migrated_writes_are_marked() -> None:

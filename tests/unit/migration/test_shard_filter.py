@@ -63,6 +63,23 @@ def test_an_operation_with_a_known_version_is_let_in_without_waiting() -> None:
     run(test)
 
 
+def test_the_log_names_documents_by_the_shard_key_while_the_routing_is_known() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            store = made.members["shard1"].node.store
+            last = store.last_optime.timestamp
+            await made.write({"update": "test", "updates": [{"q": {"id": "3"}, "u": {"$set": {"a": 1}}}]}, "3")
+            await made.write({"delete": "test", "deletes": [{"q": {"id": "4"}, "limit": 1}]}, "4")
+            assert store.oplog is not None
+            logged = [bson.decode(entry) for entry in store.oplog.scan(store.engine, last)]
+            keys = [each.get("o2", each["o"]) for each in logged if each["ns"] == NAMESPACE]
+            assert [list(key.items()) for key in keys] == [[("id", "3"), ("_id", 3)], [("id", "4"), ("_id", 4)]]
+            made.members["shard1"].shard.shard_filter.forget(NAMESPACE)
+            assert not store.document_keys
+
+    run(test)
+
+
 def test_one_request_serves_all_who_wait_for_the_routing() -> None:
     async def test() -> None:
         async with cluster() as made:

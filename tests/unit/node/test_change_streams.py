@@ -9,6 +9,7 @@ import bson
 import pytest
 from bson.timestamp import Timestamp
 
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import INITIATION
 from docstore.collection.oplog.pre_images import remove_pre_images
 from docstore.node.cluster_parameters import expired_before
@@ -97,6 +98,34 @@ def test_changes_are_told_in_order() -> None:
         assert events[2]["fullDocument"] == {"_id": 1, "x": 1}
         assert all(event["documentKey"] == {"_id": 1} for event in events)
         assert await stream.events() == []
+
+    loop(work())
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+def test_documents_of_a_sharded_collection_are_named_by_the_shard_key_first(transaction: bool) -> None:
+    async def work() -> None:
+        node = member()
+        node.node.store.document_keys["test.c"] = DocumentKey(("a.b", "x"))
+        stream = await Stream(node).open(fullDocument="updateLookup")
+        if transaction:
+            client = Client(node)
+            await client.first({"insert": "c", "documents": [{"_id": 1, "a": {"b": 2}}, {"_id": 2, "x": 1.5}]})
+            await client.then({"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]})
+            await client.commit()
+        else:
+            await node.insert("c", {"_id": 1, "a": {"b": 2}}, {"_id": 2, "x": 1.5})
+            await node.run({"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]})
+        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": "y"}}}]})
+        events = await stream.events()
+        assert [list(event["documentKey"].items()) for event in events] == [
+            [("a.b", 2), ("_id", 1)], [("x", 1.5), ("_id", 2)], [("x", 1.5), ("_id", 2)],
+            [("a.b", 2), ("x", "y"), ("_id", 1)],
+        ]  # fmt: skip
+        assert events[3]["fullDocument"] == {"_id": 1, "a": {"b": 2}, "x": "y"}
+        for place, event in enumerate(events):
+            again = await Stream(node).open(resumeAfter=event["_id"])
+            assert kinds(again.cursor["firstBatch"]) == kinds(events[place + 1 :])
 
     loop(work())
 

@@ -1,0 +1,37 @@
+"""What names a document in the oplog and in change events: `{_id}`, or of a sharded collection the fields of its shard
+key, in its order, before `_id`, as MongoDB 6.0 has them.
+
+Always true: whoever carries an entry out finds the document by `_id` alone; what else the key says is for those who
+follow the changes. A field that the document does not have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from docstore.bson import document_from, get_field, get_path
+from docstore.bson.build import enclosed
+
+
+class DocumentKey:
+    """That of a collection which is sharded by these (dotted) fields."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, shard_key: tuple[str, ...]) -> None:
+        self._fields = shard_key if "_id" in shard_key else (*shard_key, "_id")
+
+    def of(self, raw: bytes) -> bytes:
+        """Of a stored document, e.g. `{user: 1, "day.of": 2, _id: 3}`; a dotted path is a plain name there."""
+        found = [(field, get_path(raw, field)) for field in self._fields]
+        return document_from([(field, *value) for field, value in found if value is not None])
+
+
+def document_key(keys: Mapping[str, DocumentKey], ns: str, raw: bytes) -> bytes:
+    """Of a stored document in a collection; `keys` are of those that are known to be sharded."""
+    key = keys.get(ns) if keys else None
+    if key is not None:
+        return key.of(raw)
+    value = get_field(raw, "_id")
+    assert value is not None, "a stored document has an _id"
+    return enclosed(b"%c_id\0%b" % value)
