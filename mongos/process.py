@@ -159,7 +159,7 @@ def build(
     listener: Callable[[], Listener], process: Process,
 ) -> Router:  # fmt: skip
     """The router's parts put together."""
-    shards = Shards(config, connect)
+    shards = Shards(config, connect, gossip)
     cache = RoutingCache(config)
     settings = BalancerSettings(config)
     chunk_commands = ChunkCommands(shards, cache, settings)

@@ -3,8 +3,9 @@
 Always true:
 
 * an event is given out when every shard has promised, by the token of its last batch, that none before it is to come;
-* the list of shards is read after what the shards have promised, and before anything of it is given out. A shard that
-  is new there is read from the place that was reached on: it can have changes from before only if it was there before;
+* before anything is given out that the shards have promised, the shards are known that had been added by that time. One
+  that is new there is read from the place that was reached on: it can have changes from before only if it was there
+  before;
 * an idle shard is told the time that others have reached, so that its log, and with it its promise, moves on.
 
 The stages behind `$changeStream` run here; documents are looked up through the router's own targeting.
@@ -176,7 +177,8 @@ class RoutedStream:
             await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         for part in parts:
             part.collect()
-        await self._open_new(await self._router.shards.all(), None)
+        promised = _time_of(min(part.promised for part in self._parts.values()))
+        await self._open_new(await self._router.shards.as_of(promised), None)
         made = await self._merged(context)
         self._ready += self._stages.transformed(made)
         if not self._ready:

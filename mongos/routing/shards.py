@@ -19,6 +19,7 @@ from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
 from docstore.net.link import Answered, Link
 from docstore.net.replica_set_client import NOT_DONE_CODES
+from docstore.optime import unpack_timestamp
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply
 
@@ -27,6 +28,7 @@ CONFIG = "config"
 FAILOVER_SECONDS = 20.0
 REQUEST_SECONDS = 3600.0
 _END_SECONDS = 10.0
+_AS_OF_SECONDS = 10.0
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -176,20 +178,31 @@ async def each(items: Iterable[U], work: Callable[[U], Awaitable[T]]) -> list[T]
 
 
 class Shards:
-    """The registry of shards, read from config.shards; names that are not known are looked up again once."""
+    """The registry of shards, read from config.shards; names that are not known are looked up again once.
 
-    def __init__(self, config: Shard, connect: Callable[[str, str], Shard]) -> None:
+    Always true: what had been added at the cluster time of the last `as_of` is known.
+    """
+
+    def __init__(self, config: Shard, connect: Callable[[str, str], Shard], gossip: Gossip) -> None:
         """`connect(name, host)` makes a shard of a config.shards record; `host` is "set/host:port,..."."""
         self.config = config
         self._connect = connect
+        self._gossip = gossip
         self._shards: dict[str, Shard] = {}
         self._draining: set[str] = set()
+        self._as_of = 0
+        self._reading: asyncio.Task[None] | None = None
 
-    async def refresh(self) -> None:
-        """Read config.shards; connections to shards that are still there are kept."""
-        answer = await self.config.command(
-            CONFIG, {"find": "shards", "readConcern": {"level": "majority"}, "batchSize": 1000}, repeatable=True
-        )
+    async def refresh(self, after: int = 0, deadline: float | None = None) -> None:
+        """Read config.shards, as of the packed cluster time `after` or later; connections to shards that are still
+        there are kept.
+        """
+        command: dict[str, Any] = {"find": "shards", "readConcern": {"level": "majority"}, "batchSize": 1000}
+        if after:
+            time = unpack_timestamp(after)
+            command["readConcern"] |= {"afterClusterTime": time}
+            command["$clusterTime"] = {"clusterTime": time, "signature": {"hash": bytes(20), "keyId": Int64(0)}}
+        answer = await self.config.command(CONFIG, command, repeatable=True, deadline=deadline)
         rows = answer.decoded()["cursor"]["firstBatch"]
         self._draining = {row["_id"] for row in rows if row.get("draining", False)}
         fresh: dict[str, Shard] = {}
@@ -221,6 +234,23 @@ class Shards:
         """Every shard, by name."""
         await self.refresh()
         return [self._shards[name] for name in sorted(self._shards)]
+
+    async def as_of(self, time: int) -> list[Shard]:
+        """Every shard that had been added at that packed cluster time, and perhaps others, by name.
+
+        The config servers are asked only about times that are later than those known of, for all who wait at once.
+        Errors: HostUnreachable, MaxTimeMSExpired where they have no primary that a majority follows.
+        """
+        while time > self._as_of:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.ensure_future(self._read_as_of(max(time, self._gossip.cluster_time)))
+                self._reading.add_done_callback(lambda read: read.cancelled() or read.exception())
+            await asyncio.shield(self._reading)
+        return [self._shards[name] for name in sorted(self._shards)]
+
+    async def _read_as_of(self, time: int) -> None:
+        await self.refresh(time, self.config.now() + _AS_OF_SECONDS)
+        self._as_of = max(self._as_of, time)
 
     async def receivers(self) -> list[str]:
         """The names of the shards that take chunks, which one that is draining does not."""

@@ -1,4 +1,6 @@
-"""What a change stream tells, applied to an empty copy: each event once, in order, and each fits what came before."""
+"""What a change stream tells, applied to an empty copy: each event once, in order, and each fits what came before and
+names its document as the collection is sharded.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,13 @@ from tests.checkers.history import Anomaly
 
 
 class Copy:
-    """The copy of one follower. `anomalies`: what no correct stream tells; `taken` counts events."""
+    """The copy of one follower. `anomalies`: what no correct stream tells; `taken` counts events.
 
-    def __init__(self) -> None:
+    `shard_key`: fields that every document has, by which the collections are sharded.
+    """
+
+    def __init__(self, shard_key: tuple[str, ...] = ()) -> None:
+        self._named_by = [*shard_key, *(() if "_id" in shard_key else ("_id",))]
         self.anomalies: list[Anomaly] = []
         self.taken = 0
         self._documents: dict[str, dict[Any, dict[str, Any]]] = {}
@@ -25,13 +31,19 @@ class Copy:
             return
         self._last = token
         kind = event["operationType"]
+        if kind == "invalidate":
+            self._wrong(event, "ends the stream")
         if kind not in ("insert", "update", "replace", "delete"):
             return
         documents = self._documents.setdefault(event["ns"]["coll"], {})
         identity = event["documentKey"]["_id"]
         if (kind == "insert") == (identity in documents):
             self._wrong(event, "does not fit what was told before")
-        elif kind == "delete":
+            return
+        known = event["fullDocument"] if kind in ("insert", "replace") else documents[identity]
+        if list(event["documentKey"].items()) != [(field, known.get(field)) for field in self._named_by]:
+            self._wrong(event, f"is not named by {self._named_by} of {known}")
+        if kind == "delete":
             del documents[identity]
         elif kind == "update":
             _update(documents[identity], event["updateDescription"])

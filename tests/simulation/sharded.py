@@ -34,24 +34,28 @@ LEAST, MOST = -1, 1_000_000
 
 
 class SimulatedCluster:
-    """Shards "shard0", "shard1", ...; machines c0.., s0m0.., r0.. ."""
+    """Shards "shard0", "shard1", ...; machines c0.., s0m0.., r0.. . `spares`: sets that are no shards yet."""
 
-    def __init__(self, world: World, *, shards: int = 2, members: int = 3, configs: int = 3, routers: int = 2) -> None:
+    def __init__(
+        self, world: World, *, shards: int = 2, members: int = 3, configs: int = 3, routers: int = 2, spares: int = 0
+    ) -> None:
         self.world = world
         self.config = SimulatedSet(world, "config", configs, role=ClusterRole.CONFIG, prefix="c")
-        self.shards = {
+        sets = {
             f"shard{number}": SimulatedSet(
                 world, f"shard{number}", members, role=ClusterRole.SHARD, prefix=f"s{number}m"
             )
-            for number in range(shards)
+            for number in range(shards + spares)
         }
+        self.shards = dict(list(sets.items())[:shards])
+        self.spares = dict(list(sets.items())[shards:])
         program = router("config", self.config.hosts)
         self.routers = [world.machine(f"r{number}", program) for number in range(routers)]
         self.pool = Pool(application="administrator", connect_timeout=1.0)
 
     @property
     def sets(self) -> list[SimulatedSet]:
-        return [self.config, *self.shards.values()]
+        return [self.config, *self.shards.values(), *self.spares.values()]
 
     @property
     def machines(self) -> list[Machine]:
@@ -60,7 +64,7 @@ class SimulatedCluster:
 
     async def start(self, config_settings: Mapping[str, Any] = SETTINGS) -> None:
         """Sets initiated, routers up, shards added, balancing off."""
-        shards = [each.start(settings=SETTINGS) for each in self.shards.values()]
+        shards = [each.start(settings=SETTINGS) for each in (*self.shards.values(), *self.spares.values())]
         await asyncio.gather(self.config.start(settings=config_settings), *shards)
         for machine in self.routers:
             machine.start()
@@ -68,6 +72,12 @@ class SimulatedCluster:
         await self.admin({"balancerStop": 1})
         for name, each in self.shards.items():
             await self.admin({"addShard": f"{name}/{','.join(each.hosts)}"})
+
+    async def add_spare(self) -> None:
+        """Make a shard of one of the spare sets. Errors: CommandError, NetworkError; then it may be asked for again."""
+        name = min(self.spares)
+        await self.admin({"addShard": f"{name}/{','.join(self.spares[name].hosts)}"})
+        self.shards[name] = self.spares.pop(name)
 
     async def admin(self, command: Mapping[str, Any], database: str = "admin", *, on: Machine | None = None) -> Any:
         """A command through a router. Errors: CommandError, NetworkError."""

@@ -17,6 +17,7 @@ from tests.simulation.scenarios import (
     moments,
     moves,
     primaries,
+    routed_streams,
     routed_transactions,
     same_term,
     sliced,
@@ -33,7 +34,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
     moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
-    primaries, transactions, transactions_ddl, routed_transactions,
+    primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

@@ -14,6 +14,7 @@ from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.settings import BalancerSettings
+from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import Shard, Shards
 from tests.unit.sharding.maps import at, chunk_map
@@ -57,7 +58,7 @@ def routing_of(*cuts: int) -> Routing:
 def test_the_top_chunk_does_not_go_to_a_draining_shard(draining: bool) -> None:
     async def story() -> list[tuple[str, str]]:
         config = cast(Shard, Config(draining=draining))
-        shards = Shards(config, lambda name, host: cast(Shard, SimpleNamespace(name=name, host=host)))
+        shards = Shards(config, lambda name, host: cast(Shard, SimpleNamespace(name=name, host=host)), Gossip())
         commands, reports = Commands(), list[str]()
         autosplit = Autosplit(
             shards, cast(Any, commands), BalancerSettings(config), lambda message, _: reports.append(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import bson
@@ -11,7 +12,7 @@ import pytest
 from docstore.commands.concerns import ReadMode, ReadPreference
 from docstore.net import Pool, ReplicaSetClient
 from mongos.routing.gossip import Gossip
-from mongos.routing.shards import Shard
+from mongos.routing.shards import Shard, Shards
 
 
 class Members:
@@ -54,3 +55,39 @@ def test_a_late_answer_is_still_taken_where_it_may_hold_a_cursor() -> None:
     asyncio.run(shard_of(members).command("test", {"find": "c"}, deadline=103.0, late=2.0))
     asyncio.run(shard_of(members).command("test", {"find": "c"}, deadline=103.0))
     assert members.timeouts == [5.0, 3.0]
+
+
+class ConfigServers(Members):
+    """A config server with shards, which answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = ["a"]
+        self.let = asyncio.Event()
+
+    async def command(self, address: str, _db: str, body: Any, *, sequences: Any, timeout: float) -> bytes:
+        await super().command(address, _db, body, sequences=sequences, timeout=timeout)
+        await self.let.wait()
+        rows = [{"_id": name, "host": f"{name}/h:1"} for name in self.names]
+        return bson.encode({"cursor": {"firstBatch": rows, "id": 0, "ns": "config.shards"}, "ok": 1})
+
+
+def test_the_shards_of_a_time_are_asked_for_once_for_all_who_wait() -> None:
+    async def work() -> None:
+        servers, gossip = ConfigServers(), Gossip()
+        shards = Shards(
+            shard_of(servers), lambda name, _host: cast(Shard, SimpleNamespace(name=name, host=f"{name}/h:1")), gossip
+        )
+        gossip.observe(50 << 32)
+        waiting = [asyncio.ensure_future(shards.as_of(time << 32)) for time in (7, 50, 8)]
+        await asyncio.sleep(0)
+        servers.let.set()
+        for found in await asyncio.gather(*waiting):
+            assert [shard.name for shard in found] == ["a"]
+        servers.names.append("b")
+        assert [shard.name for shard in await shards.as_of(50 << 32)] == ["a"]
+        assert [shard.name for shard in await shards.as_of(51 << 32)] == ["a", "b"]
+        concerns = [asked["readConcern"]["afterClusterTime"].time for _, asked in servers.asked]
+        assert concerns == [50, 51]
+
+    asyncio.run(work())
