@@ -4,7 +4,8 @@ Invariants, all checked by `docstore.collection.validate`:
 
 * every document has one entry in the `_id` index, from the encoded `_id` to its record id, and in each other index
   one entry for each of its keys there; an index holds nothing else;
-* record ids grow with each insert and are not given again while the process runs: natural order is insertion order;
+* record ids grow with each insert and are not given again while the process runs: natural order is insertion order,
+  but that of `_id` where the collection is clustered;
 * `count` and `size` (bytes of BSON) are those of the committed records; a write unit stores the counters in its own
   batch;
 * an index whose `multikey` is false has at most one entry for each document.
@@ -23,7 +24,7 @@ from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.index.geo_keys import KeysOf
 from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
 from docstore.collection.index.pieces import keys_in_pieces
-from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec
+from docstore.collection.index.spec import IndexSpec
 from docstore.collection.oplog.entry import entry_head
 from docstore.collection.read.index_filters import IndexFilters
 from docstore.collection.read.plan_cache import PlanCache
@@ -109,7 +110,7 @@ class Index:
         plain = spec.collation is not None and spec.wildcard is None and not spec.hashed
         self.key_pattern = KeyPattern(spec.fields, spec.collation.fold if plain and spec.collation else None)
         self.key_id = encode_key((OBJECT, spec.key))
-        self.is_id = spec.name == ID_INDEX_NAME
+        self.is_id = spec.is_id
         self._keys_of = keys_of(spec, self.key_pattern)
         self._covered: Predicate | None = coverage_of(spec)
         # The top-level fields on which the entries of a document depend; None where that is not plain to see.
@@ -363,12 +364,23 @@ class Collection:
         """The document with that record id."""
         return reader.get(_RECORDS, self.prefix + record_id_bytes(record_id))
 
+    @property
+    def counted_indexes(self) -> list[Index]:
+        """Those that are something besides the documents: what a clustered collection is ordered by is not."""
+        return [index for index in self.indexes.values() if not index.spec.clustered]
+
     def documents(self, reader: Reader, *, reverse: bool = False) -> Iterator[bytes]:
         """All documents in natural order."""
-        return reader.values(_RECORDS, self.prefix, self.end, reverse)
+        if self.options.clustered is None:
+            yield from reader.values(_RECORDS, self.prefix, self.end, reverse)
+            return
+        for entry in reader.values(_INDEXES, self.id_prefix, self.id_index.end, reverse):
+            raw = reader.get(_RECORDS, self.prefix + entry[-RECORD_ID_BYTES:])
+            assert raw is not None, f"{self.ns}: the _id index leads to no record"
+            yield raw
 
     def records(self, reader: Reader, *, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """(record id, document) in natural order, from the first record id above `after`."""
+        """(record id, document) in the order of record ids, from the first record id above `after`."""
         start = self.prefix + record_id_bytes(after + 1)
         for key, raw in reader.items(_RECORDS, start, self.end):
             yield long_of(key, 4), raw

@@ -74,7 +74,7 @@ async def choose(shard: Shard, _context: Context, operation: Operation) -> dict[
 async def drop(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
     """Drop those that are meant and are here."""
     collection = _collection(shard, operation)
-    reply: dict[str, Any] = {"nIndexesWas": len(collection.indexes)}
+    reply: dict[str, Any] = {"nIndexesWas": len(collection.counted_indexes)}
     asked = get_field(operation.request["request"].raw, "index")
     if asked is not None and drops_all(asked):
         reply["msg"] = "non-_id indexes dropped for collection"

@@ -33,10 +33,20 @@ class Pair:
         """What is compared of our reply; the real server is told nothing."""
         return outcome(await self._node.reply(command, options=OPTIONS))
 
+    async def plans(self, command: Command) -> tuple[Any, Any]:
+        """The plan that each of the two carries a command out by, or the code of the refusal."""
+        asked = {"explain": command, "verbosity": "queryPlanner"}
+        theirs = self._reference.command(asked, check=False, codec_options=OPTIONS)
+        return _plan(theirs), _plan(await self._node.reply(asked, options=OPTIONS))
+
     async def fill(self, **collections: list[dict[str, Any]]) -> None:
         for name, contents in collections.items():
             for command in ({"drop": name}, {"create": name}, {"insert": name, "documents": contents}):
                 await self.both(command)
+
+
+def _plan(reply: Mapping[str, Any]) -> Any:
+    return dumps(reply["queryPlanner"]["winningPlan"]) if reply["ok"] else reply["code"]
 
 
 def outcome(reply: Mapping[str, Any]) -> Any:

@@ -104,7 +104,7 @@ class Catalog:
         options = parse_options(stored[1])
         coll = known.get(ident)
         if coll is None:
-            by_id = Index(id_index(options.collation), int(fields["idIndex"]))
+            by_id = Index(id_index(options.collation, options.clustered), int(fields["idIndex"]))
             coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), options, ident, by_id)
             coll.next_record_id = coll.find_last_record_id(self._engine) + 1
         elif coll.ns != ns:

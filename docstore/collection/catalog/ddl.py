@@ -40,10 +40,12 @@ def create_collection(
     if ns in catalog.collections:
         raise CommandError(Code.NamespaceExists, f"Collection {ns} already exists.")
     ident, id_ident = catalog.take_ident(unit.batch), catalog.take_ident(unit.batch)
-    coll = Collection(ns, uuid or uuid4(), options, ident, Index(id_index(options.collation), id_ident))
+    spec = id_index(options.collation, options.clustered)
+    coll = Collection(ns, uuid or uuid4(), options, ident, Index(spec, id_ident))
     catalog.add(unit, coll)
     o = [("create", *from_python(name)), *elements(options.raw)]
-    o.append(("idIndex", _OBJECT, coll.id_index.spec.raw))
+    if not spec.clustered:
+        o.append(("idIndex", _OBJECT, spec.raw))
     unit.command(coll, f"{database}.$cmd", document_from(o))
     return coll
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from docstore.bson import document_from, elements, from_python, to_python
-from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.bson.walk import EMPTY_DOCUMENT, STRING, Value
 from docstore.collection.catalog.options import CollectionOptions, capped_maximum, capped_size
 from docstore.collection.oplog.entry import uuid_value
 
@@ -23,7 +23,8 @@ _OBJECT = 3
 _VALIDATION = ("validator", "validationLevel", "validationAction")
 _WIDE = ("keyspace", "columnFamily")
 _IMAGES = "changeStreamPreAndPostImages"
-MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", _IMAGES, *_WIDE))
+_EXPIRY = "expireAfterSeconds"
+MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", _IMAGES, _EXPIRY, *_WIDE))
 """The fields of `collMod` that change options."""
 
 
@@ -58,5 +59,8 @@ def modified(options: CollectionOptions, request: Mapping[str, Value]) -> Collec
     if _IMAGES in request:
         # What is off is not there.
         changes[_IMAGES] = request[_IMAGES] if to_python(request[_IMAGES])["enabled"] else None
+    if _EXPIRY in request:
+        # A word says that documents stay.
+        changes[_EXPIRY] = None if request[_EXPIRY][0] == STRING else request[_EXPIRY]
     changes.update((name, request[name]) for name in _WIDE if name in request)
     return options.changed(changes)

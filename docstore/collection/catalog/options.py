@@ -20,7 +20,8 @@ NO_MAXIMUM = 0x7FFFFFFF
 
 ORDER = (
     "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
-    "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "keyspace", "columnFamily",
+    "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "clusteredIndex",
+    "expireAfterSeconds", "keyspace", "columnFamily",
 )  # fmt: skip
 """The order in which options are stored."""
 
@@ -31,8 +32,9 @@ class CollectionOptions:
 
     `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
     `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `pre_images`: change
-    streams may ask for documents as they were before a change. `keyspace` and
-    `family` are the raw definitions of what is a keyspace's mark or a column family.
+    streams may ask for documents as they were before a change. `clustered` is the raw specification of the index that
+    a clustered collection is ordered by, and `expire_after` the seconds after which its documents expire. `keyspace`
+    and `family` are the raw definitions of what is a keyspace's mark or a column family.
     """
 
     raw: bytes = EMPTY_DOCUMENT
@@ -44,6 +46,8 @@ class CollectionOptions:
     action: str = "error"
     collation: Collation | None = None
     pre_images: bool = False
+    clustered: bytes | None = None
+    expire_after: int | None = None
     keyspace: bytes | None = None
     family: bytes | None = None
 
@@ -93,6 +97,8 @@ def parse_options(raw: bytes) -> CollectionOptions:
         action=of("validationAction", "error"),
         collation=parse_collation(fields["collation"][1]) if "collation" in fields else None,
         pre_images="changeStreamPreAndPostImages" in fields,
+        clustered=fields["clusteredIndex"][1] if "clusteredIndex" in fields else None,
+        expire_after=int(of("expireAfterSeconds", 0)) if "expireAfterSeconds" in fields else None,
         keyspace=fields["keyspace"][1] if "keyspace" in fields else None,
         family=fields["columnFamily"][1] if "columnFamily" in fields else None,
     )

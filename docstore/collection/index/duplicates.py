@@ -58,9 +58,11 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
         extra["hexEncoded"] = [digits is not None for digits in hexes]
         extra["collation"] = document_to_python(index.collation.raw)
     shown = ", ".join(f"{path}: {text}" for (path, _), text in zip(index.fields, texts, strict=True))
+    # The order of a clustered collection is no index.
+    place = "" if index.spec.clustered else f" index: {index.name}"
     return CommandError(
         Code.DuplicateKey,
-        f"E11000 duplicate key error collection: {coll.ns} index: {index.name}{rules} dup key: {{ {shown} }}",
+        f"E11000 duplicate key error collection: {coll.ns}{place}{rules} dup key: {{ {shown} }}",
         extra=extra,
     )
 

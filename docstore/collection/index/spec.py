@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from docstore.bson import BOOL, OBJECT, STRING, Value, document_from, elements, from_python
+from docstore.bson import BOOL, OBJECT, STRING, Value, document_from, elements, from_python, get_field
 from docstore.collection.index.geo_options import check_type, geometry_of, kept_special
 from docstore.collection.index.key_fields import is_wildcard, key_fields
 from docstore.collection.index.options import (
@@ -42,8 +42,9 @@ MAX_KEY_FIELDS = 32
 _INVALID_OPTION = 197  # InvalidIndexSpecificationOption
 _FLAGS = frozenset(("unique", "sparse", "hidden", "background"))
 _SHOWN_IF_SET = ("unique", "hidden")
-_LACKING = frozenset(("storageEngine", "prepareUnique", "clustered", "originalSpec"))
+_LACKING = frozenset(("storageEngine", "prepareUnique", "originalSpec"))
 _SPHERE_VERSION = "2dsphereIndexVersion"
+_OF_CLUSTERED = frozenset(("v", "key", "name", "unique", "clustered"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,12 @@ class IndexSpec:
     geometry: GeoKeys | None = None
     text: TextKeys | None = None
     others: tuple[tuple[str, bytes], ...] = ()
+    clustered: bool = False
+
+    @property
+    def is_id(self) -> bool:
+        """Whether it is the index over `_id` that every collection has."""
+        return self.clustered or self.name == ID_INDEX_NAME
 
     @property
     def over_values(self) -> bool:
@@ -112,6 +119,8 @@ def parse_index_spec(
     options = _checked_options(raw, ignore_unknown)
     key, name = options["key"], text_of(options["name"])
     fields = key_fields(raw, key[1])
+    if "clustered" in options:
+        return _clustered_spec(raw, options, fields, default_collation)
     if fields == (("_id", 1),) and encode_key(key) == encode_key((OBJECT, ID_INDEX.key)):
         _check_id_index(raw, options)
         return id_index(_collation_of(raw, options, default_collation))
@@ -152,6 +161,32 @@ def parse_index_spec(
         None if text is None else text.keys,
         tuple(sorted((option, encode_key(value)) for option, value in special.items() if option != _SPHERE_VERSION)),
     )
+
+
+def _clustered_spec(
+    raw: bytes, options: dict[str, Value], fields: tuple[tuple[str, int], ...], collation: Collation | None
+) -> IndexSpec:
+    """The specification of what a clustered collection is ordered by. Errors: CannotCreateIndex,
+    InvalidIndexSpecificationOption, 6243700, 6492800.
+    """
+    if not _is_set(options["clustered"]):
+        raise refused(raw, "Value 'false' for field 'clustered' is invalid", 6492800)
+    if options.get("unique") != (BOOL, b"\1"):
+        raise refused(raw, "The 'unique' field is required when 'clustered' is specified")
+    for option in options:
+        if option not in _OF_CLUSTERED:
+            text = f"The field '{option}' is not valid for a clustered index specification."
+            raise refused(raw, f"{text} Specification: {shown(raw)}", _INVALID_OPTION)
+    if fields != (("_id", 1),):
+        raise no_such_cluster(raw)
+    name = options["name"]
+    return id_index(collation, document_from([("v", *from_python(2)), ("key", *options["key"]), ("name", *name)]))
+
+
+def no_such_cluster(raw: bytes) -> CommandError:
+    """The refusal of a specification of what a collection is not ordered by."""
+    reason = "Cannot create index with option 'clustered' that does not match an existing clustered index"
+    return refused(raw, reason, 6243700)
 
 
 def _collation_of(raw: bytes, options: dict[str, Value], default: Collation | None) -> Collation | None:
@@ -272,6 +307,7 @@ _OPTIONS: dict[str, Callable[[bytes, str, Value], None]] = {
     # What old clients say and no server has heard since.
     "ns": _check_later,
     "dropDups": _check_later,
+    "clustered": _check_flag,
     **dict.fromkeys(_LACKING, _check_later),
 }
 """Every option that there is: (specification, name, value) -> None, or the refusal of the value by itself."""
@@ -365,9 +401,16 @@ ID_INDEX = IndexSpec(
 """The index that every collection has. It is unique without saying so."""
 
 
-def id_index(collation: Collation | None) -> IndexSpec:
-    """The `_id` index of a collection with that collation."""
-    if collation is None:
-        return ID_INDEX
-    raw = document_from([*elements(ID_INDEX.raw), ("collation", OBJECT, collation.raw)])
-    return replace(ID_INDEX, raw=raw, collation=collation)
+def id_index(collation: Collation | None, clustered: bytes | None = None) -> IndexSpec:
+    """The `_id` index of a collection with that collation; `clustered`: the index that its documents are ordered by, as
+    the collection's options say.
+    """
+    rules = [] if collation is None else [("collation", OBJECT, collation.raw)]
+    if clustered is None:
+        if collation is None:
+            return ID_INDEX
+        return replace(ID_INDEX, raw=document_from([*elements(ID_INDEX.raw), *rules]), collation=collation)
+    name = get_field(clustered, "name")
+    assert name is not None, "a clustered index has a name"
+    raw = document_from([*elements(clustered), *rules, ("clustered", BOOL, b"\1")])
+    return replace(ID_INDEX, name=text_of(name), raw=raw, collation=collation, clustered=True)

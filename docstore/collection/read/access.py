@@ -29,6 +29,7 @@ Pair = tuple[bytes, bytes]
 """(the 8 bytes of the record id, document)."""
 
 _RECORDS = Family.RECORDS
+_INDEXES = Family.INDEXES
 
 
 @dataclass(slots=True)
@@ -61,6 +62,8 @@ class PlanStats:
 
     @property
     def keys_examined(self) -> int:
+        if isinstance(self.plan.access, CollectionScan):
+            return 0
         if isinstance(self.plan.access, Merge):
             return sum(branch.keys for branch in self.branches)
         return self.examined.keys + sum(branch.keys for branch in self.branches)
@@ -96,7 +99,11 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
     """The documents of the plan's access path. The plain scan is the engine's iterator itself, and is not counted."""
     access = stats.plan.access
     if isinstance(access, CollectionScan):
-        return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
+        if access.within is None:
+            return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
+        found = fetched(coll, access.within, reader, stats.examined, bare=True, ahead=stats.ahead, wanted=stats.wanted)
+        within = cast("Iterator[bytes]", found)
+        return within if stats.ahead > 1 else chain(within, _beyond(access.within, reader, stats.examined))
     if isinstance(access, IndexScan):
         if stats.covered:
             return covered(coll, access, reader, stats.examined)
@@ -107,8 +114,22 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
     return map(itemgetter(1), pairs_of(coll, reader, stats))
 
 
+def _beyond(scan: IndexScan, reader: Reader, examined: Examined) -> Iterator[bytes]:
+    """Nothing; the document behind the bounds, which ends a scan of a clustered collection, is looked at as well."""
+    index = cast("Index", scan.index)
+    if scan.ranges:
+        low, high = index.prefix + scan.ranges[0][0], index.prefix + scan.ranges[-1][1]
+        start, end = (high, index.end) if scan.direction > 0 else (index.prefix, low)
+        if next(iter(reader.keys(_INDEXES, start, end, scan.direction < 0)), None) is not None:
+            examined.documents += 1
+            examined.ended_by_key = True
+    yield from ()
+
+
 def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
     access = stats.plan.access
+    if isinstance(access, CollectionScan) and access.within is not None:
+        return _branch(coll, access.within, reader, stats.examined, ahead=stats.ahead)
     if isinstance(access, CollectionScan):
         records = reader.items(_RECORDS, coll.prefix, coll.end, access.direction < 0)
         return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)

@@ -118,7 +118,7 @@ class Source:
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
             documents = screened(documents, plan.residual, owned, self._clock, pairs=False)
-        if self._measured and isinstance(plan.access, CollectionScan):
+        if self._measured and isinstance(plan.access, CollectionScan) and plan.access.within is None:
             documents = _counted(documents, self._stats)
         self._taking = Taking(documents, predicate, None if projection is None else projection.apply, self._clock)
 

@@ -16,6 +16,7 @@ from docstore.query.filter.special_conditions import special_condition
 from docstore.query.filter.tree import Filter, TextSearch, strengthened
 from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.plan.access import CollectionScan, Eof, Plan
+from docstore.query.plan.clustered import choose_clustered
 from docstore.query.plan.distinct_scan import over_distinct
 from docstore.query.plan.near import near_plan
 from docstore.query.plan.plan import choose
@@ -75,10 +76,11 @@ def plan_query(
         return _EOF
     if special is not None:
         return near_plan(tree, special, visible, sort, hint)
-    stronger = strengthened(tree)
-    plan = choose(stronger, visible, sort=sort, hint=hint, between=between)
-    if stronger is not tree and isinstance(plan.access, CollectionScan):
-        plan = choose(tree, visible, sort=sort, hint=hint, between=between)
+    if coll.options.clustered is not None:
+        # To the planner the order of the collection is no index.
+        visible = [index for index in visible if not index.is_id]
+        distinct = distinct if hint is None else None
+    plan = _chosen(coll, tree, visible, sort, hint, between)
     if distinct is not None:
         found = over_distinct(tree, visible, distinct, hint)
         if found is not None:
@@ -87,6 +89,24 @@ def plan_query(
         plan = best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
     if shape is not None:
         coll.plans.keep(shape, tree, sort, plan, visible)
+    return plan
+
+
+def _chosen(
+    coll: Collection,
+    tree: Filter,
+    indexes: Sequence[Index],
+    sort: Sort,
+    hint: Hint | None,
+    between: KeyBetween | None,
+) -> Plan:
+    """The choice among the indexes, by what an `$expr` says besides where that leads to one."""
+    if coll.options.clustered is not None:
+        return choose_clustered(tree, coll.id_index, indexes, sort=sort, hint=hint, between=between)
+    stronger = strengthened(tree)
+    plan = choose(stronger, indexes, sort=sort, hint=hint, between=between)
+    if stronger is not tree and isinstance(plan.access, CollectionScan):
+        return choose(tree, indexes, sort=sort, hint=hint, between=between)
     return plan
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from docstore.bson import get_field
-from docstore.bson.walk import OBJECT, Value
+from docstore.bson import from_python, get_field
+from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.collection.catalog.ddl import modify_index
 from docstore.collection.catalog.modification import MODIFIABLE, modify_options
 from docstore.collection.catalog.views import find_view, redefine_view
@@ -17,14 +17,16 @@ from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Result, Type
 from docstore.commands.specs.catalog import COLL_MOD
+from docstore.commands.values import integer_of, wrong_type
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.node.ddl.catalog_changes import change
-from docstore.node.ddl.create import ACTIONS, LEVELS, check_images, choice
+from docstore.node.ddl.create import ACTIONS, LEVELS, check_images, checked_expiry, choice
 from docstore.node.ddl.shard_key_rules import check_hidden, shard_key_of
-from docstore.node.node import node_of
+from docstore.node.node import DataNode, node_of
 from docstore.node.read.views import checked_definition
 from docstore.node.write.validators import check_validator
+from docstore.query.value.values import NUMBERS, text_of
 from docstore.sharding.key import ShardKey
 
 _MAX_SECONDS = 0x7FFFFFFF
@@ -60,6 +62,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
                 raise CommandError(Code.InvalidOptions, f"option only supported on a view: {name}")
         if not collection.options.capped and ("cappedSize" in arguments or "cappedMax" in arguments):
             raise CommandError(Code.InvalidOptions, "Collection must be capped.")
+        if "expireAfterSeconds" in arguments and collection.options.clustered is None:
+            raise CommandError(
+                Code.InvalidOptions, "'expireAfterSeconds' option is only supported on collections clustered by _id"
+            )
         if arguments["index"] is not None:
             reply.update(_change_index(context, unit, collection, arguments["index"], key))
         request = _request(context, arguments)
@@ -76,17 +82,32 @@ def _check(context: Context, arguments: Arguments) -> None:
     for name, allowed in (("validationLevel", LEVELS), ("validationAction", ACTIONS)):
         if arguments[name] is not None:
             choice(f"collMod.{name}", arguments[name], allowed)
-    if arguments["expireAfterSeconds"] is not None:
-        raise CommandError(
-            Code.InvalidOptions, "'expireAfterSeconds' option is only supported on collections clustered by _id"
-        )
     if arguments["dryRun"] and arguments["index"] is None:
         raise CommandError(Code.InvalidOptions, "dry run mode requires an valid index modification.")
 
 
 def _request(context: Context, arguments: Arguments) -> dict[str, Value]:
     """The fields that change options, as they were sent."""
-    return {name: _sent(context, name) for name in arguments.given() if name in MODIFIABLE}
+    request = {name: _sent(context, name) for name in arguments.given() if name in MODIFIABLE}
+    expiry = request.get("expireAfterSeconds")
+    if expiry is not None:
+        request["expireAfterSeconds"] = _checked_expiry(node_of(context), expiry)
+    return request
+
+
+def _checked_expiry(node: DataNode, value: Value) -> Value:
+    """After how many seconds documents expire, or "off". Errors: InvalidOptions, TypeMismatch."""
+    if value[0] == STRING:
+        if text_of(value) != "off":
+            raise CommandError(
+                Code.InvalidOptions,
+                "Invalid string value for the 'clusteredIndex::expireAfterSeconds' option. "
+                f"Got: '{text_of(value)}'. Accepted value is 'off'",
+            )
+        return value
+    if value[0] not in NUMBERS:
+        raise wrong_type("collMod.expireAfterSeconds", value[0], "[string, long]")
+    return from_python(Int64(checked_expiry(node, integer_of(*value))))
 
 
 def _sent(context: Context, name: str) -> Value:
@@ -152,6 +173,10 @@ def _index(collection: Collection, asked: Arguments) -> Index:
         found = [index for index in collection.indexes.values() if index.name == name]
     else:
         found = [index for index in collection.indexes.values() if index.key_id == encode_key((OBJECT, key))]
+    if found and found[0].spec.clustered:
+        if asked["hidden"] is not None:
+            raise CommandError(6011800, "The 'hidden' option is not supported for a clusteredIndex")
+        found = []
     if not found:
         raise CommandError(Code.IndexNotFound, f"cannot find index {name or 'of that key'} for ns {collection.ns}")
     if len(found) > 1:

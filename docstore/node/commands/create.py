@@ -30,7 +30,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
     def act(unit: WriteUnitOfWork) -> None:
         if store.collection(context.namespace) is not None or is_view(store, context.namespace):
-            raise CommandError(Code.NamespaceExists, f"{context.namespace} already exists.")
+            raise CommandError(Code.NamespaceExists, f"Collection {context.namespace} already exists.")
         check_takes_documents(store, context.namespace)
         if view is None:
             store.create_collection(unit, context.namespace, options)

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from docstore.collection.collection import Collection
 from docstore.collection.index.conflicts import is_among
-from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec, parse_index_spec
+from docstore.collection.index.options import refused, shown
+from docstore.collection.index.spec import IndexSpec, no_such_cluster, parse_index_spec
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -42,12 +43,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
     ]
     if not specs:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
+    if existing is None and any(spec.clustered for spec in specs):
+        raise CommandError(6100900, "Cannot implicitly create a new collection with createIndex 'clustered' option")
     quorum = arguments["commitQuorum"]
     concern = None if quorum is None else concern_of(context, quorum)
     if any(spec.unique for spec in specs):
         check_new_indexes(await shard_key_of(node, context.namespace), specs)
     collection, created, wanted = await _enter(context, specs)
-    before = len(collection.indexes)
+    before = len(collection.counted_indexes)
     reply: dict[str, Any] = {"numIndexesBefore": before, "numIndexesAfter": before + len(wanted)}
     if wanted or created:
         reply["createdCollectionAutomatically"] = created
@@ -100,14 +103,23 @@ def _ended(build: asyncio.Event) -> Steps[None]:
 
 def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
     """Those that the collection has not got. Errors: those of `is_among`, and for one that is asked for twice
-    IndexAlreadyExists (OperationFailed where there are documents).
+    IndexAlreadyExists (OperationFailed where there are documents); 6100906, 6243700 for what is said of its cluster.
     """
     wanted: list[IndexSpec] = []
+    own = collection.id_index.spec
     for spec in specs:
-        if spec.name == ID_INDEX_NAME:
-            if spec != collection.id_index.spec:
+        if spec.is_id:
+            if spec.clustered and not own.clustered:
+                raise no_such_cluster(spec.raw)
+            if spec.collation != own.collation:
                 raise CommandError(Code.BadValue, "The _id index must have the same collation as the collection")
             continue
+        if own.clustered and spec.name == own.name:
+            reason = (
+                "Cannot create an index where the name matches the clusteredIndex but the key does not - indexSpec: "
+                f"{shown(spec.raw)}, clusteredIndex: {shown(own.raw)}"
+            )
+            raise refused(spec.raw, reason, 6100906)
         if spec in wanted or is_among(spec, wanted):
             raise CommandError(
                 Code.OperationFailed if collection.count else Code.IndexAlreadyExists,

@@ -38,7 +38,7 @@ async def run(context: Context, _arguments: Arguments) -> Result:
             return
         if collection is None:
             raise CommandError(Code.NamespaceNotFound, "ns not found")
-        reply["nIndexesWas"] = len(collection.indexes)
+        reply["nIndexesWas"] = len(collection.counted_indexes)
         reply["ns"] = context.namespace
         store.drop_collection(unit, context.namespace)
 

@@ -24,7 +24,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
     def act(unit: WriteUnitOfWork) -> None:
         collection = existing(context, context.namespace)
-        reply["nIndexesWas"] = len(collection.indexes)
+        reply["nIndexesWas"] = len(collection.counted_indexes)
         if drops_all(asked):
             reply["msg"] = "non-_id indexes dropped for collection"
         for index in droppable(key, collection, chosen_indexes(collection, asked), every=drops_all(asked)):

@@ -64,7 +64,7 @@ def _shown(
 
 def describe(collection: Collection) -> dict[str, Any]:
     """One entry of the list."""
-    return {
+    described = {
         "name": collection.name,
         "type": "collection",
         "options": RawBSONDocument(collection.options.raw),
@@ -72,8 +72,10 @@ def describe(collection: Collection) -> dict[str, Any]:
             "readOnly": False,
             "uuid": Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD),
         },
-        "idIndex": document_to_python(collection.id_index.spec.raw),
     }
+    if collection.options.clustered is None:
+        described["idIndex"] = document_to_python(collection.id_index.spec.raw)
+    return described
 
 
 def describe_view(view: ViewDefinition) -> dict[str, Any]:

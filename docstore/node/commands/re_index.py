@@ -27,7 +27,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     collection = node.store.collection(context.namespace)
     if collection is None:
         raise CommandError(Code.NamespaceNotFound, "collection does not exist")
-    specs = [index.spec for index in collection.indexes.values()]
+    specs = [index.spec for index in collection.counted_indexes]
     reply = {
         "nIndexesWas": len(specs),
         "nIndexes": len(specs),

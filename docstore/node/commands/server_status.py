@@ -89,7 +89,7 @@ def _catalog(_context: Context, node: DataNode) -> dict[str, Any]:
     return {
         "collections": len(namespaces) - internal,
         "capped": sum(options.capped for options in kinds),
-        "clustered": 0,
+        "clustered": sum(options.clustered is not None for options in kinds),
         "timeseries": 0,
         "views": sum(views.values()) - internal_views,
         "internalCollections": internal,

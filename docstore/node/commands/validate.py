@@ -49,16 +49,16 @@ async def run(context: Context, arguments: Arguments) -> Result:
     finally:
         snapshot.close()
     report = validation.report
+    names = [index.name for index in collection.counted_indexes]
     return {
         "ns": context.namespace,
         "nInvalidDocuments": 0,
         "nNonCompliantDocuments": 0,
         "nrecords": number(report.count),
-        "nIndexes": len(collection.indexes),
-        "keysPerIndex": {name: number(count) for name, count in report.keys.items()},
+        "nIndexes": len(names),
+        "keysPerIndex": {name: number(report.keys[name]) for name in names},
         "indexDetails": {
-            name: {"valid": not any(f"index {name} " in error for error in report.errors)}
-            for name in collection.indexes
+            name: {"valid": not any(f"index {name} " in error for error in report.errors)} for name in names
         },
         **_FINDINGS,
         "valid": report.valid,

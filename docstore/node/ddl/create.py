@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from docstore.bson import EMPTY_DOCUMENT, Value, document_to_python, elements, from_python, get_field
+from bson.int64 import Int64
+
+from docstore.bson import (
+    EMPTY_DOCUMENT,
+    Value,
+    document_from,
+    document_to_python,
+    elements,
+    from_python,
+    get_field,
+    to_python,
+)
 from docstore.bson.walk import BOOL, OBJECT
 from docstore.collection.catalog.options import CollectionOptions, capped_maximum, capped_size, options_from
 from docstore.collection.catalog.views import SYSTEM_VIEWS, ViewDefinition
+from docstore.collection.index.spec import ID_INDEX_NAME
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.values import wrong_type
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.node import DataNode
@@ -16,6 +29,8 @@ from docstore.node.upkeep.profiler import SYSTEM_PROFILE
 from docstore.node.write.driver import check_writable
 from docstore.node.write.validators import check_validator
 from docstore.query.value.collation import Collation, parse_collation
+from docstore.query.value.notation import display
+from docstore.query.value.values import FALSE, NUMBERS
 
 LEVELS = ("off", "strict", "moderate")
 ACTIONS = ("error", "warn")
@@ -28,9 +43,9 @@ _TIME_SERIES = declared(
     Parameter("bucketMaxSpanSeconds", Type.INT),
 )
 _CLUSTERED = declared(
-    Parameter("v", Type.INT),
+    Parameter("v", Type.INT, default=2),
     Parameter("key", Type.OBJECT, required=True),
-    Parameter("name", Type.STRING),
+    Parameter("name", Type.STRING, default=ID_INDEX_NAME),
     Parameter("unique", Type.SAFE_BOOL, required=True),
 )
 
@@ -39,6 +54,11 @@ def created_options(node: DataNode, arguments: Arguments, namespace: str) -> Col
     """The options of the collection to be made. Errors: InvalidOptions, BadValue, those of the validator's filter."""
     check_create(arguments, namespace)
     fields: dict[str, Value] = {}
+    clustered = _clustered_index(arguments)
+    if clustered is not None:
+        fields["clusteredIndex"] = (OBJECT, clustered)
+        if arguments["expireAfterSeconds"] is not None:
+            fields["expireAfterSeconds"] = from_python(Int64(checked_expiry(node, arguments["expireAfterSeconds"])))
     if arguments["capped"]:
         fields["capped"] = (BOOL, b"\1")
         fields["size"] = from_python(capped_size(arguments["size"]))
@@ -98,12 +118,16 @@ def check_create(arguments: Arguments, namespace: str) -> None:
             "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
         )
     if arguments["autoIndexId"] is False:
+        if _is_clustered(arguments):
+            raise CommandError(6026501, "The 'clusteredIndex' option does not support {autoIndexId: false}")
         raise CommandError(
             50001, f"autoIndexId:false is not allowed for collection {namespace} because it can be replicated"
         )
-    if arguments["expireAfterSeconds"] is not None:
+    if arguments["expireAfterSeconds"] is not None and not _is_clustered(arguments):
         raise CommandError(
-            Code.InvalidOptions, "'expireAfterSeconds' is only supported on time-series or clustered collections"
+            Code.InvalidOptions,
+            "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is "
+            "specified",
         )
     _check_kind(arguments)
     if "temp" in arguments:
@@ -124,12 +148,76 @@ def _check_kind(arguments: Arguments) -> None:
     if arguments["timeseries"] is not None:
         parse_fields("create.timeseries", arguments["timeseries"], _TIME_SERIES)
         raise CommandError(Code.NotImplemented, "time-series collections are not supported")
-    clustered = arguments["clusteredIndex"]
-    if clustered is not None:
-        if clustered[0] != OBJECT:
-            raise CommandError(5979703, "clusteredIndex needs the specification of an index")
-        parse_fields("create", clustered[1], _CLUSTERED)
-        raise CommandError(Code.NotImplemented, "clustered collections are not supported")
+    if not _is_clustered(arguments):
+        return
+    if arguments["viewOn"] is not None:
+        raise CommandError(6026500, "The 'clusteredIndex' option is not supported with views")
+    if arguments["idIndex"] is not None:
+        raise CommandError(
+            Code.InvalidOptions, "The 'clusteredIndex' option is not supported with the 'idIndex' option"
+        )
+    if arguments["capped"]:
+        raise CommandError(
+            6127800, "Clustered capped collection only available with 'enableTestCommands' server parameter"
+        )
+
+
+def _is_clustered(arguments: Arguments) -> bool:
+    return arguments["clusteredIndex"] not in (None, FALSE)
+
+
+def _clustered_index(arguments: Arguments) -> bytes | None:
+    """The specification of the index that the documents are ordered by, as it is stored. Errors: TypeMismatch,
+    InvalidIndexSpecificationOption, 5979700, 5979703, 5979704.
+    """
+    if not _is_clustered(arguments):
+        return None
+    code, data = arguments["clusteredIndex"]
+    if code == BOOL or code in NUMBERS:
+        raise CommandError(
+            5979703,
+            "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific internal "
+            "collections and vice versa",
+        )
+    if code != OBJECT:
+        raise wrong_type("create.clusteredIndex", code, "[bool]")
+    given = parse_fields("create", data, _CLUSTERED)
+    key: list[tuple[str, int, bytes]] = elements(given["key"])
+    if len(key) != 1 or key[0][0] != "_id" or key[0][1] not in NUMBERS or to_python(key[0][1:]) != 1:
+        raise CommandError(
+            Code.InvalidIndexSpecificationOption, "The clusteredIndex option is only supported for key: {_id: 1}"
+        )
+    if not given["unique"]:
+        raise CommandError(5979700, "The clusteredIndex option requires unique: true to be specified")
+    stored = document_from(
+        [
+            ("v", *from_python(given["v"])),
+            ("key", OBJECT, given["key"]),
+            ("name", *from_python(given["name"])),
+            ("unique", BOOL, b"\1"),
+        ]
+    )
+    if given["v"] != 2:
+        raise CommandError(
+            5979704,
+            f"Invalid clusteredIndex specification {display((OBJECT, stored))}; cannot create a clusteredIndex with "
+            f"v={given['v']}",
+        )
+    return stored
+
+
+def checked_expiry(node: DataNode, seconds: int) -> int:
+    """After how many seconds the documents of a clustered collection expire: at most what leads back to 1970. Errors:
+    InvalidOptions.
+    """
+    if seconds < 0:
+        raise CommandError(Code.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+    if seconds > node.wall_clock():
+        raise CommandError(
+            Code.InvalidOptions,
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a lower number",
+        )
+    return seconds
 
 
 def check_images(command: str, arguments: Arguments, namespace: str) -> bool:

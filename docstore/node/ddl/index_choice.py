@@ -5,7 +5,6 @@ from __future__ import annotations
 from docstore.bson import array_value, from_python
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
 from docstore.collection.collection import Collection, Index
-from docstore.collection.index.spec import ID_INDEX_NAME
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
@@ -66,6 +65,8 @@ def _named(collection: Collection, name: str) -> Index:
 
 
 def _droppable(index: Index) -> Index:
-    if index.name == ID_INDEX_NAME:
+    if index.spec.clustered:
+        raise CommandError(5979800, "It is illegal to drop the clusteredIndex")
+    if index.is_id:
         raise CommandError(Code.InvalidOptions, "cannot drop _id index")
     return index

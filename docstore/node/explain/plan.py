@@ -13,7 +13,7 @@ from typing import Any
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
 
-from docstore.bson import document_to_python, elements
+from docstore.bson import document_to_python, elements, to_python
 from docstore.bson.walk import BOOL, DOUBLE, INT32, INT64, Value
 from docstore.collection.collection import Index
 from docstore.collection.index.spec import ID_INDEX_NAME
@@ -108,7 +108,7 @@ def find_stages(
     access = access_stage(plan, covered=covered, sort=query.sort)
     if access.name == "EOF":
         return access
-    if query.between is not None:
+    if query.between is not None and not isinstance(plan.access, CollectionScan):
         (access if covered else access.inputs[0]).details["indexBounds"] = {}
     builder = _FindBuilder(query, access, projection, covered)
     if owned:
@@ -179,8 +179,8 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             if plan.residual is None:
                 return Stage("IDHACK")
             return Stage("FETCH", condition, inputs=[_id_scan(value)])
-        case CollectionScan(direction):
-            return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
+        case CollectionScan() as scan:
+            return _collection_scan(scan, condition)
         case IndexScan(text=TextSearch() as text) as scan:
             stage = _text_match(scan, text)
             return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
@@ -197,6 +197,13 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             scans = [index_scan(each) for each in branches]
             merged = Stage("SORT_MERGE", details={"sortPattern": dict(sort.fields)}, inputs=scans)
             return Stage("FETCH", condition, inputs=[merged])
+
+
+def _collection_scan(scan: CollectionScan, condition: dict[str, Any] | None) -> Stage:
+    details: dict[str, Any] = {"direction": "forward" if scan.direction > 0 else "backward"}
+    bounds = {"minRecord": scan.least, "maxRecord": scan.greatest}
+    details |= {name: to_python(value) for name, value in bounds.items() if value is not None}
+    return Stage("COLLSCAN" if len(details) == 1 else "CLUSTERED_IXSCAN", condition, details)
 
 
 def _near_scan(access: NearScan) -> Stage:

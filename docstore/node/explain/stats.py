@@ -94,7 +94,7 @@ def _lookup(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
 
 def _collection_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
     stats = run.stats
-    works = stats.docs_examined + 1 + int(stats.exhausted)
+    works = stats.docs_examined + 1 + int(stats.exhausted and not stats.examined.ended_by_key)
     return ExecutionStats(works, stats.matched, stats.exhausted), {"docsExamined": stats.docs_examined}
 
 
@@ -207,6 +207,7 @@ def _works_to_the_end(below: ExecutionStats) -> int:
 
 
 _STATS: dict[str, Callable[[Stage, Run, list[ExecutionStats]], Measured]] = {
+    "CLUSTERED_IXSCAN": _collection_scan,
     "COLLSCAN": _collection_scan,
     "COUNT": _count,
     "COUNT_SCAN": _count_scan,

@@ -78,7 +78,7 @@ def _index_statistics(context: Context, namespace: str, options: bytes) -> list[
             "accesses": {"ops": Int64(index.uses), "since": since},
             "spec": RawBSONDocument(index.spec.raw),
         }
-        for index in collection.indexes.values()
+        for index in collection.counted_indexes
     ]
 
 

@@ -42,7 +42,7 @@ def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1)
         freeStorageSize=0,
         capped=collection.options.capped,
         **_limits(collection, scale),
-        nindexes=len(collection.indexes),
+        nindexes=len(collection.counted_indexes),
         indexDetails={},
         indexBuilds=list(collection.building),
         totalIndexSize=number(sum(sizes.indexes.values()) // scale),
@@ -125,7 +125,7 @@ async def database_stats(context: Context, scale: int, *, free: bool = False) ->
     }
     if free:
         metrics["freeStorageSize"] = number_of(0)
-    metrics["indexes"] = sum(len(collection.indexes) for collection in collections)
+    metrics["indexes"] = sum(len(collection.counted_indexes) for collection in collections)
     metrics["indexSize"] = number_of(index_bytes / scale)
     if free:
         metrics["indexFreeStorageSize"] = number_of(0)

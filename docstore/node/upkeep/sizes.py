@@ -38,10 +38,10 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
     return CollectionSizes(
         _pages(records * engine.ratio(family)),
         {
-            name: _pages(
+            index.name: _pages(
                 collection.count * _entry_bytes(engine, index) * engine.ratio(Family.INDEXES) if collection.count else 0
             )
-            for name, index in collection.indexes.items()
+            for index in collection.counted_indexes
         },
     )
 

@@ -1,8 +1,9 @@
 """Documents of TTL indexes are deleted when they have expired, by ordinary deletions of the primary.
 
 A document has expired when a date under the index, the earliest where there are several, is `expireAfterSeconds` in the
-past. Values that are no dates never expire. Each slice checks again who is primary, which ranges are owned and which
-indexes there are. Collections without a TTL index cost nothing but being listed.
+past; in a clustered collection with that option, when its `_id` is. Values that are no dates never expire. Each slice
+checks again who is primary, which ranges are owned and which indexes there are. Collections without a TTL index cost
+nothing but being listed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from docstore.errors import CommandError
 from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
-from docstore.key_layout import RECORD_ID_BYTES, long_of
+from docstore.key_layout import long_of
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
@@ -41,7 +42,7 @@ class TtlMonitor(PeriodicTask):
         """Delete whatever is over now; nothing on a node that is not primary."""
         for collection in list(self._node.store.catalog.collections.values()):
             for index in list(collection.indexes.values()):
-                if index.spec.expire_after is not None and not index.spec.hashed:
+                if expire_seconds(collection, index) is not None and not index.spec.hashed:
                     await self._expire(collection, index)
         self._node.expiry.passes += 1
 
@@ -84,20 +85,27 @@ class TtlMonitor(PeriodicTask):
         return len(doomed)
 
 
+def expire_seconds(collection: Collection, index: Index) -> int | None:
+    """After how many seconds the documents of an index expire; None: never."""
+    return collection.options.expire_after if index.is_id else index.spec.expire_after
+
+
 def over(
     collection: Collection, index: Index, now_ms: int, node: DataNode, owned: Predicate | None
 ) -> dict[bytes, bytes]:
     """Record id -> document, for some documents whose time is over."""
-    assert index.spec.expire_after is not None
-    limit_ms = now_ms - index.spec.expire_after * 1000
+    seconds = expire_seconds(collection, index)
+    if seconds is None:
+        return {}
+    limit_ms = now_ms - seconds * 1000
     limit = (DATE, max(limit_ms, _LEAST_DATE_MS).to_bytes(8, "little", signed=True))
     path, direction = index.fields[0]
     matches = compile_filter(Comparison(path, Op.LTE, limit))
     dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
     ((low, high),), _ = compound([((dates,), direction)], 1)
     found: dict[bytes, bytes] = {}
-    for key in node.engine.keys(Family.INDEXES, index.prefix + low, index.prefix + high):
-        rid = key[-RECORD_ID_BYTES:]
+    for key, value in node.engine.items(Family.INDEXES, index.prefix + low, index.prefix + high):
+        rid = index.record_id(key, value)
         raw = node.engine.get(Family.RECORDS, collection.prefix + rid)
         assert raw is not None, f"{collection.ns}: an index leads to no record"
         if matches.matches(raw) and (owned is None or owned.matches(raw)):

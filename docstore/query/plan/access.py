@@ -22,9 +22,17 @@ class Eof:
 
 @dataclass(frozen=True, slots=True)
 class CollectionScan:
-    """All documents in natural order, forwards (1) or backwards (-1)."""
+    """All documents in natural order, forwards (1) or backwards (-1).
+
+    `within`: the scan of the index that a clustered collection is ordered by, which leads to those in its bounds; what
+    the filter says is still to be asked of them. `least` and `greatest` are the first and the last `_id` that are
+    looked at (None: no bound).
+    """
 
     direction: int = 1
+    within: IndexScan | None = None
+    least: Value | None = None
+    greatest: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

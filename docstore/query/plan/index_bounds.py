@@ -51,6 +51,10 @@ class IndexInfo(Protocol):
     def name(self) -> str: ...
 
     @property
+    def is_id(self) -> bool:
+        """Whether it is the index over `_id` that every collection has."""
+
+    @property
     def key_id(self) -> bytes: ...
 
     @property

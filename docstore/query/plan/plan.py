@@ -25,8 +25,6 @@ from docstore.query.plan.id_lookup import beside_id, id_value
 from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.sort import UNSORTED, Sort
 
-_ID_INDEX = "_id_"
-
 
 def choose(
     tree: Filter,
@@ -46,7 +44,7 @@ def choose(
         return hinted_plan(tree, indexes, sort, hint)
     if sort.natural:
         return collection_scan(tree, sort, sort.natural)
-    id_index = next((index for index in indexes if index.name == _ID_INDEX), None)
+    id_index = next((index for index in indexes if index.is_id), None)
     id_collation = None if id_index is None else id_index.collation
     looked_up = id_value(tree, id_collation)
     if looked_up is not None and (id_index is not None or isinstance(tree, Comparison)):

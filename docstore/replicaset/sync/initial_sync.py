@@ -236,7 +236,7 @@ class InitialSync:
             return
         specs = []
         async for batch in self._remote.cursor(database, {"listIndexes": name, "cursor": {}}):
-            specs += [parse_index_spec(raw) for raw in batch]
+            specs += [parse_index_spec(raw) for raw in batch if get_field(raw, "clustered") is None]
         with self._store.unit(replicated=False) as unit:
             collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
             for spec in specs:

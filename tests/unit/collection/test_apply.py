@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from docstore.bson import from_python, get_field
 from docstore.collection.catalog.ddl import modify_index
+from docstore.collection.catalog.options import options_of
 from docstore.collection.oplog.apply import ApplyError, EntryUnit, apply_entry, begin_build
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import entry_optime
@@ -20,7 +21,7 @@ from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import CommandError
-from docstore.storage import Family
+from docstore.storage import Family, open_engine
 from tests.harness.undoing import roll_back
 from tests.unit.collection.building import (
     check,
@@ -502,3 +503,24 @@ def test_entries_applied_tolerantly_cannot_be_undone() -> None:
     assert not list(copy.engine.keys(Family.UNDO, b"", b"\xff"))
     assert read(copy.catalog.collections["db.c"], copy.engine) == [{"_id": 1}]
     assert plain(entries(copy)[-1])["op"] == "i"
+
+
+def test_a_follower_and_a_restart_keep_the_order_of_a_clustered_collection() -> None:
+    engine = open_engine("inMemory", "")
+    leader, follower = store_on(), store_on(engine)
+    clustered = {"v": 2, "key": {"_id": 1}, "name": "mine", "unique": True}
+    with leader.unit() as unit:
+        coll = leader.create_collection(unit, "db.c", options_of({"clusteredIndex": clustered}))
+        for identity in (3, 1, 2):
+            unit.insert(coll, doc(identity))
+        unit.commit()
+
+    follow(leader, follower)
+
+    for store in (follower, store_on(engine)):
+        copy = store.collection("db.c")
+        assert copy is not None
+        assert [each["_id"] for each in read(copy, store.engine)] == [1, 2, 3]
+        assert held(store) == held(leader)
+        assert list(copy.indexes) == ["mine"]
+        check(store)

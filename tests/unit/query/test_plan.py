@@ -40,6 +40,10 @@ class Index:
     collation: Collation | None = None
 
     @property
+    def is_id(self) -> bool:
+        return self.name == "_id_"
+
+    @property
     def multikey(self) -> bool:
         return self.places != 0
 
