@@ -554,3 +554,16 @@ def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:
     assert admin.command("currentOp", desc="none")["inprog"] == []
     assert all("desc" in entry for entry in admin.command({"currentOp": 1, "$all": True})["inprog"])
     assert admin.command("serverStatus")["opLatencies"]["writes"]["ops"] >= 1
+
+
+def test_a_clustered_collection_is_made_sharded_and_moved(cluster):
+    key = {"key": {"_id": 1}, "unique": True}
+    cluster.client.test.create_collection("clustered", clusteredIndex=key)
+    clustered = cluster.client.test.clustered
+    clustered.insert_many([{"_id": n * 7 % 20} for n in range(20)])
+    assert [row["_id"] for row in clustered.find()] == list(range(20))
+    cluster.client.admin.command("shardCollection", "test.clustered", key={"_id": 1})
+    cluster.split_and_move("clustered", {"_id": 10})
+    assert [row["_id"] for row in clustered.find().sort("_id", -1)] == list(range(20))[::-1]
+    assert [row["_id"] for row in clustered.find({"_id": {"$gte": 12}}).limit(2)] == [12, 13]
+    assert [index.get("clustered") for index in clustered.list_indexes()] == [True]
