@@ -25,7 +25,7 @@ from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import Paths, make_update
 from docstore.collection.oplog.document_key import document_key
-from docstore.collection.oplog.entry import entry_head
+from docstore.collection.oplog.entry import StatementIds, entry_head
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.read.overlay import overlaid
 from docstore.errors import Code, CommandError
@@ -104,7 +104,7 @@ class WriteUnitOfWork:
         self._open = True
 
     def insert(
-        self, coll: Collection, raw: bytes, *, stmt_id: int | None = None, ahead: KeysAhead | None = None
+        self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None
     ) -> int:
         """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken.
 
@@ -180,7 +180,7 @@ class WriteUnitOfWork:
         before: bytes,
         after: bytes,
         *,
-        stmt_id: int | None = None,
+        stmt_id: StatementIds | None = None,
         image: Image | None = None,
         changed: frozenset[bytes] | None = None,
         paths: Paths | None = None,
@@ -231,7 +231,7 @@ class WriteUnitOfWork:
         record_id: int,
         before: bytes,
         *,
-        stmt_id: int | None = None,
+        stmt_id: StatementIds | None = None,
         image: Image | None = None,
         ahead: KeysAhead | None = None,
     ) -> None:

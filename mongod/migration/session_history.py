@@ -163,10 +163,13 @@ def _statement(store: Store, entry: bytes, wanted: Callable[[str], bool]) -> Sta
     session, op, ns = entry_session(fields), to_python(fields["op"]), to_python(fields["ns"])
     if session is None or op not in ("i", "u", "d") or not (ns == STATEMENTS or wanted(str(ns))):
         return None
-    write, stmt_id, _ = session
-    assert stmt_id is not None, "an entry of one document is a statement's"
+    write, statements, _ = session
+    assert statements, "an entry of one document is a statement's"
+    if len(statements) > 1:
+        # Measurements have come into a bucket together; buckets do not move between shards.
+        return None
     document = raw_field(entry, "o") if op == "i" else None
-    return Statement(write.lsid, write.txn_number, stmt_id, op, document, _image(store, entry))
+    return Statement(write.lsid, write.txn_number, statements[0], op, document, _image(store, entry))
 
 
 def _image(store: Store, entry: bytes) -> tuple[str, bytes] | None:

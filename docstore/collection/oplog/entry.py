@@ -9,10 +9,11 @@ from __future__ import annotations
 import struct
 from uuid import UUID
 
-from docstore.bson import BINARY, Value, get_field
+from docstore.bson import ARRAY, BINARY, INT32, Value, array_from, get_field, values
 from docstore.optime import OpTime
 
 _LENGTH = struct.Struct("<i")
+_INT = struct.Struct("<i")
 _TAIL = struct.Struct("<4sQ3sq17sq")
 _TAIL_VERSION = b"\x12v\0" + (2).to_bytes(8, "little") + b"\x09wall\0"
 _STMT_ID = struct.Struct("<8si")
@@ -49,9 +50,27 @@ def session_head(lsid: bytes, txn_number: int) -> bytes:
     )
 
 
-def statement_field(stmt_id: int) -> bytes:
-    """The encoded field `stmtId`."""
-    return _STMT_ID.pack(b"\x10stmtId\0", stmt_id)
+StatementIds = int | tuple[int, ...]
+"""Which statement of a retryable write an entry carries out, or which ones together."""
+
+
+def statement_ids(stmt_id: StatementIds) -> tuple[int, ...]:
+    """The same as several."""
+    return (stmt_id,) if isinstance(stmt_id, int) else stmt_id
+
+
+def statement_field(stmt_id: StatementIds) -> bytes:
+    """The encoded field `stmtId`: a number, or an array of several."""
+    first, *others = statement_ids(stmt_id)
+    if not others:
+        return _STMT_ID.pack(b"\x10stmtId\0", first)
+    return b"\x04stmtId\0" + array_from([(INT32, _INT.pack(each)) for each in (first, *others)])
+
+
+def statements_in(value: Value) -> tuple[int, ...]:
+    """The numbers that the field `stmtId` holds."""
+    parts = values(value[1]) if value[0] == ARRAY else [value]
+    return tuple(_INT.unpack(data)[0] for _, data in parts)
 
 
 def optime_field(name: bytes, optime: OpTime) -> bytes:

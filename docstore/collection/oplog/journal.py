@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.collection.oplog.document_key import DocumentKey
-from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
+from docstore.collection.oplog.entry import (
+    StatementIds,
+    build_entry,
+    entry_head,
+    optime_field,
+    session_head,
+    statement_field,
+    statement_ids,
+)
 from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
 from docstore.collection.oplog.inserts import inserts_command
 from docstore.collection.oplog.operations import COMMAND_HEAD, abort_command, commit_command, operations_commands
@@ -169,7 +177,7 @@ class Journal:
         middle: bytes = b"",
         *,
         counted: tuple[int, int, int] = (0, 0, 0),
-        stmt_id: int | None = None,
+        stmt_id: StatementIds | None = None,
         image: Image | None = None,
     ) -> None:
         """An entry for what has been noted: `head` holds op, ns and ui, `middle` what follows `o`.
@@ -199,7 +207,8 @@ class Journal:
         self._append(self._head + head, o, middle + statement_field(stmt_id), last, undo)
         self._undo.clear()
         assert self.last is not None, "the entry has been logged"
-        self._session_last = self._statements[stmt_id] = self.last
+        self._session_last = self.last
+        self._statements.update(dict.fromkeys(statement_ids(stmt_id), self.last))
 
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson import get_field
 from docstore.collection.oplog.document_key import DocumentKey
-from docstore.collection.oplog.entry import previous_optime
+from docstore.collection.oplog.entry import StatementIds, previous_optime
 from docstore.collection.oplog.journal import Image, Journal
 from docstore.collection.oplog.operations import ABORT, PREPARE, commit_timestamp
 from docstore.collection.oplog.oplog import Oplog
@@ -72,7 +72,7 @@ class ReplayJournal(Journal):
         middle: bytes = b"",
         *,
         counted: tuple[int, int, int] = (0, 0, 0),
-        stmt_id: int | None = None,
+        stmt_id: StatementIds | None = None,
         image: Image | None = None,
     ) -> None:
         """The entry is there already; only what it counted is noted."""
@@ -133,17 +133,17 @@ class ReplayJournal(Journal):
         found = entry_session(fields)
         if found is None:
             return
-        session, stmt_id, wall_ms = found
+        session, statements, wall_ms = found
         lsid, optime = session.lsid, self._optime
-        ended = b"" if stmt_id is not None else self._ending(entry, fields["o"][1])
+        ended = b"" if statements else self._ending(entry, fields["o"][1])
         key = SESSION_PREFIX + lsid
         before = self._rows.get(lsid) or self._sessions.state(lsid).row
         self._undo.append(undo_key(Family.META, key, before))
         row = pack_row(session.txn_number, optime.term, optime.timestamp, wall_ms) + ended
         self._batch.changes[Family.META][key] = self._rows[lsid] = row
-        if stmt_id is None:
+        if not statements:
             self._move_prepared(lsid, row if ended not in (COMMITTED, ABORTED) else None, before)
-        self._writes.append((lsid, session.txn_number, row, {} if stmt_id is None else {stmt_id: optime}))
+        self._writes.append((lsid, session.txn_number, row, dict.fromkeys(statements, optime)))
 
     def _ending(self, entry: bytes, o: bytes) -> bytes:
         """What stands behind the session's row after an entry of a transaction."""

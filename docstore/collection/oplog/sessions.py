@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.bson import Value, get_field
-from docstore.collection.oplog.entry import previous_optime
+from docstore.collection.oplog.entry import previous_optime, statements_in
 from docstore.collection.oplog.operations import PARTIAL
 from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
@@ -44,7 +44,6 @@ _PREPARED = b"p"
 _LONG = struct.Struct(">Q")
 
 _INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
-_INT = struct.Struct("<i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,8 @@ class SessionTable:
                 break
             stmt_id = get_field(entry, "stmtId")
             if stmt_id is not None:
-                statements.setdefault(_INT.unpack(stmt_id[1])[0], step)
+                for each in statements_in(stmt_id):
+                    statements.setdefault(each, step)
             step = previous_optime(entry)
         state.statements = statements
 
@@ -255,9 +255,9 @@ def _prepared(row: bytes) -> PreparedTransaction:
     return PreparedTransaction(number, OpTime(term, timestamp), _LONG.unpack_from(row, _ROW.size + 1)[0])
 
 
-def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int | None, int] | None:
-    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, or that
-    prepares or ends a transaction over many documents, which has no statement number; None for others.
+def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, tuple[int, ...], int] | None:
+    """(session, statement numbers, milliseconds since 1970) of an oplog entry that is a retryable write, or that
+    prepares or ends a transaction over many documents, which has no statement numbers; None for others.
 
     `fields` are the entry's top-level ones.
     """
@@ -271,7 +271,7 @@ def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int | None
     txn_number = int.from_bytes(fields["txnNumber"][1], "little", signed=True)
     session = SessionWrite(ident[1][5:] + user[1][5:], txn_number)
     wall_ms = int.from_bytes(fields["wall"][1], "little", signed=True)
-    return session, None if stmt_id is None else _INT.unpack(stmt_id[1])[0], wall_ms
+    return session, () if stmt_id is None else statements_in(stmt_id), wall_ms
 
 
 def converted() -> CommandError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from docstore.bson.build import enclosed
 from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.oplog.document_key import DocumentKey
+from docstore.collection.oplog.entry import StatementIds
 from docstore.collection.oplog.inserts import inserts
 from docstore.collection.oplog.journal import Image, Journal
 from docstore.optime import OpTime
@@ -89,7 +90,7 @@ class TransactionJournal(Journal):
         middle: bytes = b"",
         *,
         counted: tuple[int, int, int] = (0, 0, 0),
-        stmt_id: int | None = None,
+        stmt_id: StatementIds | None = None,
         image: Image | None = None,
     ) -> None:
         """An operation, as it will stand in the entry of the transaction."""

@@ -176,3 +176,18 @@ def test_many_statements_are_let_go_a_little_at_a_time(monkeypatch: pytest.Monke
     assert not DEFERRED_FREE.sweep(lambda: 0.0, 0.0)
     assert DEFERRED_FREE.sweep(lambda: 0.0, 1.0)
     assert store.sessions.statement(LSID, 5, 0) is None
+
+
+def test_one_entry_may_carry_out_several_statements() -> None:
+    engine = open_engine("inMemory", "")
+    store = store_on(engine)
+    coll = make(store, "db.c")
+    with store.unit(session=SessionWrite(LSID, 5)) as unit:
+        unit.insert(coll, doc("several"), stmt_id=(2, 3, 7))
+        unit.insert(coll, doc("one"), stmt_id=(8,))
+        unit.commit()
+    several, one = entries(store)[-2:]
+    assert (plain(several)["stmtId"], plain(one)["stmtId"]) == ([2, 3, 7], 8)
+    for reader in (store, store_on(engine)):
+        known = [number for number in range(10) if reader.sessions.statement(LSID, 5, number) is not None]
+        assert known == [2, 3, 7, 8]
