@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from docstore.aggregation.stage import Environment, Stage, StageRun, Stream
+from docstore.aggregation.stage import Environment, Stage, StageRun, Stream, hand_out
 from docstore.query.pausing import PAUSED, PAUSING
 
 PUSHED = 128
@@ -63,6 +63,39 @@ class Pushed:
             PAUSING.level = level
         self._at = len(given)
         return made
+
+
+class Expanded:
+    """What each document of a source becomes, given out as it is made: one may become so many that they do not fit in
+    memory together.
+    """
+
+    __slots__ = ("_clock", "_expand", "_last", "_made", "_source")
+
+    def __init__(self, source: Stream, expand: Callable[[bytes], Iterable[bytes]], clock: Callable[[], float]) -> None:
+        self._source = source
+        self._expand = expand
+        self._clock = clock
+        self._made: Iterator[bytes] | None = None
+        self._last = False
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        while True:
+            if self._made is None:
+                documents, self._last = self._source.next_batch(deadline)
+                if not documents:
+                    return [], self._last
+                expand = self._expand
+                self._made = (made for document in documents for made in expand(document))
+            level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
+            try:
+                found, ended = hand_out(self._made, self._clock, deadline)
+            finally:
+                PAUSING.level = level
+            if ended:
+                self._made = None
+            if found or self._last or self._clock() >= deadline:
+                return found, ended and self._last
 
 
 class PlainStage(Stage):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.stage import Declaration, Environment, Stage, Stream, hand_out
+from docstore.aggregation.stage import Declaration, Environment, Stage, Stream
+from docstore.aggregation.streams import Expanded
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
-from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NULL_VALUE, int64_value, is_true, text_of, type_name
 
@@ -31,7 +31,7 @@ class Unwind(Stage):
         return self.path if self.index_path is None and not self.keep_empty else None
 
     def open(self, source: Stream, environment: Environment) -> Stream:
-        return _UnwindStream(self, source, environment.clock)
+        return Expanded(source, self.unwound, environment.clock)
 
     def unwound(self, document: bytes) -> Iterator[bytes]:
         """The documents that one becomes."""
@@ -54,37 +54,6 @@ class Unwind(Stage):
             return document
         index = NULL_VALUE if position is None else int64_value(position)
         return replaced(document, self.index_path.split("."), index)
-
-
-class _UnwindStream:
-    """Gives documents out as they are made: one may become so many that they do not fit in memory together."""
-
-    __slots__ = ("_clock", "_last", "_made", "_source", "_stage")
-
-    def __init__(self, stage: Unwind, source: Stream, clock: Callable[[], float]) -> None:
-        self._stage = stage
-        self._source = source
-        self._clock = clock
-        self._made: Iterator[bytes] | None = None
-        self._last = False
-
-    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
-        while True:
-            if self._made is None:
-                documents, self._last = self._source.next_batch(deadline)
-                if not documents:
-                    return [], self._last
-                unwound = self._stage.unwound
-                self._made = (made for document in documents for made in unwound(document))
-            level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
-            try:
-                found, ended = hand_out(self._made, self._clock, deadline)
-            finally:
-                PAUSING.level = level
-            if ended:
-                self._made = None
-            if found or self._last or self._clock() >= deadline:
-                return found, ended and self._last
 
 
 _NULLISH = (0x0A, 0x06)
