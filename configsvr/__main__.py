@@ -21,6 +21,7 @@ from docstore.options import (
     ROLE,
     SHUTDOWN,
     STORAGE,
+    TLS,
     Options,
     RoleOptions,
     program,
@@ -29,8 +30,8 @@ from docstore.options.build import KEY_FILE_REQUIRED
 
 
 @program(
-    "configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, REPLICATION, ROLE,
-    PARAMETERS,
+    "configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, TLS, REPLICATION,
+    ROLE, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:
     """A config server. Without --replSet its set is the one that a router with a bare --configdb list makes."""

@@ -32,6 +32,7 @@ _WIDTHS = {"s": 6, "c": 12, "id": 9}
 _THREADS = {"MainThread": "main"}
 _IDS = {
     "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
+    "Successfully rotated X509 certificates.": 4913400, "Certificate information": 4913010,
     "Waiting for connections": 23016, "Build Info": 23403,
     "Replica set state transition": 21358, "Member is in new state": 21215, "Member is now in state DOWN": 21216,
     "New replica set config in use": 21392, "Found self in config": 21393, "Changed sync source": 21088,

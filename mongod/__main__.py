@@ -22,6 +22,7 @@ from docstore.options import (
     SCRIPTING,
     SHUTDOWN,
     STORAGE,
+    TLS,
     Options,
     program,
 )
@@ -29,8 +30,8 @@ from mongod.composition import extension
 
 
 @program(
-    "mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, REPLICATION, ROLE,
-    PARAMETERS,
+    "mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, TLS, REPLICATION,
+    ROLE, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:
     """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""

@@ -5,11 +5,22 @@ from __future__ import annotations
 import functools
 
 from docstore.net.process import run
-from docstore.options import CLUSTER_KEYS, LOGGING, NETWORK, PARAMETERS, PROCESS, ROUTER, SCRIPTING, Options, program
+from docstore.options import (
+    CLUSTER_KEYS,
+    LOGGING,
+    NETWORK,
+    PARAMETERS,
+    PROCESS,
+    ROUTER,
+    SCRIPTING,
+    TLS,
+    Options,
+    program,
+)
 from mongos.process import serve
 
 
-@program("mongos", NETWORK, LOGGING, PROCESS, SCRIPTING, CLUSTER_KEYS, ROUTER, PARAMETERS)
+@program("mongos", NETWORK, LOGGING, PROCESS, SCRIPTING, CLUSTER_KEYS, TLS, ROUTER, PARAMETERS)
 def main(options: Options) -> None:
     """Route the operations of clients to the shards of a cluster, split and balance its chunks."""
     run("mongos", functools.partial(serve, options=options), options)

@@ -27,6 +27,7 @@ from docstore.net.errors import as_command_error
 from docstore.net.key_file import cluster_keys
 from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.services import apply_options, services_of
+from docstore.net.tls.certificates import TlsCertificates, tls_certificates
 from docstore.options import Options
 from docstore.sharding import requests
 from mongos.balancer.autosplit import Autosplit
@@ -63,7 +64,8 @@ async def serve(process: Process, options: Options) -> None:
     except ValueError as error:
         raise StartError(str(error), 2) from None
     keys = cluster_keys(options.security)
-    pool = Pool(application="mongos", keys=keys)
+    certificates = tls_certificates(options.tls)
+    pool = Pool(application="mongos", keys=keys, certificates=certificates)
     set_name = await _config_set(process, configdb, pool)
     if set_name is None:
         return
@@ -100,22 +102,27 @@ async def serve(process: Process, options: Options) -> None:
             transactions=router.transactions,
             users=router.users,
             keys=keys,
+            certificates=certificates,
         )
         services.access.passes_on = True
         dispatcher = Dispatcher(services, translate=as_command_error)
         apply_options(dispatcher, options)
-        listener.append(
-            Listener(
-                dispatcher,
-                addresses=options.network.addresses,
-                port=options.port,
-                max_connections=options.network.max_connections,
-            )
-        )
+        listener.append(_listener(dispatcher, options, certificates))
         await _run(process, router, listener[0], options)
         await pool.close()
         if hint_log is not None:
             hint_log.close()
+
+
+def _listener(dispatcher: Dispatcher, options: Options, certificates: TlsCertificates | None) -> Listener:
+    network = options.network
+    return Listener(
+        dispatcher,
+        addresses=network.addresses,
+        port=options.port,
+        max_connections=network.max_connections,
+        certificates=certificates,
+    )
 
 
 def _hint_log(options: Options) -> HintLog | None:

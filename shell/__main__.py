@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from getpass import getpass
 from importlib import import_module
@@ -24,6 +24,7 @@ from shell.address import MECHANISMS, Address, AddressError, parse_address
 from shell.bindings.screen import Screen, has_colours
 from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinished
 from shell.deployment import ANY_MEMBER, Deployment, Unreachable
+from shell.encryption import Encryption
 from shell.repl import interactive
 
 UNREACHABLE, EVAL_FAILED, FILE_FAILED, INTERRUPTED = 1, 252, 253, 130
@@ -43,6 +44,13 @@ class Options:
     password: str | None
     source: str | None
     mechanism: str | None
+    tls: bool
+    ca_file: str | None
+    certificate_key_file: str | None
+    certificate_password: str | None
+    crl_file: str | None
+    invalid_certificates: bool
+    invalid_hostnames: bool
     expression: str | None
     quiet: bool
     nodb: bool
@@ -66,16 +74,42 @@ class Options:
             raise click.UsageError("give at most one address, and none with --nodb")
         if self.username is None and (self.password, self.source, self.mechanism) != (None, None, None):
             raise click.UsageError("a password, an authentication database or a mechanism needs --username")
+        encryption = self._encryption()
         if self.nodb:
             return None
         try:
             address = parse_address(addresses[0] if addresses else "", host=self.host, port=self.port)
         except AddressError as error:
             raise click.UsageError(str(error)) from error
+        if encryption is not None:
+            address = replace(address, encryption=encryption)
         if self.username is None:
             return address
         password = self.password or getpass("Enter password: ")
         return address.with_credentials(self.username, password, self.source, self.mechanism)
+
+    def _encryption(self) -> Encryption | None:
+        """Error: click.UsageError."""
+        given = (
+            self.ca_file, self.certificate_key_file, self.certificate_password, self.crl_file,
+            self.invalid_certificates or None, self.invalid_hostnames or None,
+        )  # fmt: skip
+        if not self.tls:
+            if any(each is not None for each in given):
+                raise click.UsageError("options that begin with --tls need --tls")
+            return None
+        if self.nodb:
+            raise click.UsageError(
+                "--tls is for a connection, and --nodb makes none: connect to mongodb://...?tls=true"
+            )
+        return Encryption(
+            ca_file=self.ca_file,
+            certificate_key_file=self.certificate_key_file,
+            password=self.certificate_password,
+            crl_file=self.crl_file,
+            invalid_certificates=self.invalid_certificates,
+            invalid_hostnames=self.invalid_hostnames,
+        )
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,6 +120,13 @@ class Options:
 @click.option("-p", "--password", is_flag=False, flag_value="", help="The user's password; asked for when left out.")
 @click.option("--authenticationDatabase", "source", help="Database that knows the user.")
 @click.option("--authenticationMechanism", "mechanism", type=click.Choice(MECHANISMS), help="How to authenticate.")
+@click.option("--tls", is_flag=True, help="Encrypt connections.")
+@click.option("--tlsCAFile", "ca_file", help="Certificates of the authorities that are trusted, in PEM.")
+@click.option("--tlsCertificateKeyFile", "certificate_key_file", help="A certificate and its key for servers to see.")
+@click.option("--tlsCertificateKeyFilePassword", "certificate_password", help="What that key is encrypted with.")
+@click.option("--tlsCRLFile", "crl_file", help="The list of certificates that were revoked, in PEM.")
+@click.option("--tlsAllowInvalidCertificates", "invalid_certificates", is_flag=True, help="Take any certificate.")
+@click.option("--tlsAllowInvalidHostnames", "invalid_hostnames", is_flag=True, help="Take those for other hosts.")
 @click.option("--eval", "expression", help="Run a script and print its value.")
 @click.option("--quiet", is_flag=True, help="Print no banner.")
 @click.option("--nodb", is_flag=True, help="Do not connect; `connect()` can do so later.")
@@ -127,8 +168,8 @@ def _connected(address: Address, *, quiet: bool) -> Deployment | None:
     """A deployment that answers; None, once that is said, when there is none."""
     if not quiet:
         print(f"connecting to: {address}/{address.database}", flush=True)
-    deployment = Deployment(address)
     try:
+        deployment = Deployment(address)
         reply = bson.decode(deployment.run(bson.encode({"buildInfo": 1, "$db": "admin"}), preference=ANY_MEMBER))
     except Unreachable as error:
         print(f"Error: {error}\nexception: connect failed\nexiting with code {UNREACHABLE}")

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from shell.encryption import Encryption
+
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 27017
 DEFAULT_DATABASE = "test"
@@ -53,6 +55,7 @@ class Address:
     direct: bool = False
     application: str | None = None
     credentials: Credentials | None = None
+    encryption: Encryption | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -141,6 +144,8 @@ class _Options:
         self.source: str | None = None
         self.mechanism: str | None = None
         self._fields: dict[str, Any] = {}
+        self._encrypted: bool | None = None
+        self._encryption: dict[str, Any] = {}
         self._concern: dict[str, Any] = {}
         self._preference: dict[str, Any] = {}
         self._defaults: dict[str, Any] = {}
@@ -166,14 +171,33 @@ class _Options:
             if self._preference["mode"] == "primary" and len(self._preference) > 1:
                 raise AddressError("the read preference primary takes no tags and no staleness")
             defaults["readPreference"] = self._preference
-        address = Address(hosts, database or DEFAULT_DATABASE, defaults=defaults, **self._fields)
+        address = Address(
+            hosts,
+            database or DEFAULT_DATABASE,
+            encryption=self._how_encrypted(),
+            defaults=defaults,
+            **self._fields,
+        )
         if address.direct and len(hosts) > 1:
             raise AddressError("directConnection is for one host")
         return address
 
-    def no_encryption(self, value: str) -> None:
-        if _boolean(value):
-            raise ValueError("encrypted connections are not supported")
+    def _how_encrypted(self) -> Encryption | None:
+        if self._encryption and not self._encrypted:
+            raise AddressError("options that begin with tls need tls=true")
+        return Encryption(**self._encryption) if self._encrypted else None
+
+    def encrypt(self, value: str) -> None:
+        encrypted = _boolean(value)
+        if self._encrypted not in (None, encrypted):
+            raise ValueError("tls and ssl are names of one option")
+        self._encrypted = encrypted
+
+    def encryption(self, name: str, value: Any) -> None:
+        self._encryption[name] = value
+
+    def insecure(self, value: str) -> None:
+        self._encryption["invalid_certificates"] = _boolean(value)
 
     def field(self, name: str, value: Any) -> None:
         self._fields[name] = value
@@ -255,6 +279,12 @@ _SETTERS: dict[str, Callable[[_Options, str], None]] = {
     "maxstalenessseconds": _to(_Options.preference, "maxStalenessSeconds", int),
     "authsource": _to(_Options.who, "source", str),
     "authmechanism": _to(_Options.who, "mechanism", _one_of(*MECHANISMS)),
-    "ssl": _Options.no_encryption,
-    "tls": _Options.no_encryption,
+    "ssl": _Options.encrypt,
+    "tls": _Options.encrypt,
+    "tlscafile": _to(_Options.encryption, "ca_file", str),
+    "tlscertificatekeyfile": _to(_Options.encryption, "certificate_key_file", str),
+    "tlscertificatekeyfilepassword": _to(_Options.encryption, "password", str),
+    "tlsallowinvalidcertificates": _to(_Options.encryption, "invalid_certificates", _boolean),
+    "tlsallowinvalidhostnames": _to(_Options.encryption, "invalid_hostnames", _boolean),
+    "tlsinsecure": _Options.insecure,
 }

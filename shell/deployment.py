@@ -14,6 +14,7 @@ from typing import Any
 
 from docstore.bson import document_to_python
 from shell.address import Address, Credentials
+from shell.encryption import Unusable
 from shell.greeting import Refused, authenticate, greet
 from shell.members import Member, choose
 from shell.wire_client import ConnectionLost, WireClient
@@ -45,7 +46,12 @@ class Deployment:
     """Blocking access to the servers of `address`."""
 
     def __init__(self, address: Address) -> None:
+        """Errors: Unreachable, where the files of the encryption cannot be used."""
         self.address = address
+        try:
+            self._context = None if address.encryption is None else address.encryption.context()
+        except Unusable as error:
+            raise Unreachable(str(error)) from error
         self._follow = not address.direct and (len(address.hosts) > 1 or address.replica_set is not None)
         self._users: list[Credentials] = [address.credentials] if address.credentials is not None else []
         self._clients: dict[tuple[str, int], WireClient] = {}
@@ -228,6 +234,7 @@ class Deployment:
             reply_timeout=address.reply_timeout,
             greet=lambda client: greet(client, address.application, self._users),
             stopped=lambda: self._interrupted,
+            context=self._context,
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from itertools import count
@@ -46,12 +47,15 @@ class WireClient:
         reply_timeout: float | None = None,
         greet: Callable[[WireClient], None] | None = None,
         stopped: Callable[[], bool] = lambda: False,
+        context: ssl.SSLContext | None = None,
     ) -> None:
+        """`context`: with it the connection is encrypted."""
         self.host = host
         self._timeout = timeout
         self._reply_timeout = reply_timeout
         self._greet = greet
         self._stopped = stopped
+        self._context = context
         self._poll = select.poll()
         self._socket: socket.socket | None = None
         self._buffer = FrameBuffer()
@@ -101,9 +105,9 @@ class WireClient:
 
     def _connect(self) -> None:
         try:
-            connection = socket.create_connection(self.host, timeout=self._timeout)
+            connection = self._open()
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = _reason(error)
             what = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
             raise ConnectionLost(what, sent=False) from error
         connection.settimeout(None)
@@ -119,21 +123,52 @@ class WireClient:
                 self.close()
                 raise
 
+    def _open(self) -> socket.socket:
+        """A new connection, whose handshake is done where it is encrypted. Errors: OSError."""
+        connection = socket.create_connection(self.host, timeout=self._timeout)
+        if self._context is None:
+            return connection
+        try:
+            return self._context.wrap_socket(connection, server_hostname=self.host[0])
+        except OSError:
+            connection.close()
+            raise
+
     def _drop_if_closed(self) -> None:
         """Notice that the server closed an idle connection, so that the command goes out on a new one."""
-        if self._socket is not None and self._poll.poll(0):
+        if self._socket is not None and self._poll.poll(0) and not self._only_housekeeping():
             self.close()
 
+    def _only_housekeeping(self) -> bool:
+        """Whether what has come is of the encryption alone, such as tickets for later handshakes."""
+        connection = self._socket
+        if not isinstance(connection, ssl.SSLSocket):
+            return False
+        connection.setblocking(False)
+        try:
+            connection.recv(1)
+        except ssl.SSLWantReadError:
+            connection.setblocking(True)
+            return True
+        except OSError:
+            return False
+        return False
+
     def _reply(self) -> bytes:
-        assert self._socket is not None
+        connection = self._socket
+        assert connection is not None
+        encrypted = connection if isinstance(connection, ssl.SSLSocket) else None
         end = None if self._reply_timeout is None else time.monotonic() + self._reply_timeout
         while (frame := self._buffer.next_frame()) is None:
-            while not self._poll.poll(LOOK_SECONDS * 1000):
+            # What was decrypted and not taken is not seen from outside.
+            while not (encrypted and encrypted.pending()) and not self._poll.poll(LOOK_SECONDS * 1000):
                 if self._stopped():
                     raise OSError("interrupted")
                 if end is not None and time.monotonic() > end:
                     raise TimeoutError("timed out")
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = connection.recv(RECEIVE_BYTES) if encrypted is None else _received(encrypted)
+            if data is None:
+                continue
             if not data:
                 raise OSError("the server closed the connection")
             self._buffer.feed(data)
@@ -141,3 +176,22 @@ class WireClient:
 
     def _name(self) -> str:
         return "{}:{}".format(*self.host)
+
+
+def _received(connection: ssl.SSLSocket) -> bytes | None:
+    """What has come; None where it was of the encryption alone. Errors: OSError."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(RECEIVE_BYTES)
+    except ssl.SSLWantReadError:
+        return None
+    finally:
+        connection.setblocking(True)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return error.strerror or str(error)

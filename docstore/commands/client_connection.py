@@ -12,6 +12,7 @@ from docstore.commands.sessions.fields import NO_USER_DIGEST
 if TYPE_CHECKING:
     from docstore.commands.access.conversations import Conversation
     from docstore.commands.access.identity import Identity
+    from docstore.security.certificates import Subject
 
 
 class ClientConnection:
@@ -24,12 +25,13 @@ class ClientConnection:
     `upstream`: what carried its last request to each other process that requests are relayed to.
     `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
     `identity`: who its client has proven to be; `conversation`: how it is proving that. `session_owner`: the digest of
-    the user to whom its sessions belong, where users are told apart.
+    the user to whom its sessions belong, where users are told apart. `subject`: whose certificate the client has shown
+    and proven to be its own.
     """
 
     __slots__ = (
         "application_name", "compressors", "conversation", "cursors", "greeted", "hang_up", "id", "identity",
-        "last_write", "local", "metadata", "opened", "remote", "session_owner", "upstream",
+        "last_write", "local", "metadata", "opened", "remote", "session_owner", "subject", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +52,7 @@ class ClientConnection:
         self.conversation: Conversation | None = None
         self.upstream: dict[str, object] = {}
         self.session_owner = NO_USER_DIGEST
+        self.subject: Subject | None = None
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

@@ -24,6 +24,7 @@ from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
+    from docstore.commands.access.transport_security import TransportSecurity
     from docstore.commands.client_connection import ClientConnection
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
@@ -95,6 +96,8 @@ class Services:
     parts: Parts = field(default_factory=Parts)
     parameters: ParameterTable = field(default_factory=ParameterTable)
     access: AccessControl = field(default_factory=AccessControl)
+    transport_security: TransportSecurity | None = None
+    """None where connections are not encrypted."""
     switches: Switches = field(default_factory=Switches)
     metrics: Metrics = field(default_factory=Metrics)
     peers: set[ClientConnection] = field(default_factory=set)

@@ -72,10 +72,7 @@ class ParameterTable:
         return was
 
 
-FACTS = (
-    ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),
-    ServerParameter(name="tlsMode", get=lambda: "disabled"),
-)
+FACTS = (ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),)
 """Parameters that state facts about every process."""
 
 

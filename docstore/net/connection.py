@@ -88,6 +88,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def carry_over(self, transport: asyncio.Transport) -> None:
+        """Go on over another transport, which uses the one before; the peer stays the same."""
+        self._transport = transport
+
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -132,11 +136,6 @@ class Connection(asyncio.Protocol):
 
     # In order, one at a time.
 
-    @property
-    def _held(self) -> bool:
-        """Whether the next frame has to wait."""
-        return self._busy or self._writable is not None
-
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -147,7 +146,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False
         until = self._clock() + _TURN_SECONDS
         try:
-            while self._buffer is not None and not self._held:
+            while self._buffer is not None and not self._busy and self._writable is None:
                 frame = self._buffer.next_frame()
                 if frame is None:
                     break
@@ -167,7 +166,8 @@ class Connection(asyncio.Protocol):
         if self._closed or self._transport is None:
             return
         waiting = 0 if self._buffer is None else len(self._buffer)
-        waits = waiting > _READ_AHEAD_BYTES and (self._held or self._scheduled)
+        held = self._busy or self._writable is not None
+        waits = waiting > _READ_AHEAD_BYTES and (held or self._scheduled)
         if waits != self._reading_paused and not self._transport.is_closing():
             self._reading_paused = waits
             if waits:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import cast
 
 from docstore.errors import Code
 from docstore.net.errors import NetworkError
 from docstore.net.sockets import keep_alive
+from docstore.net.tls.stream import TlsStream
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, whole_frame
 from docstore.wire.message import Message, decode_frame
@@ -131,15 +133,15 @@ class Link(asyncio.Protocol):
         self._fail(NetworkError(self.address, reason, sent=True, refused=gone))
 
 
-async def connect(address: str, timeout: float) -> Link:
-    """A fresh connection to "host:port". Errors: NetworkError with `sent` False."""
+async def connect(address: str, timeout: float, context: ssl.SSLContext | None = None) -> Link:
+    """A fresh connection to "host:port", encrypted where there is a context. Errors: NetworkError with `sent` False."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise NetworkError(address, "not a host:port", sent=False, code=Code.HostNotFound)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout):
-            _, link = await loop.create_connection(lambda: Link(address, loop), host.strip("[]"), int(port))
+            link = await _connected(Link(address, loop), host.strip("[]"), int(port), context)
     except TimeoutError:
         raise NetworkError(address, f"no connection within {timeout:g} s", sent=False) from None
     except socket.gaierror as error:
@@ -147,4 +149,32 @@ async def connect(address: str, timeout: float) -> Link:
     except OSError as error:
         refused = isinstance(error, ConnectionError)
         raise NetworkError(address, error.strerror or str(error), sent=False, refused=refused) from error
+    return link
+
+
+async def _connected(link: Link, host: str, port: int, context: ssl.SSLContext | None) -> Link:
+    """Errors: OSError; NetworkError where the handshake fails."""
+    loop = asyncio.get_running_loop()
+    if context is None:
+        await loop.create_connection(lambda: link, host, port)
+        return link
+    done: asyncio.Future[str | None] = loop.create_future()
+
+    def ended(reason: str | None) -> None:
+        if not done.done():
+            done.set_result(reason)
+
+    def secured(stream: TlsStream) -> None:
+        link.connection_made(stream)
+        ended(None)
+
+    transport, _ = await loop.create_connection(asyncio.Protocol, host, port)
+    TlsStream(context, transport, link, server_name=host, secured=secured, failed=ended).begin()
+    try:
+        reason = await done
+    except asyncio.CancelledError:
+        transport.abort()
+        raise
+    if reason is not None:
+        raise NetworkError(link.address, f"no encrypted connection: {reason}", sent=False)
     return link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from socket import socket
 
@@ -15,6 +15,8 @@ from docstore.log import component
 from docstore.net.connection import Connection
 from docstore.net.guarded_connection import GuardedConnection
 from docstore.net.sockets import BACKLOG, bind
+from docstore.net.tls.certificates import TlsCertificates
+from docstore.net.tls.door import Door
 
 LOG = component("NETWORK")
 MAX_CONNECTIONS = 65_536
@@ -41,9 +43,17 @@ class Listener:
     """Accepts connections for one dispatcher. Also ends idle cursors and sessions, every `_EXPIRY_SECONDS`."""
 
     def __init__(
-        self, dispatcher: Dispatcher, *, addresses: Sequence[str], port: int, max_connections: int = MAX_CONNECTIONS
+        self,
+        dispatcher: Dispatcher,
+        *,
+        addresses: Sequence[str],
+        port: int,
+        max_connections: int = MAX_CONNECTIONS,
+        certificates: TlsCertificates | None = None,
     ) -> None:
-        """`addresses`: IP addresses or names to listen on; `port` 0 takes a free one, the same for all addresses."""
+        """`addresses`: IP addresses or names to listen on; `port` 0 takes a free one, the same for all addresses.
+        `certificates`: with them connections may be encrypted.
+        """
         self.dispatcher = dispatcher
         self.port = port
         self.bytes_in = 0
@@ -52,6 +62,7 @@ class Listener:
         self.inflating = asyncio.Semaphore(_INFLATED_AT_ONCE)
         self._addresses = tuple(addresses)
         self._max_connections = max_connections
+        self._certificates = certificates
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -68,12 +79,19 @@ class Listener:
         loop = asyncio.get_running_loop()
         sockets = bind(self._addresses, self.port) if sockets is None else sockets
         self.port = sockets[0].getsockname()[1]
-        kind = GuardedConnection if self.dispatcher.services.access.enabled else Connection
         for each in sockets:
-            self._servers.append(await loop.create_server(lambda: kind(self, loop), sock=each, backlog=BACKLOG))
+            self._servers.append(await loop.create_server(self._protocols(loop), sock=each, backlog=BACKLOG))
         self._expiry = loop.call_later(_EXPIRY_SECONDS, self._expire)
         LOG.info("Listening", addresses=self._addresses, port=self.port)
         return self.port
+
+    def _protocols(self, loop: asyncio.AbstractEventLoop) -> Callable[[], asyncio.Protocol]:
+        """What makes the protocol of an accepted socket."""
+        kind = GuardedConnection if self.dispatcher.services.access.enabled else Connection
+        certificates = self._certificates
+        if certificates is None:
+            return lambda: kind(self, loop)
+        return lambda: Door(certificates, kind(self, loop), loop)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Accept nothing more, end what waits with InterruptedAtShutdown, let replies out, close all connections.

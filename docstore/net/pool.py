@@ -26,6 +26,7 @@ from docstore.log import component
 from docstore.net.errors import NetworkError
 from docstore.net.link import Answered, Link, connect
 from docstore.net.login import Login, NotTaken
+from docstore.net.tls.certificates import TlsCertificates
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.wire.errors import ProtocolError
 from docstore.wire.message import Message, encode_message
@@ -57,9 +58,10 @@ class Pool:
         max_per_address: int = 500,
         clock: Callable[[], float] = monotonic,
         keys: ClusterKeys | None = None,
+        certificates: TlsCertificates | None = None,
     ) -> None:
         """`application` is shown to the other side as the client's name. Times in seconds. `keys`: by which the process
-        authenticates to others.
+        authenticates to others. `certificates`: say whether its connections are encrypted.
         """
         self.times: ClusterTimes | None = None
         self._application = application
@@ -67,6 +69,7 @@ class Pool:
         self._max_per_address = max_per_address
         self._clock = clock
         self._keys = keys
+        self._certificates = certificates
         # The key that was taken last, by address; None where none was.
         self._taken_keys: dict[str, int | None] = {}
         self._idle: dict[str, dict[Link, None]] = {}
@@ -217,7 +220,8 @@ class Pool:
         link = None
         try:
             seconds = min(self._connect_timeout, max(deadline - self._clock(), 0.001))
-            link = await connect(address, seconds)
+            context = None if self._certificates is None else self._certificates.connecting
+            link = await connect(address, seconds, context)
             self._links.add(link)
             await self._greet(link, deadline)
         except BaseException:

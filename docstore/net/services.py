@@ -14,6 +14,7 @@ from typing import Any
 from docstore import log
 from docstore.buffers import BUFFERS
 from docstore.commands.access.control import AccessControl
+from docstore.commands.access.transport_security import TransportSecurity
 from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.context import Context, Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
@@ -49,6 +50,7 @@ def services_of(
     transactions: Transactions | None = None,
     users: UserDirectory,
     keys: ClusterKeys | None = None,
+    certificates: TransportSecurity | None = None,
 ) -> Services:
     """The services of one process, which finds its users in `users` and knows the cluster's processes by `keys`. Its
     own parameters are added to `parameters`. For the rest see `Services`.
@@ -65,6 +67,7 @@ def services_of(
         parts=parts,
         parameters=parameters,
         access=access,
+        transport_security=certificates,
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
@@ -78,6 +81,7 @@ def services_of(
             *_of_switches(services.switches),
             _test_commands(table),
             _of_buffers(),
+            _tls_mode(certificates),
         )
     )
     return services
@@ -130,6 +134,12 @@ def _of_buffers() -> ServerParameter:
         BUFFERS.limit = megabytes * _MEBIBYTE
 
     return ServerParameter(name="cursorMemoryLimitMB", get=lambda: BUFFERS.limit // _MEBIBYTE, put=put)
+
+
+def _tls_mode(certificates: TransportSecurity | None) -> ServerParameter:
+    if certificates is None:
+        return ServerParameter(name="tlsMode", get=lambda: "disabled")
+    return ServerParameter(name="tlsMode", get=lambda: certificates.mode_name, put=certificates.change_mode)
 
 
 def _test_commands(table: CommandTable) -> ServerParameter:

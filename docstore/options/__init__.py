@@ -27,9 +27,10 @@ from docstore.options.groups import (
     SCRIPTING,
     SHUTDOWN,
     STORAGE,
+    TLS,
 )
 from docstore.options.program import program
-from docstore.options.values import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions
+from docstore.options.values import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions, TlsOptions
 
 __all__ = [
     "AUTHORIZATION",
@@ -44,10 +45,12 @@ __all__ = [
     "SCRIPTING",
     "SHUTDOWN",
     "STORAGE",
+    "TLS",
     "NetworkOptions",
     "Options",
     "ReplicationOptions",
     "RoleOptions",
     "StorageOptions",
+    "TlsOptions",
     "program",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from docstore.options.tls import PASSWORDS, tls_options
 from docstore.options.values import (
     COMPRESSORS,
     LOOPBACK,
@@ -69,10 +70,11 @@ def build_options(given: Mapping[str, Any]) -> Options:
         ),
         role=role,
         security=_security(given),
+        tls=tls_options(given),
         router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
         parameters=_parameters(given.get("setParameter", ())),
         parsed=_nest(given),
-        argv=tuple(sys.argv),
+        argv=_argv(sys.argv),
         notices=(DIRECTORY_PER_DB_NOTICE,) if given.get("storage.directoryPerDB") else (),
     )
 
@@ -83,7 +85,7 @@ def _security(given: Mapping[str, Any]) -> SecurityOptions:
     if auth and given.get("security.noauth"):
         raise ValueError("--auth and --noauth exclude each other")
     if mode not in (None, "keyFile"):
-        raise ValueError(f"--clusterAuthMode {mode} is not supported: it needs certificates, and TLS is not there yet")
+        raise ValueError(f"--clusterAuthMode {mode} is not supported: processes authenticate by keys alone")
     if key_file is None:
         if mode is not None or transition:
             raise ValueError(f"{'--clusterAuthMode' if mode else '--transitionToAuth'} needs --keyFile")
@@ -140,6 +142,24 @@ def _parameters(pairs: tuple[str, ...]) -> dict[str, str]:
     return parameters
 
 
+_SECRETS = tuple(f"net.tls.{name}" for name in PASSWORDS)
+_SECRET_FLAGS = ("--tlsCertificateKeyFilePassword", "--tlsClusterPassword")
+_HIDDEN = "<password>"
+
+
+def _argv(words: Sequence[str]) -> tuple[str, ...]:
+    """The command line as it may be shown."""
+    shown: list[str] = []
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if shown and shown[-1] in _SECRET_FLAGS:
+            word = _HIDDEN
+        elif equals and flag in _SECRET_FLAGS:
+            word = f"{flag}={_HIDDEN}"
+        shown.append(word)
+    return tuple(shown)
+
+
 _ROLES = {"sharding.shardsvr": "shardsvr", "sharding.configsvr": "configsvr"}
 
 
@@ -151,6 +171,8 @@ def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
             key, value = "sharding.clusterRole", _ROLES[key]
         elif key == "security.authorization":
             value = "enabled"
+        elif key in _SECRETS:
+            value = _HIDDEN
         elif key == "setParameter":
             tree[key] = _parameters(value)
             continue

@@ -113,6 +113,31 @@ CLUSTER_KEYS = Group((
     Setting("--transitionToAuth", "security.transitionToAuth", None,
             "With --keyFile: also take processes and clients that do not authenticate."),
 ))  # fmt: skip
+TLS = Group((
+    Setting("--tlsMode", "net.tls.mode", str,
+            "Encryption of connections: allowTLS to clients, preferTLS between processes too, requireTLS [disabled].",
+            "MODE"),
+    Setting("--tlsCertificateKeyFile", "net.tls.certificateKeyFile", _FILE,
+            "The certificate of this process and its key, in PEM."),
+    Setting("--tlsCertificateKeyFilePassword", "net.tls.certificateKeyFilePassword", str,
+            "What the key in that file is encrypted with.", "PASSWORD"),
+    Setting("--tlsClusterFile", "net.tls.clusterFile", _FILE,
+            "The certificate and key that are shown to other processes of the cluster [tlsCertificateKeyFile]."),
+    Setting("--tlsClusterPassword", "net.tls.clusterPassword", str,
+            "What the key in that file is encrypted with.", "PASSWORD"),
+    Setting("--tlsCAFile", "net.tls.CAFile", _FILE, "Certificates of the authorities that are trusted, in PEM."),
+    Setting("--tlsClusterCAFile", "net.tls.clusterCAFile", _FILE,
+            "Those of the authorities that are trusted to sign certificates of clients [tlsCAFile]."),
+    Setting("--tlsCRLFile", "net.tls.CRLFile", _FILE, "The list of certificates that were revoked, in PEM."),
+    Setting("--tlsDisabledProtocols", "net.tls.disabledProtocols", str,
+            "Protocols that are not spoken, of TLS1_2 and TLS1_3; older ones never are [none].", "LIST"),
+    Setting("--tlsAllowConnectionsWithoutCertificates", "net.tls.allowConnectionsWithoutCertificates", None,
+            "Take clients that show no certificate."),
+    Setting("--tlsAllowInvalidCertificates", "net.tls.allowInvalidCertificates", None,
+            "Do not look at the certificates of others: encryption without knowing with whom."),
+    Setting("--tlsAllowInvalidHostnames", "net.tls.allowInvalidHostnames", None,
+            "Take the certificates of servers that were made for other hosts."),
+))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
 ))  # fmt: skip

@@ -19,7 +19,6 @@ from docstore.options.values import Options
 _TRUE_ANYWAY = (
     ("systemLog.destination", "file"),
     ("security.authorization", "disabled"),
-    ("net.tls.mode", "disabled"),
     ("net.unixDomainSocket.enabled", False),
     ("replication.enableMajorityReadConcern", True),
 )

@@ -11,10 +11,16 @@ UNSUPPORTED = {
     ),
     **dict.fromkeys(
         (
-            "tlsMode", "tlsCertificateKeyFile", "tlsCAFile", "tlsAllowInvalidCertificates", "tlsClusterFile", "sslMode",
-            "sslPEMKeyFile", "sslCAFile", "sslAllowInvalidCertificates", "sslOnNormalPorts",
+            "sslMode", "sslPEMKeyFile", "sslPEMKeyPassword", "sslClusterFile", "sslClusterPassword", "sslCAFile",
+            "sslCRLFile", "sslWeakCertificateValidation", "sslAllowConnectionsWithoutCertificates",
+            "sslAllowInvalidCertificates", "sslAllowInvalidHostnames", "sslDisabledProtocols", "sslOnNormalPorts",
+            "tlsOnNormalPorts",
         ),
-        "TLS is not there yet",
+        "it is an old name; use --tlsMode and the other options that begin with tls",
+    ),
+    **dict.fromkeys(
+        ("tlsFIPSMode", "tlsCertificateSelector", "tlsClusterCertificateSelector", "tlsLogVersions"),
+        "it is not implemented",
     ),
     **dict.fromkeys(
         ("nojournal", "nodur"), "every write is in the write-ahead log before it is acknowledged, always"

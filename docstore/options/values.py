@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,48 @@ class SecurityOptions:
     transition: bool = False
 
 
+class TlsMode(Enum):
+    """Whether connections are encrypted: those that are accepted, and those that the process makes itself."""
+
+    DISABLED = "disabled"
+    ALLOW = "allowTLS"
+    """Accepted ones may be; own ones are not."""
+    PREFER = "preferTLS"
+    """Accepted ones may be; own ones are."""
+    REQUIRE = "requireTLS"
+
+    @property
+    def sends(self) -> bool:
+        """Whether connections that the process makes are encrypted."""
+        return self in (TlsMode.PREFER, TlsMode.REQUIRE)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """Files of certificates, in PEM.
+
+    `certificate_key_file`: the process's own certificate and its key; `cluster_file`: what it shows to other processes
+    of the cluster instead. `ca_file`: who is trusted; `cluster_ca_file`: who is trusted to have signed certificates of
+    clients instead. `disabled_protocols`: of TLS1_2 and TLS1_3.
+    """
+
+    mode: TlsMode = TlsMode.DISABLED
+    certificate_key_file: Path | None = None
+    password: str | None = field(default=None, repr=False)
+    cluster_file: Path | None = None
+    cluster_password: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+    cluster_ca_file: Path | None = None
+    crl_file: Path | None = None
+    disabled_protocols: tuple[str, ...] = ()
+    without_certificates: bool = False
+    """Clients may show no certificate."""
+    invalid_certificates: bool = False
+    """Certificates are not looked at."""
+    invalid_hostnames: bool = False
+    """A server's certificate may be for another host."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoleOptions:
     """At most one of the two."""
@@ -103,6 +146,7 @@ class Options:
     replication: ReplicationOptions = ReplicationOptions()
     role: RoleOptions = RoleOptions()
     security: SecurityOptions = SecurityOptions()
+    tls: TlsOptions = TlsOptions()
     router: RouterOptions = RouterOptions()
     parameters: Mapping[str, str] = field(default_factory=dict)
     """--setParameter, by name."""

@@ -8,6 +8,7 @@ from typing import Any
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 
+from docstore.commands.access.transport_security import accepted_document
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.limits import COMPATIBLE_VERSION
@@ -42,6 +43,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
         },
         "asserts": {"regular": 0, "warning": 0, "msg": 0, "user": context.services.metrics.refused, "rollovers": 0},
         "opLatencies": context.services.metrics.latencies(),
+        "transportSecurity": accepted_document(context.services.transport_security),
         "metrics": {
             "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
             "cursor": {

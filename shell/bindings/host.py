@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from getpass import getpass
 from typing import Any
 
@@ -18,7 +19,7 @@ import bson
 
 import docstore
 from docstore.bson import document_to_python
-from shell.address import MECHANISMS, Credentials, parse_address
+from shell.address import MECHANISMS, SCHEME, Credentials, parse_address
 from shell.bindings import files
 from shell.bindings.screen import Screen
 from shell.bindings.watcher import WATCHED, OperationWatcher
@@ -117,7 +118,12 @@ class Host:
         return connection
 
     def _connect(self, text: str) -> int:
-        deployment = Deployment(parse_address(text))
+        address = parse_address(text)
+        first = self._connections[0]
+        if first is not None and not text.startswith(SCHEME):
+            # As the shell was told for its first connection; an address in full says it for itself.
+            address = replace(address, encryption=first.address.encryption)
+        deployment = Deployment(address)
         deployment.run(bson.encode({"ping": 1, "$db": "admin"}), preference=ANY_MEMBER)
         self._connections.append(deployment)
         return len(self._connections) - 1

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pymongo
 import pytest
@@ -56,15 +57,19 @@ def carried_out(directory: Path, block: str) -> Iterator[int]:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_the_commands_of_the_page_run(tmp_path: Path, number: int) -> None:
-    assert len(blocks()) == 3
+    assert len(blocks()) == 4
+    encryption: dict[str, Any] = {}
+    if "--tlsMode" in blocks()[number]:
+        files = {"tlsCAFile": "ca.pem", "tlsCertificateKeyFile": "client.pem"}
+        encryption = {"tls": True, **{option: str(tmp_path / file) for option, file in files.items()}}
     with carried_out(tmp_path, blocks()[number]) as port:
-        with pymongo.MongoClient("127.0.0.1", port, directConnection=True) as anybody:
+        with pymongo.MongoClient("127.0.0.1", port, directConnection=True, **encryption) as anybody:
             with pytest.raises(OperationFailure) as refusal:
                 anybody.test.c.find_one()
             assert refusal.value.code == 13
-        credentials = {"username": "root", "password": "secret"}
-        with pymongo.MongoClient("127.0.0.1", port, directConnection=True, **credentials) as root:
+        options: dict[str, Any] = {"username": "root", "password": "secret", "directConnection": True, **encryption}
+        with pymongo.MongoClient("127.0.0.1", port, **options) as root:
             reading = pymongo.ReadPreference.SECONDARY_PREFERRED
             assert root.test.get_collection("c", read_preference=reading).count_documents({"a": 1}) == 1

@@ -50,7 +50,8 @@ ACTIONS = {
     "invalidateUserCache", "killAnySession", "killCursors", "killop", "listCollections", "listDatabases",
     "listIndexes", "listShards", "logRotate", "moveChunk", "planCacheIndexFilter", "planCacheWrite", "reIndex",
     "remove", "removeShard", "renameCollectionSameDB", "replSetConfigure", "replSetGetConfig", "replSetGetStatus",
-    "replSetStateChange", "revokeRole", "serverStatus", "setClusterParameter", "setFeatureCompatibilityVersion",
+    "replSetStateChange", "revokeRole", "rotateCertificates", "serverStatus", "setClusterParameter",
+    "setFeatureCompatibilityVersion",
     "setParameter", "shutdown", "splitChunk", "splitVector", "top", "unlock", "update", "validate", "viewRole",
     "viewUser",
 }  # fmt: skip

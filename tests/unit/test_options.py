@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,17 @@ from docstore.options import (
     SCRIPTING,
     SHUTDOWN,
     STORAGE,
+    TLS,
     Options,
     program,
 )
 from docstore.options.groups import Group
 from docstore.options.unsupported import UNSUPPORTED
+from docstore.options.values import TlsMode
 
-GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS)
+GROUPS = (
+    NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS, TLS,
+)  # fmt: skip
 
 
 def invoke(*arguments: str, groups: tuple[Group, ...] = GROUPS) -> tuple[Result, list[Options]]:
@@ -103,7 +108,7 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--nojournal"], "--nojournal is not supported"),
         (["--transitionToAuth"], "--transitionToAuth needs --keyFile"),
         (["--clusterAuthMode", "keyFile"], "--clusterAuthMode needs --keyFile"),
-        (["--clusterAuthMode", "x509", "--keyFile", "x"], "x509 is not supported: it needs certificates"),
+        (["--clusterAuthMode", "x509", "--keyFile", "x"], "x509 is not supported"),
     ],
 )
 def test_what_is_not_supported_is_refused_with_a_sentence(arguments: list[str], sentence: str) -> None:
@@ -148,6 +153,56 @@ def test_a_key_file_may_stand_in_a_configuration_file(tmp_path: Path) -> None:
     options = parse("--config", str(path))
     assert (options.security.key_file, options.security.transition) == (Path("/etc/key"), True)
     assert options.parsed["security"]["keyFile"] == "/etc/key"
+
+
+WITH_TLS = "--tlsMode requireTLS --tlsCertificateKeyFile c --tlsCAFile a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--tlsMode maybe", "unsupported value for tlsMode maybe"),
+        ("--tlsMode requireTLS", "need tlsCertificateKeyFile when TLS is enabled"),
+        ("--tlsCAFile a", "need to enable TLS via the tlsMode flag"),
+        ("--tlsMode disabled --tlsAllowInvalidHostnames", "need to enable TLS via the tlsMode flag"),
+        ("--tlsMode allowTLS --tlsCertificateKeyFile c --tlsCRLFile a", "need tlsCAFile with tlsCRLFile"),
+        (f"{WITH_TLS} --tlsDisabledProtocols TLS1_4", "Unrecognized disabledProtocols 'TLS1_4'"),
+        (f"{WITH_TLS} --tlsDisabledProtocols TLS1_2,TLS1_3", "leaves no protocol"),
+        ("--sslMode requireSSL", "it is an old name"),
+    ],
+)
+def test_what_does_not_go_together_with_encryption(arguments: str, sentence: str) -> None:
+    assert sentence in refusal(*arguments.split())
+
+
+def test_encryption_may_stand_in_a_configuration_file(tmp_path: Path) -> None:
+    path = tmp_path / "thing.conf"
+    path.write_text("""
+net:
+  tls:
+    mode: preferTLS
+    certificateKeyFile: /c
+    certificateKeyFilePassword: secret
+    CAFile: /a
+    clusterFile: /m
+    disabledProtocols: TLS1_0,TLS1_2
+    allowConnectionsWithoutCertificates: true
+""")
+    tls = parse("--config", str(path)).tls
+    assert (tls.mode, tls.password, tls.disabled_protocols) == (TlsMode.PREFER, "secret", ("TLS1_2",))
+    assert (tls.certificate_key_file, tls.cluster_file, tls.ca_file) == (Path("/c"), Path("/m"), Path("/a"))
+    assert (tls.without_certificates, tls.invalid_certificates) == (True, False)
+
+
+def test_passwords_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ["--tlsCertificateKeyFilePassword", "one", "--tlsClusterPassword=two"]
+    arguments = [*WITH_TLS.split(), *secrets]
+    monkeypatch.setattr(sys, "argv", ["thing", *arguments])
+    options = parse(*arguments)
+    assert (options.tls.password, options.tls.cluster_password) == ("one", "two")
+    assert options.argv[-3:] == ("--tlsCertificateKeyFilePassword", "<password>", "--tlsClusterPassword=<password>")
+    assert options.parsed["net"]["tls"]["certificateKeyFilePassword"] == "<password>"
+    assert not any(secret in repr(options) for secret in ("one'", "two'"))
 
 
 def test_no_option_is_both_offered_and_unsupported() -> None:

@@ -10,7 +10,17 @@ from docstore.bson.compilation import kernel_form
 from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import (
+    AUTHENTICATED,
+    PUBLIC,
+    Command,
+    Parameter,
+    Privilege,
+    Resource,
+    Result,
+    Role,
+    Type,
+)
 from docstore.commands.limits import COMPATIBLE_VERSION, MAX_DOCUMENT_BYTES
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
@@ -101,6 +111,14 @@ def log_rotate(_context: Context, arguments: Arguments) -> Result:
     return {}
 
 
+def rotate_certificates(context: Context, _arguments: Arguments) -> Result:
+    security = context.services.transport_security
+    if security is None:
+        raise CommandError(Code.IllegalOperation, "This node is not configured for TLS")
+    security.rotate()
+    return {}
+
+
 COMMANDS: tuple[Command, ...] = (
     Command("ping", ping, privilege=PUBLIC, role=Role.ANY, stable=True, help="answers ok"),
     Command(
@@ -126,5 +144,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "logRotate", log_rotate, privilege=Privilege("logRotate", Resource.CLUSTER), role=Role.ANY, admin_only=True,
         help="begin a new log file",
+    ),
+    Command(
+        "rotateCertificates", rotate_certificates, privilege=Privilege("rotateCertificates", Resource.CLUSTER),
+        role=Role.ANY, admin_only=True, parameters=(Parameter("message", Type.STRING),),
+        help="read the files of certificates anew, for later connections",
     ),
 )  # fmt: skip

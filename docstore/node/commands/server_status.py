@@ -11,6 +11,7 @@ from bson.int64 import Int64
 
 import docstore
 from docstore.collection.catalog.views import views_of
+from docstore.commands.access.transport_security import accepted_document
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -27,8 +28,6 @@ _TRANSACTIONS = (
     "totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
 )  # fmt: skip
 """What is counted of transactions; none is ever prepared."""
-_TLS_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "unknown")
-"""Connections are never encrypted."""
 
 
 def _of_transactions(node: DataNode) -> dict[str, Int64]:
@@ -212,7 +211,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "repl": _replication,
     "storageEngine": _engine,
     "transactions": lambda _context, node: _of_transactions(node),
-    "transportSecurity": lambda _context, _node: dict.fromkeys(_TLS_VERSIONS, Int64(0)),
+    "transportSecurity": lambda context, _node: accepted_document(context.services.transport_security),
     "mem": _memory,
     "metrics": _metrics,
     "docstore": lambda _context, _node: {"version": docstore.__version__},

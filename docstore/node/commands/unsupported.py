@@ -19,7 +19,6 @@ UNSUPPORTED = {
     "getDiagnosticData": "diagnostic data are not collected",
     "getFreeMonitoringStatus": _MONITORING,
     "replSetResizeOplog": "the oplog keeps the size that it was made with",
-    "rotateCertificates": "there is no encryption of connections yet",
     "setDefaultRWConcern": "default concerns cannot be set",
     "setFreeMonitoring": _MONITORING,
     "setProfilingFilterGlobally": "the profiler has no filter for all databases",

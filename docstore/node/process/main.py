@@ -12,6 +12,7 @@ from typing import Any
 from docstore.net.key_file import cluster_keys
 from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
+from docstore.net.tls.certificates import tls_certificates
 from docstore.node.process.repair import repair
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.process.start import Extension, NodeProcess
@@ -41,6 +42,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         max_connections=network.max_connections,
         configure=lambda dispatcher: apply_options(dispatcher, options),
         keys=cluster_keys(options.security),
+        certificates=tls_certificates(options.tls),
     )
     try:
         await running.start()

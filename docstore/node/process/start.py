@@ -30,6 +30,7 @@ from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
 from docstore.net.services import services_of
 from docstore.net.sockets import bind
+from docstore.net.tls.certificates import TlsCertificates
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode, Replication
@@ -89,10 +90,13 @@ class NodeProcess:
         max_connections: int = MAX_CONNECTIONS,
         configure: Callable[[Dispatcher], None] = lambda _dispatcher: None,
         keys: ClusterKeys | None = None,
+        certificates: TlsCertificates | None = None,
     ) -> None:
         """`addresses`: where to listen; the port is the settings' own. `configure` is told of the dispatcher before the
-        first request comes. `keys`: by which the processes of the cluster authenticate to each other.
+        first request comes. `keys`: by which the processes of the cluster authenticate to each other. `certificates`:
+        with which connections are encrypted.
         """
+        self._certificates = certificates
         self._keys = keys
         self._configure = configure
         self._settings = settings
@@ -140,7 +144,7 @@ class NodeProcess:
         parts.callback(engine.close)
         parts.callback(DEFERRED_FREE.clear)
         store = Store(engine, clock=time.time, mode=self._extension.mode)
-        self.pool = Pool(application=settings.process, keys=self._keys)
+        self.pool = Pool(application=settings.process, keys=self._keys, certificates=self._certificates)
         parts.push_async_callback(self.pool.close)
         operations = self._operations = OperationRegistry(time.monotonic)
         replication = self._replication(engine, store, operations)
@@ -220,10 +224,15 @@ class NodeProcess:
             transactions=self.node.transactions,
             users=self.node.users,
             keys=self._keys,
+            certificates=self._certificates,
         )
         dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(
-            dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
+            dispatcher,
+            addresses=self._addresses,
+            port=self._settings.port,
+            max_connections=self._max_connections,
+            certificates=self._certificates,
         )
 
 

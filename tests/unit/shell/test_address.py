@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shell.address import Address, AddressError, Credentials, parse_address
+from shell.encryption import Encryption
 
 LOCAL = ("127.0.0.1", 27017)
 
@@ -24,6 +25,12 @@ LOCAL = ("127.0.0.1", 27017)
         ("mongodb://a", Address((("a", 27017),))),
         ("mongodb://a:1,b:2/blog?replicaSet=s", Address((("a", 1), ("b", 2)), "blog", "s")),
         ("mongodb://[::1]:5/x", Address((("::1", 5),), "x")),
+        ("mongodb://a/?tls=true&tlsCAFile=%2Fca", Address((("a", 27017),), encryption=Encryption(ca_file="/ca"))),
+        ("mongodb://a/?ssl=true", Address((("a", 27017),), encryption=Encryption())),
+        (
+            "mongodb://a/?tlsInsecure=true&tls=true&tlsAllowInvalidHostnames=true",
+            Address((("a", 27017),), encryption=Encryption(invalid_certificates=True, invalid_hostnames=True)),
+        ),
         ("mongodb://a/?connectTimeoutMS=1500", Address((("a", 27017),), "test", None, 1.5)),
     ],
 )
@@ -46,7 +53,9 @@ def test_host_and_port_options() -> None:
         "a:1,,b:2",
         "mongodb://",
         "mongodb://u@a/x",
-        "mongodb://a/?ssl=true",
+        "mongodb://a/?ssl=true&tls=false",
+        "mongodb://a/?tlsCAFile=x",
+        "mongodb://a/?tls=false&tlsAllowInvalidCertificates=true",
         "mongodb://a/?nosuch=1",
         "mongodb://a/?readPreference=sometimes",
         "mongodb://a/?readPreferenceTags=a:b",

@@ -230,7 +230,9 @@ def test_a_user_that_the_server_does_not_take_is_said_so(tmp_path: Path) -> None
 
 def test_wrong_arguments_are_refused() -> None:
     assert run("--nosuch")[0] == 2
-    assert run("mongodb://h/x?tls=true")[0] == 2
+    assert run("mongodb://h/x?tlsCAFile=a")[0] == 2
+    assert run("--tlsCAFile", "a")[0] == 2
+    assert run("--nodb", "--tls")[0] == 2
     assert run("one", "two")[0] == 2
     assert run("--nodb", "--port", "1")[0] == 2
     assert run("--password", "x")[0] == 2

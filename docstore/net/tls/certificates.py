@@ -1,0 +1,232 @@
+"""The certificates of a process as contexts: for the connections that it accepts, and for those that it makes.
+
+Always true: what a connection was made with stays with it; whatever is read anew holds for later ones, and only when
+all of it could be read.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net.process import StartError
+from docstore.options import TlsOptions
+from docstore.options.values import TlsMode
+from docstore.security.certificates import BadCertificate, Certificate, Subject, read_first_certificate
+
+LOG = component("NETWORK")
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_EXIT_CODE = 1
+_SOON = timedelta(days=30)
+_NEXT: dict[TlsMode, TlsMode] = {TlsMode.ALLOW: TlsMode.PREFER, TlsMode.PREFER: TlsMode.REQUIRE}
+_ANY_CERTIFICATE = (
+    "While invalid X509 certificates may be used to connect to this server, they will not be considered permissible for"
+    " authentication"
+)
+_ANY_HOST = (
+    "This server will not perform X.509 hostname validation. This may allow your server to make or accept connections"
+    " to untrusted parties"
+)
+_NO_AUTHORITY = (
+    "No client certificate validation can be performed since no CA file has been provided. Please specify a tlsCAFile"
+    " parameter"
+)
+
+
+class Unusable(Exception):
+    """Files that cannot be used; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """Everything that is made of the files. `shown`: the certificate that other processes of the cluster see."""
+
+    accepting: ssl.SSLContext
+    connecting: ssl.SSLContext
+    own: Certificate
+    shown: Certificate
+
+
+class TlsCertificates:
+    """What the files of the options hold. `mode` may rise while the process runs."""
+
+    def __init__(self, options: TlsOptions) -> None:
+        """Errors: Unusable."""
+        assert options.mode is not TlsMode.DISABLED, "there is something to encrypt"
+        self.mode: TlsMode = options.mode
+        self._options = options
+        self._versions: Counter[str] = Counter()
+        self._material = _read(options)
+
+    @property
+    def accepting(self) -> ssl.SSLContext:
+        return self._material.accepting
+
+    @property
+    def connecting(self) -> ssl.SSLContext | None:
+        """None where the process makes plain connections."""
+        return self._material.connecting if self.mode.sends else None
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the certificates of clients are looked at."""
+        return self._material.accepting.verify_mode is not ssl.CERT_NONE
+
+    @property
+    def subject(self) -> Subject:
+        return self._material.own.subject
+
+    @property
+    def ends(self) -> datetime:
+        return self._material.own.ends
+
+    @property
+    def mode_name(self) -> str:
+        return str(self.mode.value)
+
+    def change_mode(self, wanted: Any) -> None:
+        try:
+            mode = TlsMode(wanted)
+        except ValueError:
+            names = [f"'{mode.value}'" for mode in TlsMode]
+            raise CommandError(
+                Code.BadValue,
+                f"Invalid tlsMode setting '{wanted}', expected one of: {', '.join(names[:-1])}, or {names[-1]}",
+            ) from None
+        if _NEXT.get(self.mode) is not mode:
+            raise CommandError(
+                Code.BadValue,
+                f"Illegal state transition for tlsMode, attempt to change from {self.mode.value} to {mode.value}",
+            )
+        self.mode = mode
+
+    def rotate(self) -> None:
+        try:
+            self._material = _read(self._options)
+        except Unusable as error:
+            raise CommandError(Code.InvalidSSLConfiguration, str(error)) from None
+        LOG.info("Successfully rotated X509 certificates.")
+        self.warn_of_end(datetime.now(UTC))
+
+    def accepted(self, version: str | None) -> None:
+        """A connection was accepted that speaks this protocol, as Python calls it."""
+        self._versions[(version or "unknown").removeprefix("TLSv")] += 1
+
+    def accepted_by_version(self) -> dict[str, int]:
+        return dict(self._versions)
+
+    def warn_of_end(self, now: datetime) -> None:
+        """Say in the log which certificate ends soon."""
+        for certificate in {self._material.own, self._material.shown}:
+            if certificate.ends - now <= _SOON:
+                LOG.warning(
+                    "Server certificate will expire on the following date", date=certificate.ends,
+                    subject=certificate.subject.text, days=(certificate.ends - now).days,
+                )  # fmt: skip
+
+
+def tls_certificates(options: TlsOptions) -> TlsCertificates | None:
+    """The certificates that the options name; None without encryption. Errors: StartError."""
+    if options.mode is TlsMode.DISABLED:
+        return None
+    try:
+        certificates = TlsCertificates(options)
+    except Unusable as error:
+        raise StartError(str(error), _EXIT_CODE) from None
+    certificates.warn_of_end(datetime.now(UTC))
+    for holds, message in (
+        (options.invalid_certificates, _ANY_CERTIFICATE),
+        (options.invalid_hostnames, _ANY_HOST),
+        (options.ca_file is None and options.cluster_ca_file is None, _NO_AUTHORITY),
+    ):
+        if holds:
+            LOG.warning(message)
+    return certificates
+
+
+def _read(options: TlsOptions) -> _Material:
+    assert options.certificate_key_file is not None, "encryption needs a certificate"
+    own = _read_own(options.certificate_key_file)
+    shown = own if options.cluster_file is None else _read_own(options.cluster_file)
+    accepting = _context(ssl.PROTOCOL_TLS_SERVER, options)
+    _load_pair(accepting, options.certificate_key_file, options.password)
+    authorities = options.cluster_ca_file or options.ca_file
+    _trust(accepting, options, authorities)
+    if authorities is not None and not options.invalid_certificates:
+        accepting.verify_mode = ssl.CERT_OPTIONAL if options.without_certificates else ssl.CERT_REQUIRED
+    connecting = _context(ssl.PROTOCOL_TLS_CLIENT, options)
+    if options.cluster_file is None:
+        _load_pair(connecting, options.certificate_key_file, options.password)
+    else:
+        _load_pair(connecting, options.cluster_file, options.cluster_password)
+    _trust(connecting, options, options.ca_file)
+    if options.ca_file is None:
+        connecting.load_default_certs()
+    connecting.check_hostname = not (options.invalid_hostnames or options.invalid_certificates)
+    connecting.verify_mode = ssl.CERT_NONE if options.invalid_certificates else ssl.CERT_REQUIRED
+    return _Material(accepting, connecting, own, shown)
+
+
+def _context(protocol: int, options: TlsOptions) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if "TLS1_2" in options.disabled_protocols:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if "TLS1_3" in options.disabled_protocols:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    return context
+
+
+def _read_own(path: Path) -> Certificate:
+    """The certificate of a file with a key, which must be its owner's alone and hold now. Errors: Unusable."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & _OF_OTHERS:
+                raise Unusable(
+                    f"permissions on {path} are too open: a file with a key must be its owner's alone (chmod 600)"
+                )
+            certificate = read_first_certificate(file.read())
+    except OSError as error:
+        raise Unusable(f"cannot read the certificate file {path}: {error.strerror}") from None
+    except BadCertificate:
+        raise Unusable(f"there is no certificate in {path}") from None
+    if not certificate.begins <= datetime.now(UTC) < certificate.ends:
+        raise Unusable(f"The provided SSL certificate is expired or not yet valid: {path}")
+    return certificate
+
+
+def _load_pair(context: ssl.SSLContext, path: Path, password: str | None) -> None:
+    def asked() -> str:
+        raise ValueError("its key is encrypted, and no password is given")
+
+    try:
+        context.load_cert_chain(path, password=asked if password is None else password)
+    except (OSError, ValueError) as error:
+        raise Unusable(f"cannot use the certificate and key in {path}: {_reason(error)}") from None
+
+
+def _trust(context: ssl.SSLContext, options: TlsOptions, authorities: Path | None) -> None:
+    for path, what in ((authorities, "authorities"), (options.crl_file, "revoked certificates")):
+        if path is None:
+            continue
+        try:
+            context.load_verify_locations(path)
+        except OSError as error:
+            raise Unusable(f"cannot read the {what} in {path}: {_reason(error)}") from None
+    if options.crl_file is not None:
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "it is not PEM").replace("_", " ").lower()
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,112 @@
+"""The first bytes of an accepted connection: whether it is encrypted, and whether it may be.
+
+On one port come both kinds. A message of the wire protocol may begin with the same bytes as a handshake; further in
+they differ, as a request answers none (its `responseTo` is 0, and the byte there is a version in a handshake).
+
+Always true: where only encrypted connections are taken, a connection that does not come to be one within the time of a
+handshake is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import cast
+
+from docstore.log import component
+from docstore.net.connection import Connection
+from docstore.net.tls.certificates import TlsCertificates
+from docstore.net.tls.stream import HANDSHAKE_SECONDS, TlsStream
+from docstore.options.values import TlsMode
+from docstore.security.certificates import BadCertificate, read_certificate
+
+LOG = component("NETWORK")
+_HANDSHAKE, _MAJOR, _CLIENT_HELLO = 0x16, 3, 1
+_MARKS = ((0, _HANDSHAKE), (1, _MAJOR), (5, _CLIENT_HELLO), (9, _MAJOR))
+
+
+def is_handshake(data: bytes) -> bool | None:
+    """Whether a connection that begins with this is encrypted; None while that cannot be said."""
+    for place, mark in _MARKS:
+        if len(data) <= place:
+            return None
+        if data[place] != mark:
+            return False
+    return True
+
+
+class Door(asyncio.Protocol):
+    """Made by the listener for an accepted socket, where connections may be encrypted. Hands it to its connection."""
+
+    __slots__ = ("_certificates", "_connection", "_first", "_loop", "_timer", "_transport")
+
+    def __init__(self, certificates: TlsCertificates, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self._certificates = certificates
+        self._connection = connection
+        self._loop = loop
+        self._first = b""
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connection.connection_made(transport)
+        if self._certificates.mode is TlsMode.REQUIRE:
+            self._timer = self._loop.call_later(HANDSHAKE_SECONDS, self._late)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None, "nothing comes before the connection is made"
+        if self._transport.is_closing():
+            return
+        self._first += data
+        encrypted = is_handshake(self._first)
+        if encrypted is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        if encrypted:
+            stream = TlsStream(
+                self._certificates.accepting,
+                self._transport,
+                self._connection,
+                secured=partial(secured, self._certificates, self._connection),
+                failed=self._refuse,
+            )
+            self._connection.carry_over(stream)
+            stream.begin(self._first)
+        elif self._certificates.mode is TlsMode.REQUIRE:
+            self._refuse("The server is configured to only allow SSL connections")
+            self._transport.close()
+        else:
+            self._transport.set_protocol(self._connection)
+            self._connection.data_received(self._first)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._connection.connection_lost(error)
+
+    def _late(self) -> None:
+        assert self._transport is not None, "nobody waits before the connection is made"
+        self._refuse(f"no handshake within {HANDSHAKE_SECONDS:g} s")
+        self._transport.abort()
+
+    def _refuse(self, reason: str) -> None:
+        LOG.info(
+            "Error receiving request from client. Ending connection from remote",
+            error={"code": 141, "codeName": "SSLHandshakeFailed", "errmsg": reason},
+            **self._connection.peer.describe(),
+        )
+
+
+def secured(certificates: TlsCertificates, connection: Connection, stream: TlsStream) -> None:
+    """The handshake is done: note what was shown and agreed on."""
+    certificates.accepted(stream.tls.version())
+    shown = stream.tls.getpeercert(binary_form=True)
+    # Where others' certificates are not looked at, anyone may show any.
+    if shown is not None and certificates.verifies:
+        try:
+            connection.peer.subject = read_certificate(shown).subject
+        except BadCertificate as error:
+            LOG.warning("A certificate cannot be read", reason=str(error), **connection.peer.describe())
+            connection.abort()

@@ -1,0 +1,71 @@
+"""The options of encrypted connections: what goes together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from docstore.options.values import TlsMode, TlsOptions
+
+PASSWORDS = ("certificateKeyFilePassword", "clusterPassword")
+"""What is never shown, by names below `net.tls`."""
+_PROTOCOLS = ("TLS1_0", "TLS1_1", "TLS1_2", "TLS1_3")
+_SPOKEN = ("TLS1_2", "TLS1_3")
+
+
+def tls_options(given: Mapping[str, Any]) -> TlsOptions:
+    """Errors: ValueError with a sentence for what does not go together."""
+    told = {key.removeprefix("net.tls."): value for key, value in given.items() if key.startswith("net.tls.")}
+    mode = _mode(told.pop("mode", "disabled"))
+    if mode is TlsMode.DISABLED:
+        if told:
+            raise ValueError("need to enable TLS via the tlsMode flag when using TLS configuration parameters")
+        return TlsOptions()
+    _check(told)
+    return TlsOptions(
+        mode=mode,
+        certificate_key_file=_path(told, "certificateKeyFile"),
+        password=told.get("certificateKeyFilePassword"),
+        cluster_file=_path(told, "clusterFile"),
+        cluster_password=told.get("clusterPassword"),
+        ca_file=_path(told, "CAFile"),
+        cluster_ca_file=_path(told, "clusterCAFile"),
+        crl_file=_path(told, "CRLFile"),
+        disabled_protocols=_protocols(told.get("disabledProtocols")),
+        without_certificates=bool(told.get("allowConnectionsWithoutCertificates")),
+        invalid_certificates=bool(told.get("allowInvalidCertificates")),
+        invalid_hostnames=bool(told.get("allowInvalidHostnames")),
+    )
+
+
+def _mode(text: str) -> TlsMode:
+    try:
+        return TlsMode(text)
+    except ValueError:
+        names = ", ".join(mode.value for mode in TlsMode)
+        raise ValueError(f"unsupported value for tlsMode {text}: it is one of {names}") from None
+
+
+def _check(told: Mapping[str, Any]) -> None:
+    if "certificateKeyFile" not in told:
+        raise ValueError("need tlsCertificateKeyFile when TLS is enabled")
+    if "CRLFile" in told and "CAFile" not in told:
+        raise ValueError("need tlsCAFile with tlsCRLFile")
+
+
+def _path(told: Mapping[str, Any], name: str) -> Path | None:
+    value = told.get(name)
+    return None if value is None else Path(value)
+
+
+def _protocols(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in _PROTOCOLS:
+            raise ValueError(f"Unrecognized disabledProtocols '{name}': it is one of {', '.join(_PROTOCOLS)}")
+    if set(_SPOKEN) <= set(names):
+        raise ValueError("--tlsDisabledProtocols leaves no protocol: TLS1_2 and TLS1_3 are the ones that there are")
+    return tuple(name for name in _SPOKEN if name in names)
