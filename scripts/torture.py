@@ -43,6 +43,7 @@ MEMBERS = {"set3": 3, "set5": 5, "shards": 3}
 
 def main() -> int:
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if arguments.configuration == "bombs":
         with tempfile.TemporaryDirectory(prefix="docstore-bombs-") as made:
             return 1 if throw_bombs(Path(made)) else 0
@@ -57,7 +58,6 @@ def main() -> int:
     arguments.proxy = directory is None and (arguments.proxy or not namespaces_allowed())
     if directory is not None:
         return _run(arguments, Path(directory))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         return _enter(arguments, arguments.keep.absolute())
