@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
     _buffer_of: ClassVar[Callable[[ClientConnection], FrameBuffer]] = staticmethod(_plain_buffer)
     __slots__ = (
         "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
-        "_reading_paused", "_scheduled", "_transport", "_writable", "peer",
+        "_reading_paused", "_scheduled", "_writable", "peer", "transport",
     )  # fmt: skip
 
     def __init__(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
@@ -64,7 +64,8 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._dispatcher = listener.dispatcher
         self._clock = listener.dispatcher.services.clock
-        self._transport: asyncio.Transport | None = None
+        # Another one, over the first, where the connection turns out to be encrypted.
+        self.transport: asyncio.Transport | None = None
         # None while nothing waits in it: most connections are idle, and most reads bring one whole frame.
         self._buffer: FrameBuffer | None = None
         self._busy = False
@@ -80,28 +81,24 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close after what was written has been sent. A request in progress is ended as for a client that left."""
         self._buffer = None
-        if self._transport is not None:
-            self._transport.close()
+        if self.transport is not None:
+            self.transport.close()
 
     def abort(self) -> None:
         """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def carry_over(self, transport: asyncio.Transport) -> None:
-        """Go on over another transport, which uses the one before; the peer stays the same."""
-        self._transport = transport
+        if self.transport is not None:
+            self.transport.abort()
 
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        keep_alive(self._transport)
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        keep_alive(self.transport)
         remote, local = (_address(transport.get_extra_info(name)) for name in ("peername", "sockname"))
         self.peer = ClientConnection(self._listener.next_connection_id(), remote, self.abort, local=local)
         if not self._listener.opened(self):
-            self._transport.abort()
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._listener.bytes_in += len(data)
@@ -136,6 +133,11 @@ class Connection(asyncio.Protocol):
 
     # In order, one at a time.
 
+    @property
+    def _held(self) -> bool:
+        """Whether the next frame has to wait."""
+        return self._busy or self._writable is not None
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -146,7 +148,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False
         until = self._clock() + _TURN_SECONDS
         try:
-            while self._buffer is not None and not self._busy and self._writable is None:
+            while self._buffer is not None and not self._held:
                 frame = self._buffer.next_frame()
                 if frame is None:
                     break
@@ -163,17 +165,16 @@ class Connection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Stop or resume reading according to what waits here."""
-        if self._closed or self._transport is None:
+        if self._closed or self.transport is None:
             return
         waiting = 0 if self._buffer is None else len(self._buffer)
-        held = self._busy or self._writable is not None
-        waits = waiting > _READ_AHEAD_BYTES and (held or self._scheduled)
-        if waits != self._reading_paused and not self._transport.is_closing():
+        waits = waiting > _READ_AHEAD_BYTES and (self._held or self._scheduled)
+        if waits != self._reading_paused and not self.transport.is_closing():
             self._reading_paused = waits
             if waits:
-                self._transport.pause_reading()
+                self.transport.pause_reading()
             else:
-                self._transport.resume_reading()
+                self.transport.resume_reading()
 
     def _handle(self, frame: bytes) -> None:
         if (
@@ -292,11 +293,11 @@ class Connection(asyncio.Protocol):
         return encode_body(body, self._last_id, message.request_id, flags)
 
     def _write(self, frame: bytes) -> None:
-        assert self._transport is not None
-        if self._transport.is_closing():
+        assert self.transport is not None
+        if self.transport.is_closing():
             return
         self._listener.bytes_out += len(frame)
-        self._transport.write(frame)
+        self.transport.write(frame)
 
     def _refuse(self, violation: ProtocolError) -> None:
         LOG.warning(

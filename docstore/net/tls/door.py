@@ -72,7 +72,7 @@ class Door(asyncio.Protocol):
                 secured=partial(secured, self._certificates, self._connection),
                 failed=self._refuse,
             )
-            self._connection.carry_over(stream)
+            self._connection.transport = stream
             stream.begin(self._first)
         elif self._certificates.mode is TlsMode.REQUIRE:
             self._refuse("The server is configured to only allow SSL connections")

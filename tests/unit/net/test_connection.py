@@ -243,8 +243,8 @@ def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
                 assert sent < 5000, "the server keeps reading"
             connection = next(iter(listener.connections))
             assert len(served) < 200
-            assert connection._transport is not None
-            assert connection._transport.get_write_buffer_size() < 2_000_000
+            assert connection.transport is not None
+            assert connection.transport.get_write_buffer_size() < 2_000_000
             other = await BareClient.connect(listener)
             assert (await other.ask({"ping": 1, "n": 1}))["ok"] == 1.0
             assert len((await client.receive()).body) > 100_000
