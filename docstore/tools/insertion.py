@@ -19,8 +19,8 @@ from pymongo.errors import BulkWriteError
 
 from docstore.tools.terminal import Terminal, ToolFailed
 
-_DOCUMENTS = 1000
-_BYTES = 8 << 20
+MOST_DOCUMENTS = 10_000
+_BYTES = 16 << 20
 _TOLD = 10
 """Refusals of a batch that are told one by one."""
 
@@ -45,13 +45,13 @@ class Refused(ToolFailed):
 
 
 def batches_of(documents: Iterable[RawBSONDocument]) -> Iterator[list[RawBSONDocument]]:
-    """Documents in lists of some 8 MiB and 1,000 documents at most."""
+    """Documents in lists of some 16 MiB, or 10,000 documents: each a request, where the server takes as much."""
     batch: list[RawBSONDocument] = []
     size = 0
     for document in documents:
         batch.append(document)
         size += len(document.raw)
-        if len(batch) >= _DOCUMENTS or size >= _BYTES:
+        if len(batch) >= MOST_DOCUMENTS or size >= _BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -17,7 +17,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from docstore.testing import Cluster, ReplicaSet
-from docstore.tools import dump, restore
+from docstore.tools import dump, insertion, restore
 from docstore.tools.dumped import restoration
 
 pytestmark = pytest.mark.cluster
@@ -256,6 +256,7 @@ def test_a_restore_goes_on(
         return inserted(collection, batch, *arguments, **named)
 
     monkeypatch.setattr(restoration, "insert", failing)
+    monkeypatch.setattr(insertion, "MOST_DOCUMENTS", 1000)
     going_on = ("--resumeFile", tmp_path / "progress", "--drop", tmp_path / "dump")
     run(replica_set.uri, restore.main, *going_on, fails=1)
     assert (tmp_path / "progress").read_text().count("\n") > 1
@@ -309,3 +310,14 @@ def test_a_cluster(tmp_path: Path) -> None:
         assert client["shop"]["many"].count_documents({}) == 1000
         log_in(cluster.uri, "shop", "shop")
         assert "--oplog needs a member" in run(cluster.uri, dump.main, "--oplog", "-o", tmp_path, fails=1).stderr
+
+
+def test_a_keyspace_is_left_out(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    client.admin.command({"createKeyspace": "ks"})
+    try:
+        left_out = run(replica_set.uri, dump.main, "-o", tmp_path)
+        assert "skipping ks, a keyspace" in left_out.stderr
+        assert (tmp_path / "shop" / "many.bson").exists()
+        assert "Failed" in run(replica_set.uri, dump.main, "-d", "ks", "-o", tmp_path, fails=1).stderr
+    finally:
+        client["ks"].command("dropKeyspace")

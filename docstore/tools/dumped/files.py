@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import quote, unquote
 
-from bson import decode_file_iter
+from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 
 from docstore.tools.connection import RAW
@@ -28,6 +29,9 @@ _METADATA = ".metadata.json"
 _DOCUMENTS = ".bson"
 _SAFE = " !#$&'()+,;=@[]"
 _LONGEST = 200
+_LENGTH = struct.Struct("<i")
+_SHORTEST = 5
+_PIECE = 4 << 20
 _COMPRESSION = 6
 
 
@@ -95,7 +99,19 @@ def read_metadata(path: Path, *, compressed: bool) -> dict[str, Any]:
 
 def documents_in(file: IO[bytes]) -> Iterator[RawBSONDocument]:
     """The documents of an open file. Errors: bson.errors.InvalidBSON."""
-    return decode_file_iter(file, RAW)
+    data, place = b"", 0
+    while piece := file.read(_PIECE):
+        data, place = data[place:] + piece, 0
+        while len(data) - place >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(data, place)
+            if length < _SHORTEST:
+                raise InvalidBSON(f"{length} is no length of a document")
+            if place + length > len(data):
+                break
+            yield RawBSONDocument(data[place : place + length], RAW)
+            place += length
+    if place < len(data):
+        raise InvalidBSON("the file ends in the middle of a document")
 
 
 def _file(root: Path, database: str, collection: str, ending: str, compressed: bool) -> Path:

@@ -10,7 +10,6 @@ from typing import Any
 import click
 from bson.raw_bson import RawBSONDocument
 from pymongo.database import Database
-from pymongo.errors import OperationFailure
 
 from docstore.tools.connection import Client
 from docstore.tools.dumped.targets import Source
@@ -25,8 +24,8 @@ OF_DATABASE = "$admin."
 _OWN = ("local", "config")
 """Databases of the server itself; a dump has them where they are named."""
 _OF_SYSTEM = {AUTHORITY: {USERS, ROLES, VERSION, "system.js"}}
-_UNLISTED = 115
-"""CommandNotSupported: a keyspace has column families, and no collections."""
+_OF_KEYSPACES = {"keyspace", "columnFamily"}
+"""Options of what is no collection of documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,27 +72,21 @@ def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Sourc
     for name in names:
         if choice.database is None and name in _OWN:
             continue
-        try:
-            found += _in_database(client.get_database(name), choice)
-        except OperationFailure as error:
-            if error.code != _UNLISTED or choice.database is not None:
-                raise
+        database = client.get_database(name)
+        wanted = {} if choice.collection is None else {"name": choice.collection}
+        listed = [dict(each) for each in database.with_options(EXACT).list_collections(filter=wanted)]
+        if any(_OF_KEYSPACES & each["options"].keys() for each in listed):
+            if choice.database is not None:
+                raise ToolFailed(f"{name} is a keyspace: column families are not dumped")
             terminal.say(f"skipping {name}, a keyspace: column families are not dumped")
+            continue
+        if choice.collection is not None and not listed:
+            raise ToolFailed(f"there is no collection {name}.{choice.collection}")
+        chosen = [each for each in sorted(listed, key=itemgetter("name")) if choice.takes(name, each["name"])]
+        found += filter(None, (_source(database, each, choice) for each in chosen))
     if choice.with_users:
         found += _of_users(client, str(choice.database))
     return found
-
-
-def _in_database(database: Database[RawBSONDocument], choice: Choice) -> Iterator[Source]:
-    wanted = {} if choice.collection is None else {"name": choice.collection}
-    listed = [dict(each) for each in database.with_options(EXACT).list_collections(filter=wanted)]
-    if choice.collection is not None and not listed:
-        raise ToolFailed(f"there is no collection {database.name}.{choice.collection}")
-    for each in sorted(listed, key=itemgetter("name")):
-        if choice.takes(database.name, each["name"]):
-            source = _source(database, each, choice)
-            if source is not None:
-                yield source
 
 
 def _source(database: Database[RawBSONDocument], described: dict[str, Any], choice: Choice) -> Source | None:
