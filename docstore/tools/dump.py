@@ -10,16 +10,18 @@ import struct
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import click
+from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
-from pymongo.errors import PyMongoError
+from pymongo.cursor import RawBatchCursor
+from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 import docstore
@@ -194,12 +196,18 @@ class _AtTime(ReadConcern):
 
 
 def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
-    """A cluster time of which every member can tell."""
-    for source in sources:
-        reply = client.get_database(source.database).command(
-            {"find": source.collection, "limit": 1, "readConcern": {"level": "snapshot"}},
-            read_preference=client.read_preference,
-        )
+    """A cluster time of which every member can tell; None where there is nothing whose past is told."""
+    # Some servers do not tell the past of capped collections.
+    for source in sorted(sources, key=lambda each: bool(each.metadata["options"].get("capped"))):
+        try:
+            reply = client.get_database(source.database).command(
+                {"find": source.collection, "limit": 1, "readConcern": {"level": "snapshot"}},
+                read_preference=client.read_preference,
+            )
+        except OperationFailure:
+            if not source.metadata["options"].get("capped"):
+                raise
+            return None
         time: Timestamp = reply["cursor"]["atClusterTime"]
         return time
     return None
@@ -209,8 +217,10 @@ def _dump_all(
     client: Client, sources: list[Source], target: Target, terminal: Terminal, parallel: int, time: Timestamp | None
 ) -> None:
     stopped = Event()
-    opened = [_Reading(client, source, time) for source in sources]
-    with terminal.progress() as progress, ThreadPoolExecutor(parallel, "collection") as pool:
+    with ExitStack() as stack:
+        opened = [stack.enter_context(_Reading(client, source, time, terminal)) for source in sources]
+        progress = stack.enter_context(terminal.progress())
+        pool = stack.enter_context(ThreadPoolExecutor(parallel, "collection"))
         tasks = [pool.submit(_dump_one, reading, target, terminal, progress, stopped) for reading in opened]
         try:
             for task in as_completed(tasks):
@@ -224,23 +234,39 @@ def _dump_all(
 class _Reading:
     """The documents of a collection, whose cursor is open where they are those of one time."""
 
-    def __init__(self, client: Client, source: Source, time: Timestamp | None) -> None:
+    def __init__(self, client: Client, source: Source, time: Timestamp | None, terminal: Terminal) -> None:
         self.source = source
-        concern = None if time is None else _AtTime(time)
         database = client.get_database(source.database)
         self._collection = database.get_collection(source.collection, codec_options=RAW)
+        self._found = self._open(None if time is None else _AtTime(time))
+        self._first = b""
+        if time is None:
+            return
+        try:
+            self._first = cast(bytes, next(self._found, b""))
+        except OperationFailure:
+            # Some servers tell the past of all collections but capped ones.
+            if not source.metadata["options"].get("capped"):
+                raise
+            terminal.say(f"{source.database}.{source.collection} is capped: it is read as it is then")
+            self._found = self._open(None)
+
+    def _open(self, concern: ReadConcern | None) -> RawBatchCursor[RawBSONDocument]:
         # A cursor may wait for its turn for longer than servers keep one that nobody reads.
-        self._found = self._collection.with_options(read_concern=concern).find_raw_batches(
-            source.query, no_cursor_timeout=not source.of_view
-        )
-        self._first = next(self._found, b"") if time is not None else b""
+        found = self._collection.with_options(read_concern=concern)
+        return found.find_raw_batches(self.source.query, no_cursor_timeout=not self.source.of_view)
+
+    def __enter__(self) -> _Reading:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._found.close()
 
     def total(self) -> int | None:
         return None if self.source.query else self._collection.estimated_document_count()
 
     def batches(self) -> Iterator[bytes]:
-        with self._found:
-            yield from chain([self._first], self._found)
+        yield from chain([self._first], cast(Iterator[bytes], self._found))
 
 
 def _dump_one(reading: _Reading, target: Target, terminal: Terminal, progress: Progress, stopped: Event) -> None:

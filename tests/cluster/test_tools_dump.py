@@ -135,6 +135,11 @@ def test_users_and_roles(replica_set: ReplicaSet, client: Client, tmp_path: Path
     assert users_of(client, "shop") == before["shop"]
     assert users_of(client, "other") == ([], [])
     log_in(replica_set.uri, "shop", "shop")
+    named = ("-u", "ann", "--authenticationDatabase", "shop", "--authenticationMechanism", "SCRAM-SHA-256")
+    run(replica_set.uri, dump.main, *named, "-p", "shop", "-d", "other", "-o", tmp_path / "more")
+    run(replica_set.uri, dump.main, *named, "-d", "other", "-o", tmp_path / "more", input=b"shop\n")
+    wrong = run(replica_set.uri, dump.main, *named, "-p", "other", "-d", "other", "-o", tmp_path / "more", fails=1)
+    assert "Failed: Authentication failed" in wrong.stderr
     client["shop"].command("createUser", "late", pwd="x", roles=[])
     run(replica_set.uri, restore.main, "--drop", tmp_path / "all")
     assert {name: users_of(client, name) for name in before} == before
@@ -310,6 +315,17 @@ def test_a_cluster(tmp_path: Path) -> None:
         assert client["shop"]["many"].count_documents({}) == 1000
         log_in(cluster.uri, "shop", "shop")
         assert "--oplog needs a member" in run(cluster.uri, dump.main, "--oplog", "-o", tmp_path, fails=1).stderr
+
+
+def test_a_time_series_is_not_restored_without_its_documents(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "series.metadata.json").write_text('{"collectionName": "series", "type": "timeseries"}')
+    (tmp_path / "shop" / "system.buckets.series.bson").write_bytes(b"")
+    refused = run(replica_set.uri, restore.main, tmp_path, fails=1)
+    assert "shop.series is a time series" in refused.stderr
+    assert "series" not in client["shop"].list_collection_names()
 
 
 def test_a_keyspace_is_left_out(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:

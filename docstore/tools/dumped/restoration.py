@@ -60,6 +60,8 @@ class Restoration:
         name, _, collection = namespace.partition(".")
         if not name or not collection:
             raise ToolFailed(f"{namespace!r} is no name of a collection")
+        if origin.metadata.get("type") == "timeseries":
+            raise ToolFailed(f"{origin.namespace} is a time series, which cannot be restored: --nsExclude it")
         database = self.client.get_database(name)
         done = None if self.record is None else self.record.done(namespace)
         if self.manner.drop and done is None:
