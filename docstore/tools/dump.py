@@ -33,6 +33,7 @@ from docstore.tools.connection import (
     default_database,
     read_preference_options,
 )
+from docstore.tools.dumped.families import FamilyReading
 from docstore.tools.dumped.files import OPLOG
 from docstore.tools.dumped.oplog import dump_oplog, newest_entry
 from docstore.tools.dumped.sources import Choice, sources_of
@@ -198,7 +199,8 @@ class _AtTime(ReadConcern):
 def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
     """A cluster time of which every member can tell; None where there is nothing whose past is told."""
     # Some servers do not tell the past of capped collections.
-    for source in sorted(sources, key=lambda each: bool(each.metadata["options"].get("capped"))):
+    collections = [each for each in sources if not each.is_family]
+    for source in sorted(collections, key=lambda each: bool(each.metadata["options"].get("capped"))):
         try:
             reply = client.get_database(source.database).command(
                 {"find": source.collection, "limit": 1, "readConcern": {"level": "snapshot"}},
@@ -218,10 +220,10 @@ def _dump_all(
 ) -> None:
     stopped = Event()
     with ExitStack() as stack:
-        opened = [stack.enter_context(_Reading(client, source, time, terminal)) for source in sources]
+        opened = [(source, _reading(client, source, time, terminal, stack)) for source in sources]
         progress = stack.enter_context(terminal.progress())
         pool = stack.enter_context(ThreadPoolExecutor(parallel, "collection"))
-        tasks = [pool.submit(_dump_one, reading, target, terminal, progress, stopped) for reading in opened]
+        tasks = [pool.submit(_dump_one, *each, target, terminal, progress, stopped) for each in opened]
         try:
             for task in as_completed(tasks):
                 task.result()
@@ -256,10 +258,7 @@ class _Reading:
         found = self._collection.with_options(read_concern=concern)
         return found.find_raw_batches(self.source.query, no_cursor_timeout=not self.source.of_view)
 
-    def __enter__(self) -> _Reading:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
         self._found.close()
 
     def total(self) -> int | None:
@@ -269,8 +268,27 @@ class _Reading:
         yield from chain([self._first], cast(Iterator[bytes], self._found))
 
 
-def _dump_one(reading: _Reading, target: Target, terminal: Terminal, progress: Progress, stopped: Event) -> None:
-    source = reading.source
+def _reading(
+    client: Client, source: Source, time: Timestamp | None, terminal: Terminal, stack: ExitStack
+) -> _Reading | FamilyReading:
+    """What reads the documents of a collection, or of a column family; it is closed with the stack."""
+    reading: _Reading | FamilyReading
+    if source.is_family:
+        reading = FamilyReading(client, source.database, source.collection)
+    else:
+        reading = _Reading(client, source, time, terminal)
+    stack.callback(reading.close)
+    return reading
+
+
+def _dump_one(
+    source: Source,
+    reading: _Reading | FamilyReading,
+    target: Target,
+    terminal: Terminal,
+    progress: Progress,
+    stopped: Event,
+) -> None:
     name, count = f"{source.database}.{source.collection}", 0
     progress.begin(name, reading.total())
     with target.open(source) as sink:

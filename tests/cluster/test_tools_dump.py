@@ -328,12 +328,54 @@ def test_a_time_series_is_not_restored_without_its_documents(
     assert "series" not in client["shop"].list_collection_names()
 
 
-def test_a_keyspace_is_left_out(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+def rows_of(client: Client, keyspace: str, family: str) -> Any:
+    """The rows of a family, but for what passes of the time that columns have to live."""
+    command = {
+        "wcGetRangeSlices": family, "predicate": {"sliceRange": {"count": 5000}},
+        "range": {"startKey": "", "endKey": ""}, "count": 5000,
+    }  # fmt: skip
+    rows = client[keyspace].command(command)["rows"]
+    for column in (column for row in rows for column in row.get("columns", ())):
+        column["ttl"] = column.get("ttl", 0) > 0
+    return rows
+
+
+@pytest.fixture
+def keyspace(client: Client) -> Iterator[str]:
     client.admin.command({"createKeyspace": "ks"})
-    try:
-        left_out = run(replica_set.uri, dump.main, "-o", tmp_path)
-        assert "skipping ks, a keyspace" in left_out.stderr
-        assert (tmp_path / "shop" / "many.bson").exists()
-        assert "Failed" in run(replica_set.uri, dump.main, "-d", "ks", "-o", tmp_path, fails=1).stderr
-    finally:
-        client["ks"].command("dropKeyspace")
+    database = client["ks"]
+    database.command("createColumnFamily", "wide", compareWith="BytesType", gcGraceSeconds=60)
+    database.command("createColumnFamily", "super", columnType="Super", compareWith="LongType")
+    columns = [{"name": b"c%05d" % n, "value": b"\xff"} for n in range(2500)]
+    mutations: list[dict[str, Any]] = [{"columnFamily": "wide", "key": "long", "insert": each} for each in columns]
+    mutations += [{"columnFamily": "wide", "key": f"row {n}", "insert": columns[0] | {"ttl": 5000}} for n in range(230)]
+    inner = [{"name": b"x", "value": b"y", "timestamp": 5}]
+    mutations += [
+        {"columnFamily": "super", "key": b"\xfe", "insertSuper": {"name": n, "columns": inner}} for n in range(3)
+    ]
+    database.command({"wcBatchMutate": 1, "mutations": mutations})
+    database.command("cql", "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+    yield "ks"
+    for name in ("ks", "ks2"):
+        client[name].command("dropKeyspace")
+
+
+def test_column_families(replica_set: ReplicaSet, client: Client, keyspace: str, tmp_path: Path) -> None:
+    before = {family: rows_of(client, keyspace, family) for family in ("wide", "super")}
+    assert sum(len(row["columns"]) for row in before["wide"]) == 2730
+    dumped = run(replica_set.uri, dump.main, "-o", tmp_path)
+    assert "skipping ks.t, a table of CQL" in dumped.stderr
+    assert (tmp_path / "shop" / "many.bson").exists()
+    renamed = ("--nsInclude", "ks.*", "--nsFrom", "ks.*", "--nsTo", "ks2.*")
+    run(replica_set.uri, restore.main, *renamed, tmp_path)
+    assert {family: rows_of(client, "ks2", family) for family in before} == before
+    described = client["ks2"].command("describeKeyspace")["columnFamilies"]
+    assert {each["name"]: each["gcGraceSeconds"] for each in described}["wide"] == 60
+    client["ks"].command({"wcInsert": "wide", "key": "late", "column": b"x", "value": b"y"})
+    archive = run(replica_set.uri, dump.main, "-d", "ks2", "-c", "wide", "--archive").stdout_bytes
+    back = ("--nsFrom", "ks2.*", "--nsTo", "ks.*", "--drop")
+    run(replica_set.uri, restore.main, "--archive", *back, input=archive)
+    assert rows_of(client, keyspace, "wide") == before["wide"]
+    assert "Failed" in run(replica_set.uri, dump.main, "-d", "ks", "-c", "t", "-o", tmp_path, fails=1).stderr
+    query = ("-d", "ks", "-c", "wide", "-q", "{}")
+    assert "is a column family" in run(replica_set.uri, dump.main, *query, "-o", tmp_path, fails=1).stderr

@@ -17,6 +17,8 @@ from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, OperationFailure
 
 from docstore.tools.connection import RAW, Client
+from docstore.tools.dumped.families import TYPE as FAMILY
+from docstore.tools.dumped.families import make_family, write_rows
 from docstore.tools.dumped.origins import Origin
 from docstore.tools.dumped.record import Record
 from docstore.tools.insertion import Counts, Workers, batches_of, insert
@@ -64,20 +66,33 @@ class Restoration:
             raise ToolFailed(f"{origin.namespace} is a time series, which cannot be restored: --nsExclude it")
         database = self.client.get_database(name)
         done = None if self.record is None else self.record.done(namespace)
-        if self.manner.drop and done is None:
+        drop = self.manner.drop and done is None
+        if origin.metadata.get("type") == FAMILY:
+            return self._begin_family(origin, database, collection, done, drop=drop)
+        if drop:
             database.drop_collection(collection)
         options = origin.metadata.get("options", {})
         is_view = origin.metadata.get("type") == "view"
         if not _create(database, collection, options if self.manner.with_options or is_view else {}) and not is_view:
             self.terminal.say(f"restoring to existing collection {namespace} without dropping")
-        if self.record is not None:
-            self.record.reach(namespace, done or 0)
         indexes = {each["name"]: _index(each) for each in origin.metadata.get("indexes", ()) if each["name"] != "_id_"}
         if self.manner.with_indexes and indexes:
             with self._lock:
                 self.indexes[namespace] = indexes
-        filling = Filling(self, database.get_collection(collection, codec_options=RAW), done)
+        return self._noted(Filling(self, database.get_collection(collection, codec_options=RAW), done), done)
+
+    def _begin_family(
+        self, origin: Origin, database: Database[RawBSONDocument], family: str, done: int | None, *, drop: bool
+    ) -> Filling:
+        """Make the column family of a dump."""
+        if not make_family(database, family, origin.metadata.get("options", {}), drop=drop):
+            self.terminal.say(f"restoring to existing column family {database.name}.{family} without dropping")
+        return self._noted(FamilyFilling(self, database.get_collection(family), done), done)
+
+    def _noted(self, filling: Filling, done: int | None) -> Filling:
         self.fillings.append(filling)
+        if self.record is not None:
+            self.record.reach(filling.namespace, done or 0)
         return filling
 
     @property
@@ -161,6 +176,13 @@ class Filling:
         """Whether this very document is there: then it was inserted before the interruption."""
         found = self._collection.find_one({"_id": document.get("_id")})
         return found is not None and found.raw == document.raw
+
+
+class FamilyFilling(Filling):
+    """A column family that rows are on their way to."""
+
+    def _insert(self, batch: Sequence[RawBSONDocument]) -> Counts:
+        return write_rows(self._collection.database, self._collection.name, batch)
 
 
 def _create(database: Database[RawBSONDocument], collection: str, options: dict[str, Any]) -> bool:

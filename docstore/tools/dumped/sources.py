@@ -12,6 +12,8 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.database import Database
 
 from docstore.tools.connection import Client
+from docstore.tools.dumped.families import KEYSPACE, describe_families
+from docstore.tools.dumped.families import TYPE as FAMILY
 from docstore.tools.dumped.targets import Source
 from docstore.tools.terminal import Terminal, ToolFailed
 from docstore.tools.text.extended_json import EXACT
@@ -24,8 +26,7 @@ OF_DATABASE = "$admin."
 _OWN = ("local", "config")
 """Databases of the server itself; a dump has them where they are named."""
 _OF_SYSTEM = {AUTHORITY: {USERS, ROLES, VERSION, "system.js"}}
-_OF_KEYSPACES = {"keyspace", "columnFamily"}
-"""Options of what is no collection of documents."""
+_OF_KEYSPACES = {KEYSPACE, FAMILY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +77,7 @@ def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Sourc
         wanted = {} if choice.collection is None else {"name": choice.collection}
         listed = [dict(each) for each in database.with_options(EXACT).list_collections(filter=wanted)]
         if any(_OF_KEYSPACES & each["options"].keys() for each in listed):
-            if choice.database is not None:
-                raise ToolFailed(f"{name} is a keyspace: column families are not dumped")
-            terminal.say(f"skipping {name}, a keyspace: column families are not dumped")
+            found += _in_keyspace(client, name, choice, terminal)
             continue
         if choice.collection is not None and not listed:
             raise ToolFailed(f"there is no collection {name}.{choice.collection}")
@@ -110,6 +109,20 @@ def _source(database: Database[RawBSONDocument], described: dict[str, Any], choi
         database.name, name, database.name, name, metadata, choice.query or {},
         has_documents=not is_view, of_view=kind == "view" and not is_view,
     )  # fmt: skip
+
+
+def _in_keyspace(client: Client, keyspace: str, choice: Choice, terminal: Terminal) -> Iterator[Source]:
+    """The column families that were chosen. Errors: ToolFailed."""
+    families, tables = describe_families(client, keyspace)
+    if choice.collection is not None and choice.collection not in families:
+        raise ToolFailed(f"there is no column family {keyspace}.{choice.collection}")
+    if choice.query is not None:
+        raise ToolFailed(f"{keyspace}.{choice.collection} is a column family: --query is for collections")
+    for name in filter(lambda each: choice.takes(keyspace, each), tables):
+        terminal.say(f"skipping {keyspace}.{name}, a table of CQL")
+    for name, metadata in families.items():
+        if choice.takes(keyspace, name) and not choice.views_as_collections:
+            yield Source(keyspace, name, keyspace, name, metadata, {}, has_documents=True, is_family=True)
 
 
 def _of_users(client: Client, database: str) -> Iterator[Source]:

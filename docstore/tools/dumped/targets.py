@@ -22,7 +22,7 @@ class Source:
     """A collection to dump: where it is, as what it is dumped, and which of its documents.
 
     Users of one database are dumped in it under a name of their own. What has no documents is a view, and `of_view` are
-    the documents of one.
+    the documents of one; `is_family`: a column family.
     """
 
     database: str
@@ -33,6 +33,7 @@ class Source:
     query: dict[str, Any]
     has_documents: bool
     of_view: bool = False
+    is_family: bool = False
 
     @property
     def dumped_as(self) -> str:

@@ -1,0 +1,163 @@
+"""Column families in a dump: documents `{key, columns}` or `{key, superColumns}`, each a row or a part of one.
+
+The metadata has the type `columnFamily`, and in its options the definitions of the keyspace and of the family. Columns
+keep their timestamps and the rest of their time to live, so that restoring twice, or over newer columns, does no harm.
+What is deleted is not in a dump. Tables of CQL are no column families to clients, and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bson import decode, encode
+from bson.raw_bson import RawBSONDocument
+from pymongo.database import Database
+from pymongo.errors import OperationFailure
+
+from docstore.tools.connection import Client
+from docstore.tools.insertion import Counts
+from docstore.tools.text.extended_json import EXACT
+
+TYPE = "columnFamily"
+KEYSPACE = "keyspace"
+"""What the options of a collection are named by, where it is a column family or describes a keyspace."""
+
+_ROWS = 100
+_COLUMNS = 1000
+_MUTATIONS = 1000
+_BYTES = 4 << 20
+_CONSISTENCY = "QUORUM"
+_NAMESPACE_NOT_FOUND = 26
+_NAMESPACE_EXISTS = 48
+_OF_KEYSPACES = ("replication", "durableWrites", "partitioner")
+_OF_FAMILIES = (
+    "columnType", "compareWith", "compareSubcolumnsWith", "gcGraceSeconds", "defaultTtl", "keysCached", "rowsCached",
+)  # fmt: skip
+
+
+def describe_families(client: Client, keyspace: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """(metadata of each column family, names of the tables of CQL)."""
+    described = client.get_database(keyspace).command("describeKeyspace", codec_options=EXACT)
+    options = {name: described[name] for name in _OF_KEYSPACES if name in described}
+    found: dict[str, dict[str, Any]] = {}
+    tables: list[str] = []
+    for family in described["columnFamilies"]:
+        if family["columnType"] not in ("Standard", "Super"):
+            tables.append(family["name"])
+            continue
+        definition = {name: family[name] for name in _OF_FAMILIES if name in family}
+        held = {"options": {KEYSPACE: options, TYPE: definition}}
+        found[family["name"]] = {"indexes": [], "collectionName": family["name"], "type": TYPE, **held}
+    return found, tables
+
+
+class FamilyReading:
+    """The rows of a column family, as they are when they are read."""
+
+    def __init__(self, client: Client, keyspace: str, family: str) -> None:
+        self._database = client.get_database(keyspace)
+        self._family = family
+
+    def close(self) -> None:
+        """Nothing is open between two pages."""
+
+    def total(self) -> int | None:
+        """Unknown: rows are not counted."""
+        return None
+
+    def batches(self) -> Iterator[bytes]:
+        """Documents behind each other. Errors: PyMongoError."""
+        start: Any = ""
+        count = _ROWS
+        while True:
+            try:
+                rows = self._rows(start, count)
+            except OperationFailure:
+                # Fewer rows may fit into a reply, where it was too large.
+                if count == 1:
+                    raise
+                count = max(2, count // 4) if count > 2 else 1
+                continue
+            new = rows[1:] if rows and start != "" and rows[0]["key"] == start else rows
+            for row in new:
+                yield from self._parts(row)
+            if not new:
+                return
+            start = rows[-1]["key"]
+
+    def _rows(self, start: Any, count: int) -> list[dict[str, Any]]:
+        reply = self._command(
+            {
+                "wcGetRangeSlices": self._family,
+                "predicate": {"sliceRange": {"count": _COLUMNS}},
+                "range": {"startKey": start, "endKey": ""},
+                "count": count,
+                "excludeEmpty": True,
+            }
+        )
+        rows: list[dict[str, Any]] = reply["rows"]
+        return rows
+
+    def _parts(self, row: dict[str, Any]) -> Iterator[bytes]:
+        """A row, and what it has behind the columns of a page."""
+        kind = "columns" if "columns" in row else "superColumns"
+        part = row[kind]
+        while part:
+            yield encode({"key": row["key"], kind: part}, codec_options=EXACT)
+            if len(part) < _COLUMNS - 1:
+                return
+            last = part[-1]["name"]
+            predicate = {"sliceRange": {"start": last, "count": _COLUMNS}}
+            reply = self._command({"wcGetSlice": self._family, "key": row["key"], "predicate": predicate})
+            part = [each for each in reply[kind] if each["name"] != last]
+
+    def _command(self, command: dict[str, Any]) -> dict[str, Any]:
+        return self._database.command(command | {"consistency": _CONSISTENCY}, codec_options=EXACT)
+
+
+def make_family(database: Database[Any], family: str, options: dict[str, Any], *, drop: bool) -> bool:
+    """Make a column family and its keyspace; False for one that is there. Errors: PyMongoError."""
+    keyspace = {"createKeyspace": database.name, **options.get(KEYSPACE, {}), "ifNotExists": True}
+    database.client.get_database("admin").command(keyspace)
+    if drop:
+        _tolerant(database, {"dropColumnFamily": family}, _NAMESPACE_NOT_FOUND)
+    return _tolerant(database, {"createColumnFamily": family, **options.get(TYPE, {})}, _NAMESPACE_EXISTS)
+
+
+def write_rows(database: Database[Any], family: str, documents: Sequence[RawBSONDocument]) -> Counts:
+    """Write what the documents of a dump hold. Errors: PyMongoError."""
+    mutations: list[dict[str, Any]] = []
+    size = 0
+    for document in documents:
+        for mutation in _mutations(family, decode(document.raw, EXACT)):
+            mutations.append(mutation)
+            if len(mutations) == _MUTATIONS or size >= _BYTES:
+                _mutate(database, mutations)
+                mutations, size = [], 0
+        size += len(document.raw)
+    if mutations:
+        _mutate(database, mutations)
+    return Counts(len(documents))
+
+
+def _mutations(family: str, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    path = {"columnFamily": family, "key": row["key"]}
+    for column in row.get("columns", ()):
+        yield path | {"insert": column}
+    for column in row.get("superColumns", ()):
+        yield path | {"insertSuper": {"name": column["name"], "columns": column["columns"]}}
+
+
+def _mutate(database: Database[Any], mutations: list[dict[str, Any]]) -> None:
+    database.command({"wcBatchMutate": 1, "mutations": mutations, "consistency": _CONSISTENCY})
+
+
+def _tolerant(database: Database[Any], command: dict[str, Any], code: int) -> bool:
+    try:
+        database.command(command)
+    except OperationFailure as error:
+        if error.code != code:
+            raise
+        return False
+    return True
