@@ -308,10 +308,20 @@ def test_a_cluster(tmp_path: Path) -> None:
         client.admin.command("moveChunk", "shop.many", find={"_id": 600}, to=other)
         client["shop"]["many"].insert_many({"_id": n} for n in range(1000))
         client["shop"].command("createUser", "ann", pwd="shop", roles=["read"])
+        client.admin.command({"createKeyspace": "ks"})
+        client["ks"].command("createColumnFamily", "wide", compareWith="BytesType")
+        mutations = [
+            {"columnFamily": "wide", "key": f"{n}", "insert": {"name": b"x", "value": b"y"}} for n in range(300)
+        ]
+        client["ks"].command({"wcBatchMutate": 1, "mutations": mutations})
+        rows = rows_of(client, "ks", "wide")
         run(cluster.uri, dump.main, "-o", tmp_path)
         client.drop_database("shop")
         client["shop"].command("dropAllUsersFromDatabase")
+        client["ks"].command("dropKeyspace")
         run(cluster.uri, restore.main, tmp_path)
+        assert rows_of(client, "ks", "wide") == rows
+        assert len(rows) == 300
         assert client["shop"]["many"].count_documents({}) == 1000
         log_in(cluster.uri, "shop", "shop")
         assert "--oplog needs a member" in run(cluster.uri, dump.main, "--oplog", "-o", tmp_path, fails=1).stderr
