@@ -8,7 +8,6 @@ from docstore.commands.context import Context
 from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
-from docstore.query.unsupported import not_supported
 from mongos.merge.pipelines import Request
 from mongos.routing.query_context import query_context_of
 
@@ -21,10 +20,7 @@ def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
         check_stable_stages(args["pipeline"])
     query_context = query_context_of(context, args["let"], args["collation"], scripts=RUNNING)
     pipeline = parse_pipeline(args["pipeline"], query_context=query_context)
-    if pipeline.is_change_stream:
-        if args["explain"]:
-            raise not_supported("explain of", "$changeStream")
-    elif pipeline.needs_collection == (collection is None):
+    if not pipeline.is_change_stream and pipeline.needs_collection == (collection is None):
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"
         )

@@ -34,6 +34,7 @@ from docstore.bson.walk import ARRAY, BOOL, INT64, NULL, OBJECT, STRING
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.errors import CommandError
+from docstore.js import script_thread
 from docstore.net import NetworkError
 from docstore.optime import unpack_timestamp
 from docstore.query.value.values import string_value
@@ -326,6 +327,7 @@ async def open_change_stream(context: Context, request: Request, batch_size: int
         stream, request.namespace, lsid=lsid, origin=context.raw, owner=context.owner
     )
     cursor.returned, cursor.batches = len(documents), 1
+    cursor.apart = script_thread.current() is not None
     return _reply(documents, cursor.id, request.namespace, "firstBatch", stream)
 
 

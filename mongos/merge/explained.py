@@ -8,20 +8,24 @@ from typing import Any
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.split import SplitPipeline
-from docstore.bson import document_from, document_to_python
-from docstore.bson.walk import OBJECT
+from docstore.aggregation.stages.change_stream import change_stream_of
+from docstore.bson import array_from, document_from, document_to_python, elements
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT
 from docstore.commands.context import Context
 from docstore.query.value.values import string_value
 from docstore.sharding.routing import Routing
 from mongos.merge.pipelines import Request, divided, routed_pipeline
 from mongos.router import router_of
 from mongos.routing.requests import ShardReply
+from mongos.routing.shards import each
 
 _OF_THE_REPLY = frozenset(("command", "serverInfo", "serverParameters"))
 
 
 async def explain_pipeline(context: Context, request: Request, verbosity: str, command: bytes) -> dict[str, Any]:
     """The reply of explain; what the pipeline would write is not written."""
+    if request.pipeline.is_change_stream:
+        return await _explain_change_stream(context, request, verbosity, command)
     target = request.pipeline.target
 
     async def attempt(request: Request, routing: Routing) -> dict[str, Any]:
@@ -42,9 +46,26 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
     return reply | {"command": RawBSONDocument(command)}
 
 
-def _reply(split: SplitPipeline, answers: Sequence[ShardReply]) -> dict[str, Any]:
+async def _explain_change_stream(context: Context, request: Request, verbosity: str, command: bytes) -> dict[str, Any]:
+    """The streams of all shards, and what is done with them here. Errors: those of the shards."""
+    _, behind = change_stream_of(request.pipeline)
+    stream, rest = request.pipeline.stages[0].raw, [stage.raw for stage in behind.stages]
+    inner = document_from(
+        [
+            elements(request.base)[0],
+            ("pipeline", ARRAY, array_from([(OBJECT, stream)])),
+            ("cursor", OBJECT, EMPTY_DOCUMENT),
+        ]
+    )
+    body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
+    shards = await router_of(context).shards.all()
+    answers = await each(shards, lambda shard: shard.command(context.db, body, repeatable=True))
+    return _reply(SplitPipeline([stream], rest, None), answers, merged=True) | {"command": RawBSONDocument(command)}
+
+
+def _reply(split: SplitPipeline, answers: Sequence[ShardReply], *, merged: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if split.merge_stages or not answers or split.merge_sort is not None:
+    if merged or split.merge_stages or not answers or split.merge_sort is not None:
         parts = {"shardsPart": split.shard_stages, "mergerPart": split.merge_stages}
         shown = {name: [document_to_python(stage) for stage in stages] for name, stages in parts.items()}
         found |= {"mergeType": "mongos", "splitPipeline": shown}

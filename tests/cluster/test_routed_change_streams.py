@@ -96,6 +96,27 @@ def test_stages_and_the_whole_deployment(cluster: Cluster) -> None:
         assert sorted(event["shown"] for event in told(stream, 2)) == [1, 2]
 
 
+def test_scripts_in_stages_and_explain(cluster: Cluster) -> None:
+    coll = cluster.shard("scripted", {"_id": 1})
+    cluster.split_and_move("scripted", {"_id": 100})
+    body = "function(type, id) { return type + ' ' + id; }"
+    told_as = {"$function": {"body": body, "args": ["$operationType", "$documentKey._id"], "lang": "js"}}
+    kept = {"$function": {"body": "function(id) { return id != 2; }", "args": ["$documentKey._id"], "lang": "js"}}
+    for stages in (
+        [{"$match": {"$expr": kept}}, {"$project": {"told": told_as}}],
+        [{"$set": {"told": told_as}}, {"$match": {"$expr": kept}}],
+    ):
+        with coll.watch(stages, max_await_time_ms=2000) as stream:
+            coll.insert_many([{"_id": 1}, {"_id": 2}, {"_id": 101}])
+            assert sorted(event["told"] for event in told(stream, 2)) == ["insert 1", "insert 101"]
+        coll.delete_many({})
+    command = {"aggregate": "scripted", "pipeline": [{"$changeStream": {}}, {"$match": {"x": 1}}], "cursor": {}}
+    reply = cluster.client.test.command("explain", command, verbosity="queryPlanner")
+    assert reply["splitPipeline"] == {"shardsPart": [{"$changeStream": {}}], "mergerPart": [{"$match": {"x": 1}}]}
+    assert sorted(reply["shards"]) == ["one", "two"]
+    assert "$cursor" in reply["shards"]["one"]["stages"][0]
+
+
 def test_a_dropped_collection_ends_its_stream(cluster: Cluster) -> None:
     coll = cluster.shard("dropped", {"_id": 1})
     cluster.split_and_move("dropped", {"_id": 100})

@@ -14,7 +14,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.node.change_streams.scope import scope_of
+from docstore.node.change_streams.scope import Scope, scope_of
 from docstore.node.change_streams.shared_reader import CommitProgress, SharedReader, is_lost
 from docstore.node.change_streams.stream import ChangeStream, StreamOptions
 from docstore.node.node import DataNode, node_of
@@ -57,11 +57,9 @@ def open_change_stream(
     node = node_of(context)
     options, rest = change_stream_of(pipeline)
     assert node.store.oplog is not None, "the stage is refused on a node without one"
-    scope = scope_of(context.db, collection, expanded=options.expanded, whole_cluster=options.whole_cluster)
     check_concern(context)
-    if collection is not None and find_view(node.store, context.namespace) is not None:
-        raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {context.namespace} is a view, not a collection")
-    start = _start(node, options)
+    scope = scope_asked(context, collection, options)
+    start = beginning(node, options)
     if is_lost(node.store.oplog, start - 1):
         raise history_lost()
     reader = node.parts.get(SharedReader)
@@ -76,6 +74,14 @@ def open_change_stream(
     return first_reply(context, filling)
 
 
+def scope_asked(context: Context, collection: str | None, options: ChangeStreamOptions) -> Scope:
+    """What the stream is about. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView."""
+    scope = scope_of(context.db, collection, expanded=options.expanded, whole_cluster=options.whole_cluster)
+    if collection is not None and find_view(node_of(context).store, context.namespace) is not None:
+        raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {context.namespace} is a view, not a collection")
+    return scope
+
+
 def check_concern(context: Context) -> None:
     """Refuse a read concern that a change stream cannot have. Errors: InvalidOptions."""
     level = context.read_concern.level
@@ -88,7 +94,7 @@ def check_concern(context: Context) -> None:
         )
 
 
-def _start(node: DataNode, options: ChangeStreamOptions) -> int:
+def beginning(node: DataNode, options: ChangeStreamOptions) -> int:
     """The packed timestamp from which on operations are told of."""
     if options.token is not None:
         return options.token.timestamp

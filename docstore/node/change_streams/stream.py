@@ -33,7 +33,7 @@ from docstore.node.change_streams.operations import Operation, operations_in
 from docstore.node.change_streams.shared_reader import is_lost
 from docstore.node.read.cursors import Batch, Documents
 from docstore.query.filter.compile import compile_filter
-from docstore.query.filter.tree import conjunction
+from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.value.notation import display
 
 if TYPE_CHECKING:
@@ -360,8 +360,8 @@ def _shown_kinds(asked: StreamOptions) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate | None, Pipeline]:
-    """(the filter of the `$match` stages in front, the stages behind them): what is about the images waits for them."""
+def leading_filters(pipeline: Pipeline, asked: StreamOptions) -> tuple[list[Filter], Pipeline]:
+    """(the filters of the `$match` stages in front, the stages behind): what is about the images waits for them."""
     filters = []
     for stage in pipeline.stages:
         if not isinstance(stage, Match) or (
@@ -370,6 +370,11 @@ def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate |
             break
         filters.append(stage.filter)
     rest = replace(pipeline, stages=pipeline.stages[len(filters) :])
+    return filters, rest
+
+
+def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate | None, Pipeline]:
+    filters, rest = leading_filters(pipeline, asked)
     return (compile_filter(conjunction(filters)) if filters else None), rest
 
 

@@ -13,6 +13,7 @@ from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
 from docstore.node.change_streams.opening import open_change_stream
+from docstore.node.explain.change_stream import explain_change_stream
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
@@ -23,7 +24,6 @@ from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
 from docstore.node.slices import Steps, run_steps
-from docstore.query.unsupported import not_supported
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -65,7 +65,7 @@ def _run_change_stream(context: Context, arguments: Arguments, collection: str |
     """The reply of an aggregate that opens a change stream."""
     context = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")
     if arguments["explain"]:
-        raise not_supported("explain of", "$changeStream")
+        return explain_change_stream(context, collection, pipeline, "queryPlanner")
     if arguments["cursor"] is None:
         raise CommandError(Code.FailedToParse, "The 'cursor' option is required")
     return run_steps(context, open_change_stream(context, arguments, collection, pipeline))

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from docstore.aggregation.pipeline import parse_pipeline
-from docstore.bson import document_from, from_python, get_field
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
+from docstore.commands.requests.aggregate import collection_of
 from docstore.commands.requests.explained import explained_command
 from docstore.commands.requests.view_stages import filter_stages, find_stages, range_stages
 from docstore.commands.specs.reads import EXPLAIN
 from docstore.errors import Code, CommandError
+from docstore.node.explain.change_stream import explain_change_stream
 from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.node import node_of
@@ -39,6 +41,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
             Code.BadValue, f"Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
         )
     name, inner = explained_command(context, arguments.value, _EXPLAINABLE)
+    if name == "aggregate" and (pipeline := _change_stream(context, inner)) is not None:
+        collection = collection_of(inner.value)
+        about = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")
+        return explain_change_stream(about, collection, pipeline, verbosity)
     if not isinstance(inner.value, str):
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
     context = context.about(f"{context.db}.{inner.value}")
@@ -57,6 +63,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await explain_query(
         context, replace(SUBJECTS[name](inner, query_context), collation=query_context.collation), verbosity
     )
+
+
+def _change_stream(context: Context, inner: Arguments) -> Pipeline | None:
+    """The pipeline of an aggregate, if it is one of a change stream."""
+    stages: list[bytes] = inner["pipeline"]
+    if not stages or elements(stages[0])[0][0] != "$changeStream":
+        return None
+    return parse_pipeline(stages, query_context=query_context_of(context, inner))
 
 
 def _of_statement(name: str, inner: Arguments, query_context: QueryContext) -> QueryContext:

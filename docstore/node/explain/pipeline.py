@@ -111,15 +111,15 @@ class RunningPipeline:
     def shown(self, runs: bool) -> list[dict[str, Any]]:
         """The stages, with what they did where they ran."""
         found = [
-            _shown(stage) | (_stage_figures(self._streams[place], self._streams[:place]) if runs else {})
+            shown_stage(stage) | (_stage_figures(self._streams[place], self._streams[:place]) if runs else {})
             for place, stage in enumerate(self._stages)
         ]
         if self._target is not None:
-            found.append(_shown(self._target) | (_stats(0, 0.0) if runs else {}))
+            found.append(shown_stage(self._target) | (_stats(0, 0.0) if runs else {}))
         return found
 
 
-def _shown(stage: Stage) -> dict[str, Any]:
+def shown_stage(stage: Stage) -> dict[str, Any]:
     """A stage as explain shows it."""
     if isinstance(stage, Match):
         return {"$match": filter_document(stage.filter)}

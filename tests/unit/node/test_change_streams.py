@@ -334,6 +334,47 @@ def test_events_keep_their_tokens(stage: dict[str, Any]) -> None:
     loop(work())
 
 
+def test_explain_shows_where_a_stream_begins_and_its_steps() -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open()
+        await change(node)
+        (event, *_) = await stream.events()
+
+        async def explained(options: dict[str, Any], *stages: dict[str, Any], target: str | int = "c") -> Any:
+            inner = {"aggregate": target, "pipeline": [{"$changeStream": options}, *stages], "cursor": {}}
+            reply = await node.reply({"explain": inner, "verbosity": "queryPlanner"})
+            assert reply["ok"] == 1, reply
+            return reply["stages"]
+
+        cursor, *steps = await explained({"startAtOperationTime": event["clusterTime"]})
+        planner = cursor["$cursor"]["queryPlanner"]
+        assert planner["namespace"] == "local.oplog.rs"
+        begins = event["clusterTime"].time << 32 | event["clusterTime"].inc
+        assert planner["winningPlan"]["stage"] == "COLLSCAN"
+        assert planner["winningPlan"]["minRecord"] == begins
+        assert [each["$changeStream"]["stage"] for each in steps[:-1]] == [
+            "internalUnwindTransaction", "internalTransform", "internalCheckInvalidate", "internalCheckResumability",
+        ]  # fmt: skip
+        assert steps[1]["$changeStream"]["options"] == {
+            "startAtOperationTime": event["clusterTime"], "fullDocument": "default", "fullDocumentBeforeChange": "off",
+        }  # fmt: skip
+        assert list(steps[-1]) == ["$match"]
+        options = {"resumeAfter": event["_id"], "fullDocument": "updateLookup", "showExpandedEvents": True}
+        _, *steps = await explained(options, {"$match": {"a": 1}}, {"$project": {"x": 1}}, target=1)
+        assert steps[3:] == [
+            {"$match": {"a": {"$eq": 1}}},
+            {"$changeStream": {"stage": "$_internalChangeStreamAddPostImage", "fullDocument": "updateLookup"}},
+            {"$changeStream": {"stage": "internalEnsureResumeTokenPresent", "resumeToken": event["_id"]}},
+            {"$project": {"x": 1}},
+        ]
+        refused = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+        assert (await node.reply({"explain": refused, "verbosity": "executionStats"}))["code"] == 238
+        assert (await node.reply({**refused, "explain": True}))["ok"] == 1
+
+    loop(work())
+
+
 def test_a_stream_that_begins_later_waits() -> None:
     async def work() -> None:
         node = member()
