@@ -29,7 +29,7 @@ from docstore.aggregation.change_stream.token import high_water_mark, mark_key
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.change_stream import change_stream_of
-from docstore.bson import array_from, document_from, documents_array, elements, get_field
+from docstore.bson import array_from, document_from, document_to_python, documents_array, elements, get_field
 from docstore.bson.walk import ARRAY, BOOL, INT64, NULL, OBJECT, STRING
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
@@ -202,18 +202,20 @@ class RoutedStream:
         if not new:
             return
         at = _time_of(self._reached) if start is None else start
+        place = {"startAtOperationTime": unpack_timestamp(at)}
+        for part in await asyncio.gather(*(self._opened(shard, place) for shard in new)):
+            self._parts[part.shard.name] = part
+
+    async def _opened(self, shard: Shard, place: dict[str, Any]) -> _Part:
         # Without the client's session: a shard's stream belongs to this one.
-        pipeline, cursor = array_from([(OBJECT, self._stage(at))]), bson.encode({"batchSize": 0})
+        pipeline, cursor = array_from([(OBJECT, self._stage(place))]), bson.encode({"batchSize": 0})
         named = elements(self._request.base)[0]
         body = document_from([named, ("pipeline", ARRAY, pipeline), ("cursor", OBJECT, cursor)])
-        database = self._request.namespace.partition(".")[0]
-        answers = await asyncio.gather(*(shard.command(database, body, repeatable=True) for shard in new))
-        for shard, answer in zip(new, answers, strict=True):
-            self._parts[shard.name] = _Part(shard, answer.address, answer.body)
+        answer = await shard.command(self._request.namespace.partition(".")[0], body, repeatable=True)
+        return _Part(shard, answer.address, answer.body)
 
-    def _stage(self, start: int) -> bytes:
-        options = self._options
-        stage: dict[str, Any] = {"startAtOperationTime": unpack_timestamp(start)}
+    def _stage(self, place: dict[str, Any]) -> bytes:
+        options, stage = self._options, dict(place)
         if options.full_document not in (DEFAULT, LOOKUP):
             stage["fullDocument"] = options.full_document
         if options.before_change != OFF:
@@ -241,6 +243,11 @@ class RoutedStream:
             if self._after is not None and key <= self._after:
                 if key == self._after:
                     self._awaited = None
+                if kind is not None and kind[1][4:-1] == b"invalidate":
+                    # The shard's stream has ended with it, this one goes on.
+                    ended = document_to_python(event)["_id"]
+                    self._parts[part.shard.name] = await self._opened(part.shard, {"startAfter": ended})
+                    parts = list(self._parts.values())
                 continue
             if self._awaited is not None:
                 raise fatal("cannot resume stream; the resume token was not found.")

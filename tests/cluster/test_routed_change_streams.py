@@ -128,6 +128,20 @@ def test_a_dropped_collection_ends_its_stream(cluster: Cluster) -> None:
         assert [event["operationType"] for event in told(whole, 3)] == ["insert", "drop", "insert"]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_stream_goes_on_behind_its_end(cluster: Cluster, whole: bool) -> None:
+    database = cluster.client[f"ended_{whole}"]
+    watched = database if whole else database.c
+    database.c.insert_one({"_id": 1})
+    with watched.watch(max_await_time_ms=2000) as stream:
+        cluster.client.drop_database(database.name)
+        *_, last = stream
+    assert last["operationType"] == "invalidate"
+    with watched.watch(start_after=last["_id"], max_await_time_ms=2000) as stream:
+        database.c.insert_one({"_id": 2})
+        assert next(stream)["documentKey"] == {"_id": 2}
+
+
 def test_what_all_shards_do_is_told_once(cluster: Cluster) -> None:
     """A rename, a drop of the database; and what a new owner needs before a chunk comes is no event."""
     database = cluster.client.whole
