@@ -361,12 +361,15 @@ class WriteUnitOfWork:
         for coll, (count, size) in self._deltas.items():
             meta[coll.counters_key] = pack_counters(coll.count + count, coll.size + size)
         journal = self._journal
-        if journal is not None:
-            journal.finish()
-        if not self.batch:
-            return None
         try:
+            if journal is not None:
+                journal.finish()
+            if not self.batch:
+                return None
             self._engine.write(self.batch)
+        except CommandError:
+            self._take_back()
+            raise
         except DiskFull as error:
             self._take_back()
             raise CommandError(Code.OutOfDiskSpace, str(error)) from error

@@ -66,7 +66,6 @@ class StreamedReply(NamedTuple):
     following: Message
 
 
-_REPEATED = ("retriedStmtIds", "retriedStmtId")
 """Fields of a reply to a write that was done before."""
 
 Outcome = bytes | StreamedReply | None
@@ -333,7 +332,7 @@ class Dispatcher:
         induced = None if progress is None else progress.induced
         if induced is not None:
             body = induce(body, induced, retried=retried)
-            if induced.hang_up_after and not any(get_field(body, name) for name in _REPEATED):
+            if induced.hangs_up_after:
                 context.connection.hang_up()
         elif retried:
             body = self._label_write_concern_error(body)
@@ -369,6 +368,9 @@ class Dispatcher:
         self.services.metrics.fail(None if context is None else context.command.name)
         # The frames that it came through hold what the request has made, and often the error itself.
         error.__traceback__ = error.__context__ = None
+        progress = None if context is None else context.begun_progress
+        if context is not None and progress is not None and progress.induced and progress.induced.hangs_up_after:
+            context.connection.hang_up()
         labels = list(error.labels)
         session = None if context is None else context.session
         retried = session is not None and session.txn_number is not None

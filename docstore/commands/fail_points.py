@@ -3,7 +3,8 @@
 * `failCommand` does all that to the commands it names.
 * `maxTimeAlwaysTimeOut` lets the time of every maxTimeMS be over at once.
 * `failGetMoreAfterCursorCheckout` refuses a getMore that has its cursor, and ends that.
-* `onPrimaryTransactionalWrite` closes the connection after a retryable write was done, or refuses it before.
+* `onPrimaryTransactionalWrite` closes the connection on which a retryable write was done, or refuses that before. It is
+  entered for each unit that is written: a statement, or several inserts.
 
 They are there only in a process started with `enableTestCommands`. `FailPoints.enter` is asked by the dispatcher for
 every command while one of them is active. Connections between this project's own processes are let pass unless
@@ -41,11 +42,16 @@ class Failure(NamedTuple):
 
     error: CommandError | None = None
     hang_up: bool = False
-    hang_up_after: bool = False
-    """Only once the write was done, and not for one that was done before."""
     seconds: float | None = None
     write_concern_error: bytes | None = None
     labels: tuple[str, ...] | None = None
+    watched: tuple[FailPoint, int] | None = None
+    """The connection is closed if that point has been entered more often by the end of the command."""
+
+    @property
+    def hangs_up_after(self) -> bool:
+        """Whether the connection is to be closed instead of a reply."""
+        return self.watched is not None and self.watched[0].times_entered > self.watched[1]
 
 
 class FailPoint:
@@ -90,6 +96,8 @@ class FailPoints:
         self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE, GET_MORE)}
         self._command, self._time_out, self._write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
         self.active = False
+        self.watch_writes: Callable[[Callable[[], None] | None], None] = lambda _refuse: None
+        """Told what is to be asked before a unit of a retryable write is written; None for nothing."""
 
     def configure(self, name: str, mode: Value, raw: bytes | None) -> int:
         """Set one of them. Errors: FailPointSetFailed for an unknown one, BadValue, TypeMismatch."""
@@ -98,7 +106,15 @@ class FailPoints:
             raise CommandError(Code.FailPointSetFailed, f"{name} not found")
         count = point.configure(mode, raw)
         self.active = any(each.active for each in self.by_name.values())
+        self.watch_writes(self._refuse_write if self._write.active else None)
         return count
+
+    def _refuse_write(self) -> None:
+        """Errors: that with which a unit of a retryable write is refused."""
+        if self._write.active and self._write.fires():
+            code = self._write.data.get("failBeforeCommitExceptionCode")
+            if code is not None:
+                raise CommandError(int(code), "Failing write due to failpoint. The write must not be reflected.")
 
     def check_get_more(self) -> None:
         """Errors: that with which a getMore is to end."""
@@ -117,12 +133,8 @@ class FailPoints:
         if self._command.active and _meets(context, self._command.data) and self._command.fires():
             return _command_failure(context, self._command)
         retryable = context.session is not None and context.session.txn_number is not None
-        if self._write.active and retryable and self._write.fires():
-            code = self._write.data.get("failBeforeCommitExceptionCode")
-            closes = bool(self._write.data.get("closeConnection", True))
-            if code is not None:
-                return Failure(CommandError(int(code), "a fail point refused the write"), hang_up=closes)
-            return Failure(hang_up_after=closes)
+        if self._write.active and retryable and self._write.data.get("closeConnection", True):
+            return Failure(watched=(self._write, self._write.times_entered))
         return None
 
 

@@ -309,7 +309,10 @@ class Journal:
         self._undo_bytes += len(undo)
 
     def finish(self) -> None:
-        """Put into the batch what is written once a unit: the oplog's counters."""
+        """Put into the batch what is written once a unit: the oplog's counters. Errors: those of `before_write`."""
+        before_write = self._sessions.before_write
+        if before_write is not None and self._session is not None and self._statements and not self._from_migrate:
+            before_write()
         if self.last is not None:
             before = self._oplog.last
             assert self.last.term >= before.term, f"a log's terms never fall: {self.last} after {before}"

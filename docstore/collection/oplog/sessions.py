@@ -112,7 +112,8 @@ class SessionTable:
     """The rows of one node. `read_entry` gives the oplog entry of a timestamp.
 
     `prepared`: by session, the transactions that are. `last_delayed`: up to which timestamp entries may count as
-    written before their time, because they commit what was prepared.
+    written before their time, because they commit what was prepared. `before_write` is called before a unit with
+    statements of a retryable write is written; what it raises refuses the unit.
     """
 
     def __init__(self, engine: Engine, read_entry: Callable[[int], bytes | None]) -> None:
@@ -120,6 +121,7 @@ class SessionTable:
         self._read_entry = read_entry
         self._states: OrderedDict[bytes, SessionState] = OrderedDict()
         self.prepared: dict[bytes, PreparedTransaction] = {}
+        self.before_write: Callable[[], None] | None = None
         self.last_delayed = 0
         self._load_prepared()
 

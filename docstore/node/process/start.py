@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from docstore.collection.storage_mode import StorageMode
@@ -226,6 +227,8 @@ class NodeProcess:
             keys=self._keys,
             certificates=self._certificates,
         )
+        if services.fail_points is not None:
+            services.fail_points.watch_writes = partial(setattr, self.node.store.sessions, "before_write")
         dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(
             dispatcher,

@@ -124,7 +124,7 @@ class Inserts:
         left = UNIT_BYTES
         try:
             while True:
-                stop = self._stop(first) if collection.secondary else self._at + _CLOCK_EVERY
+                stop = self._stop(first, LARGE_BYTES if collection.secondary else UNIT_BYTES)
                 stop = min(stop, len(self._documents))
                 left -= self._record_range(unit, collection, stop)
                 full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
@@ -158,12 +158,12 @@ class Inserts:
         self.outcome.retried = self.outcome.retried[: self._retried_before]
         self._at = first
 
-    def _stop(self, first: int) -> int:
+    def _stop(self, first: int, large_bytes: int) -> int:
         """Where a part of a unit ends that began with the document `first`: before a large one, which is a unit's
         first.
         """
         stop = self._at + _CLOCK_EVERY
-        large = (at for at, raw in enumerate(self._documents[self._at : stop], self._at) if len(raw) > LARGE_BYTES)
+        large = (at for at, raw in enumerate(self._documents[self._at : stop], self._at) if len(raw) > large_bytes)
         return next((at for at in large if at > first), stop)
 
     def _record_range(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
