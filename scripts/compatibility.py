@@ -189,7 +189,7 @@ def page() -> str:
     for title, family, of in FAMILIES:
         by_status: dict[str, list[str]] = {}
         for name in family:
-            by_status.setdefault(of(name), []).append(name.replace("_", " "))
+            by_status.setdefault(of(name), []).append(name.replace("projection_", "projection "))
         lists.append(f"\n## {title}\n")
         lists.extend(
             f"\n{kind.capitalize()}: {' '.join(f'`{name}`' for name in by_status[kind])}\n"

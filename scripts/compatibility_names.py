@@ -25,7 +25,7 @@ STAGES = _words("""
 $match $project $group $sort $limit $skip $unwind $count $out $geoNear $redact $lookup $sample $indexStats $addFields
 $bucket $bucketAuto $collStats $facet $graphLookup $replaceRoot $sortByCount $currentOp $listLocalSessions $listSessions
 $set $unset $replaceWith $merge $planCacheStats $changeStream $unionWith $setWindowFields $documents $densify $fill
-$shardedDataDistribution
+$shardedDataDistribution $_internalUnpackBucket
 """)
 
 LATER_STAGES = _words("""

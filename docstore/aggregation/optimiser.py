@@ -21,6 +21,7 @@ from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.aggregation.stages.sort import SortStage
+from docstore.aggregation.stages.unpack_bucket import UnpackBucket
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import OBJECT, Value, elements, values
@@ -52,6 +53,8 @@ def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[St
             return [_match([filter_of(first), filter_of(second)], query_context)]
         case SortStage(), Match():
             return [second, first]
+        case UnpackBucket(), Match():
+            return _over_buckets(first, second, query_context)
         case _, Match():
             return _divided(first, second, query_context)
         case Limit(), Limit():
@@ -80,6 +83,19 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
         return [second, first]
     left = second if not before else _match(after, query_context)
     return [_match(before + implied, query_context), first, replace(left, taken=True)]
+
+
+def _over_buckets(first: UnpackBucket, second: Match, query_context: QueryContext) -> list[Stage] | None:
+    """What a filter on measurements says of buckets in front of the stage, and what is left of it."""
+    moved, left, implied = first.over_buckets(_parts(filter_of(second)))
+    if second.taken:
+        implied = []
+    if not moved and not implied:
+        return None
+    front = _match(moved + implied, query_context)
+    if not left:
+        return [front, first]
+    return [front, first, replace(_match(left, query_context) if moved else second, taken=True)]
 
 
 def _leaves_alone(stage: Stage) -> Callable[[str], bool] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -567,3 +568,42 @@ def test_a_clustered_collection_is_made_sharded_and_moved(cluster):
     assert [row["_id"] for row in clustered.find().sort("_id", -1)] == list(range(20))[::-1]
     assert [row["_id"] for row in clustered.find({"_id": {"$gte": 12}}).limit(2)] == [12, 13]
     assert [index.get("clustered") for index in clustered.list_indexes()] == [True]
+
+
+def test_a_time_series_collection_is_on_the_primary_shard(cluster):
+    database = cluster.client.test
+    database.create_collection("series", timeseries={"timeField": "t", "metaField": "m"})
+    begin = datetime.datetime(2024, 1, 1)
+    rows = [{"_id": n, "t": begin + datetime.timedelta(seconds=n), "m": n % 3, "v": n} for n in range(3000)]
+    database.series.insert_many(rows)
+    database.series.insert_one({"_id": 3000, "t": begin, "m": 7})
+    assert list(database.series.find({"m": 1, "v": {"$lt": 5}}).sort("_id", 1)) == [rows[1], rows[4]]
+    assert database.series.count_documents({"t": {"$gte": begin + datetime.timedelta(seconds=2990)}}) == 10
+    assert sorted(database.series.distinct("m")) == [0, 1, 2, 7]
+    grouped = database.series.aggregate([{"$group": {"_id": "$m", "v": {"$sum": "$v"}}}, {"$sort": {"_id": 1}}])
+    assert [row["v"] for row in grouped] == [sum(range(each, 3000, 3)) for each in range(3)] + [0]
+    assert database.series.update_many({"m": 7}, {"$set": {"m": 8}}).modified_count == 1
+    assert database.series.delete_many({"m": {"$in": [0, 8]}}).deleted_count == 1001
+    database.series.create_index([("m", 1), ("t", -1)])
+    assert [index["key"] for index in database.series.list_indexes()] == [{"m": 1, "t": -1}]
+    assert [each["type"] for each in database.list_collections(filter={"name": "series"})] == ["timeseries"]
+    assert database.command("collStats", "series")["timeseries"]["bucketCount"] >= 2
+    with pytest.raises(OperationFailure):
+        cluster.client.admin.command("shardCollection", "test.series", key={"m": 1})
+    with pytest.raises(OperationFailure):
+        cluster.client.admin.command("shardCollection", "test.system.buckets.series", key={"meta": 1})
+    database.series.drop()
+    assert database.list_collection_names(filter={"name": {"$regex": "series"}}) == []
+
+
+def test_a_time_series_collection_moves_with_its_database(cluster):
+    database = cluster.client.moved_series
+    database.create_collection("series", timeseries={"timeField": "t", "metaField": "m"})
+    begin = datetime.datetime(2024, 1, 1)
+    database.series.insert_many([{"_id": n, "t": begin, "m": n % 3} for n in range(9)])
+    home = cluster.client.config.databases.find_one({"_id": "moved_series"})["primary"]
+    cluster.client.admin.command("movePrimary", "moved_series", to="two" if home == "one" else "one")
+    database.series.insert_one({"_id": 9, "t": begin, "m": 0})
+    assert sorted(row["_id"] for row in database.series.find({"m": 0})) == [0, 3, 6, 9]
+    assert [each["type"] for each in database.list_collections(filter={"name": "series"})] == ["timeseries"]
+    database.series.drop()

@@ -180,7 +180,7 @@ def test_collections_are_listed_renamed_and_dropped(client: pymongo.MongoClient[
 
 def test_what_is_not_supported_is_refused(client: pymongo.MongoClient[dict[str, Any]]) -> None:
     for command, code in (
-        ({"create": "c", "timeseries": {"timeField": "t"}}, 238),
+        ({"create": "c", "encryptedFields": {"fields": []}}, 238),
         ({"nosuch": 1}, 59),
         ({"cloneCollection": "c"}, 59),
         ({"createIndexes": "c", "indexes": [{"key": {"words": "text"}, "name": "words", "textIndexVersion": 2}]}, 238),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 Stage = dict[str, Any]
 Pipeline = list[Stage]
 
 SORTED: Stage = {"$sort": {"_id": 1}}
+
+_BUCKET: Stage = {
+    "control": {"version": {"$literal": 1}},
+    "meta": {"n": "$n"},
+    "data": {"at": {"0": datetime(2024, 1, 1), "1": datetime(2024, 1, 2)}},
+}
+_UNPACKED: Stage = {"timeField": "at", "metaField": "m", "bucketMaxSpanSeconds": 3600}
 
 STAGES: dict[str, list[Pipeline]] = {
     # What it gives over an index of geometry is in `nearness`.
@@ -38,6 +46,29 @@ STAGES: dict[str, list[Pipeline]] = {
         [SORTED, {"$unwind": {"path": "$l", "includeArrayIndex": "at"}}],
         [{"$unwind": "t"}],
         [SORTED, {"$unwind": {"path": "$t", "preserveNullAndEmptyArrays": True, "includeArrayIndex": "p.at"}}],
+    ],
+    "$_internalUnpackBucket": [
+        [SORTED, {"$limit": 2}, {"$replaceWith": _BUCKET}, {"$_internalUnpackBucket": _UNPACKED}],
+        [
+            SORTED,
+            {"$limit": 2},
+            {"$replaceWith": _BUCKET},
+            {"$_internalUnpackBucket": _UNPACKED},
+            {"$match": {"m.n": 1}},
+        ],
+        *[
+            [{"$_internalUnpackBucket": value}]
+            for value in (
+                5,
+                {},
+                _UNPACKED,
+                _UNPACKED | {"timeField": 5},
+                _UNPACKED | {"metaField": 5},
+                _UNPACKED | {"bucketMaxSpanSeconds": "x"},
+                _UNPACKED | {"foo": 1},
+                {"timeField": "at"},
+            )
+        ],
     ],
     "$count": [[{"$count": "x"}], [{"$match": {"n": 99}}, {"$count": "x"}], [{"$count": "$x"}], [{"$count": "a.b"}]],
     "$sortByCount": [[{"$match": {"n": {"$gt": 3}}}, {"$sortByCount": "$n"}], [{"$sortByCount": "n"}]],

@@ -27,6 +27,7 @@ from docstore.aggregation.stages import (
     sort,
     sources,
     union_with,
+    unpack_bucket,
     unwind,
     write,
 )
@@ -53,6 +54,7 @@ _MODULES = (
     sort,
     sources,
     union_with,
+    unpack_bucket,
     unwind,
     write,
 )

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 _OBJECT = 3
 _VALIDATION = ("validator", "validationLevel", "validationAction")
 _WIDE = ("keyspace", "columnFamily")
+_SERIES = "timeseries"
 _IMAGES = "changeStreamPreAndPostImages"
 _EXPIRY = "expireAfterSeconds"
-MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", _IMAGES, _EXPIRY, *_WIDE))
+MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", _IMAGES, _EXPIRY, _SERIES, *_WIDE))
 """The fields of `collMod` that change options."""
 
 
@@ -62,5 +63,5 @@ def modified(options: CollectionOptions, request: Mapping[str, Value]) -> Collec
     if _EXPIRY in request:
         # A word says that documents stay.
         changes[_EXPIRY] = None if request[_EXPIRY][0] == STRING else request[_EXPIRY]
-    changes.update((name, request[name]) for name in _WIDE if name in request)
+    changes.update((name, request[name]) for name in (_SERIES, *_WIDE) if name in request)
     return options.changed(changes)

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.bson import EMPTY_DOCUMENT, Value, document_from, elements, from_python, to_python
+from docstore.bson import EMPTY_DOCUMENT, OBJECT, Value, document_from, elements, from_python, to_python
 from docstore.query.value.collation import Collation, parse_collation
+from docstore.timeseries.definition import TimeseriesDefinition, parse_definition
 
 SIZE_STEP = 256
 """The size of a capped collection is a multiple of this."""
@@ -21,7 +22,7 @@ NO_MAXIMUM = 0x7FFFFFFF
 ORDER = (
     "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
     "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "clusteredIndex",
-    "expireAfterSeconds", "keyspace", "columnFamily",
+    "expireAfterSeconds", "timeseries", "keyspace", "columnFamily",
 )  # fmt: skip
 """The order in which options are stored."""
 
@@ -33,8 +34,9 @@ class CollectionOptions:
     `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
     `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `pre_images`: change
     streams may ask for documents as they were before a change. `clustered` is the raw specification of the index that
-    a clustered collection is ordered by, and `expire_after` the seconds after which its documents expire. `keyspace`
-    and `family` are the raw definitions of what is a keyspace's mark or a column family.
+    a clustered collection is ordered by, and `expire_after` the seconds after which its documents expire.
+    `timeseries`: what it holds are the buckets of a time-series collection. `keyspace` and `family` are the raw
+    definitions of what is a keyspace's mark or a column family.
     """
 
     raw: bytes = EMPTY_DOCUMENT
@@ -48,6 +50,7 @@ class CollectionOptions:
     pre_images: bool = False
     clustered: bytes | None = None
     expire_after: int | None = None
+    timeseries: TimeseriesDefinition | None = None
     keyspace: bytes | None = None
     family: bytes | None = None
 
@@ -63,6 +66,7 @@ class CollectionOptions:
 
 
 NO_OPTIONS = CollectionOptions()
+_OF_BUCKETS = from_python({"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True})[1]
 
 
 def options_from(fields: Iterable[tuple[str, Value]]) -> CollectionOptions:
@@ -97,11 +101,17 @@ def parse_options(raw: bytes) -> CollectionOptions:
         action=of("validationAction", "error"),
         collation=parse_collation(fields["collation"][1]) if "collation" in fields else None,
         pre_images="changeStreamPreAndPostImages" in fields,
-        clustered=fields["clusteredIndex"][1] if "clusteredIndex" in fields else None,
+        clustered=_clustered(fields.get("clusteredIndex")),
         expire_after=int(of("expireAfterSeconds", 0)) if "expireAfterSeconds" in fields else None,
+        timeseries=parse_definition(fields["timeseries"][1]) if "timeseries" in fields else None,
         keyspace=fields["keyspace"][1] if "keyspace" in fields else None,
         family=fields["columnFamily"][1] if "columnFamily" in fields else None,
     )
+
+
+def _clustered(stored: Value | None) -> bytes | None:
+    """The specification; of buckets is said only that there is one."""
+    return None if stored is None else stored[1] if stored[0] == OBJECT else _OF_BUCKETS
 
 
 def capped_size(wanted: int) -> int:

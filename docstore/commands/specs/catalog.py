@@ -60,7 +60,7 @@ COLL_MOD = Spec(
         Parameter("cappedMax", Type.INT, maximum=_MOST_DOCUMENTS),
         Parameter("dryRun", Type.SAFE_BOOL, default=False),
         Parameter("expireAfterSeconds", Type.ANY),
-        Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
+        Parameter("timeseries", Type.OBJECT),
         _IMAGES,
     ),
     needs=coll_mod_needs, help="change the options of a collection",

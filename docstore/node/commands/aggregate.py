@@ -22,8 +22,9 @@ from docstore.node.pipeline.run import PipelineSource, open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
 from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
-from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
+from docstore.node.read.views import below_hint, check_other_views, check_reads_input, view_pipeline, viewed
 from docstore.node.slices import Steps, run_steps
+from docstore.query.find import Hint
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -52,13 +53,16 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_other_views(context, pipeline)
     if pipeline.target is not None and context.read_concern.level is ReadLevel.LINEARIZABLE:
         raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
+    hint = hint_of(arguments["hint"])
+    if resolved is not None:
+        hint = below_hint(context, resolved, hint)
     if arguments["explain"]:
-        return explain_aggregate(context, pipeline, hint_of(arguments["hint"]), "queryPlanner")
+        return explain_aggregate(context, pipeline, hint, "queryPlanner")
     if arguments["cursor"] is None:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
-    return run_steps(context, _run(context, arguments, pipeline, shown))
+    return run_steps(context, _run(context, arguments, pipeline, shown, hint))
 
 
 def _run_change_stream(context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline) -> Response:
@@ -71,14 +75,14 @@ def _run_change_stream(context: Context, arguments: Arguments, collection: str |
     return run_steps(context, open_change_stream(context, arguments, collection, pipeline))
 
 
-def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str) -> Steps[Result]:
+def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str, hint: Hint | None) -> Steps[Result]:
     view = yield from view_of(context)
     try:
         source = open_pipeline(
             context,
             pipeline.without_target(),
             view,
-            hint=hint_of(arguments["hint"]),
+            hint=hint,
             on_disk=arguments["allowDiskUse"],
         )
     except BaseException:

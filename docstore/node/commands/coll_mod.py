@@ -25,6 +25,9 @@ from docstore.node.ddl.create import ACTIONS, LEVELS, check_images, checked_expi
 from docstore.node.ddl.shard_key_rules import check_hidden, shard_key_of
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.views import checked_definition
+from docstore.node.timeseries.change import SeriesChange
+from docstore.node.timeseries.indexes import bucket_index
+from docstore.node.timeseries.series import redefine_series, series_of
 from docstore.node.write.validators import check_validator
 from docstore.query.value.values import NUMBERS, text_of
 from docstore.sharding.key import ShardKey
@@ -50,6 +53,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
     namespace = context.namespace
     _check(context, arguments)
     reply: dict[str, Any] = {}
+    series = series_of(node.store, namespace)
+    if series is not None:
+        about, asked = context.about(series.buckets.ns), SeriesChange(node, arguments, series)
+        return await change(about, reply, lambda unit: _change_series(about, arguments, unit, asked, reply))
+    if arguments["timeseries"] is not None:
+        raise CommandError(Code.InvalidOptions, "option only supported on a time-series collection: timeseries")
     key = None if arguments["index"] is None else await shard_key_of(node, namespace)
 
     def act(unit: WriteUnitOfWork) -> None:
@@ -73,6 +82,23 @@ async def run(context: Context, arguments: Arguments) -> Result:
             modify_options(node.store.catalog, unit, collection, request)
 
     return await change(context, reply, act)
+
+
+def _change_series(
+    context: Context, arguments: Arguments, unit: WriteUnitOfWork, asked: SeriesChange, reply: dict[str, Any]
+) -> None:
+    node = node_of(context)
+    series = asked.standing()
+    if arguments["index"] is not None:
+        index = bucket_index(series, arguments["index"])
+        reply.update(_change_index(context, unit, series.buckets, index, None))
+    request = {name: value for name, value in _request(context, arguments).items() if name == "expireAfterSeconds"}
+    definition = asked.definition(series)
+    if definition is not None:
+        request["timeseries"] = (OBJECT, definition.document())
+        redefine_series(node.store, unit, series, definition)
+    if request or arguments["index"] is None:
+        modify_options(node.store.catalog, unit, series.buckets, request)
 
 
 def _check(context: Context, arguments: Arguments) -> None:

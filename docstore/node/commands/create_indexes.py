@@ -28,6 +28,8 @@ from docstore.node.ddl.shard_key_rules import check_new_indexes, shard_key_of
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
 from docstore.node.slices import Steps, finish_steps
+from docstore.node.timeseries.indexes import bucket_spec
+from docstore.node.timeseries.series import series_of
 from docstore.node.write.driver import check_writable
 
 
@@ -35,12 +37,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
     check_writable(context.namespace)
     ignore_unknown = arguments["ignoreUnknownIndexOptions"]
     node = node_of(context)
+    given = arguments["indexes"]
+    series = series_of(node.store, context.namespace)
+    if series is not None:
+        given = [bucket_spec(series, raw) for raw in given]
+        context = context.about(series.buckets.ns)
     existing = node.store.collection(context.namespace)
     collation = None if existing is None else existing.collation
-    specs = [
-        parse_index_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation)
-        for raw in arguments["indexes"]
-    ]
+    specs = [parse_index_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation) for raw in given]
     if not specs:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
     if existing is None and any(spec.clustered for spec in specs):

@@ -7,6 +7,8 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Response
 from docstore.commands.specs.writes import DELETE
 from docstore.node.node import node_of
+from docstore.node.timeseries.metadata_writes import bucket_delete, measured_weight
+from docstore.node.timeseries.series import series_of
 from docstore.node.write.delete import DeleteWork, delete_statement
 from docstore.node.write.driver import (
     Outcome,
@@ -36,6 +38,9 @@ def run(context: Context, arguments: Arguments) -> Response:
         return done
     statements = [delete_statement(raw) for raw in documents]
     outcome = Outcome()
+    series = series_of(node.store, context.namespace)
+    if series is not None:
+        context = context.about(series.buckets.ns)
     target = WriteTarget(
         node,
         context.namespace,
@@ -46,10 +51,13 @@ def run(context: Context, arguments: Arguments) -> Response:
         shard_version=context.shard_version,
         can_pause=context.services.carry_out is not None,
         within=within_of(arguments),
+        weight=None if series is None else measured_weight(series),
     )
     loop = StatementLoop(
         outcome,
-        lambda index: DeleteWork(target, index, statements[index]),
+        lambda index: DeleteWork(
+            target, index, statements[index] if series is None else bucket_delete(series, statements[index])
+        ),
         len(statements),
         ordered=arguments["ordered"] or node.transaction is not None,
         clock=node.clock,

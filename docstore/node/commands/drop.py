@@ -17,6 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import node_of
+from docstore.node.timeseries.series import check_no_series_in, drop_series, series_of
 from docstore.node.upkeep.profiler import SYSTEM_PROFILE
 from docstore.node.write.driver import check_writable
 
@@ -32,12 +33,20 @@ async def run(context: Context, _arguments: Arguments) -> Result:
 
     def act(unit: WriteUnitOfWork) -> None:
         collection = store.collection(context.namespace)
+        series = series_of(store, context.namespace)
+        if series is not None:
+            reply["nIndexesWas"] = len(series.buckets.counted_indexes)
+            reply["ns"] = context.namespace
+            drop_series(store, unit, series)
+            return
         if collection is None and is_view(store, context.namespace):
             remove_view(store, unit, context.namespace)
             reply["ns"] = context.namespace
             return
         if collection is None:
             raise CommandError(Code.NamespaceNotFound, "ns not found")
+        if name == SYSTEM_VIEWS:
+            check_no_series_in(store, context.db)
         reply["nIndexesWas"] = len(collection.counted_indexes)
         reply["ns"] = context.namespace
         store.drop_collection(unit, context.namespace)

@@ -14,12 +14,18 @@ from docstore.node.ddl.catalog_changes import change, existing
 from docstore.node.ddl.index_choice import chosen_indexes, drops_all
 from docstore.node.ddl.shard_key_rules import droppable, shard_key_of
 from docstore.node.node import node_of
+from docstore.node.timeseries.indexes import bucket_choice
+from docstore.node.timeseries.series import series_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     store = node_of(context).store
     asked: Value = arguments["index"]
     reply: dict[str, Any] = {}
+    series = series_of(store, context.namespace)
+    if series is not None:
+        asked = bucket_choice(series, asked)
+        context = context.about(series.buckets.ns)
     key = await shard_key_of(node_of(context), context.namespace)
 
     def act(unit: WriteUnitOfWork) -> None:

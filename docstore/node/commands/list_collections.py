@@ -11,10 +11,11 @@ from bson.binary import Binary, UuidRepresentation
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_to_python, from_python
+from docstore.bson import document_from, document_to_python, elements, from_python
 from docstore.collection.catalog.views import ViewDefinition, views_of
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
+from docstore.collection.store import Store
 from docstore.commands.access.visibility import collections_filter
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -27,8 +28,12 @@ from docstore.node.node import node_of
 from docstore.node.read.cursors import MadeSource, first_batch
 from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import Steps, run_steps
+from docstore.node.timeseries.series import series_of
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
+
+_OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
+"""The options of buckets that are those of the time-series collection."""
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -45,7 +50,7 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     entries: list[tuple[str, Callable[[], dict[str, Any]]]] = [
         (collection.name, partial(describe, collection)) for collection in store.catalog.in_database(context.db)
     ]
-    entries += [(view.name, partial(describe_view, view)) for view in views_of(store, context.db)]
+    entries += [(view.name, partial(describe_view, store, view)) for view in views_of(store, context.db)]
     if context.db == "local" and store.oplog is not None:
         entries.append((split_namespace(OPLOG_NS)[1], partial(describe_oplog, store.oplog)))
     entries.sort(key=itemgetter(0))
@@ -78,8 +83,13 @@ def describe(collection: Collection) -> dict[str, Any]:
     return described
 
 
-def describe_view(view: ViewDefinition) -> dict[str, Any]:
-    """A view's entry."""
+def describe_view(store: Store, view: ViewDefinition) -> dict[str, Any]:
+    """The entry of a view, or of a time-series collection."""
+    series = series_of(store, view.ns)
+    if series is not None:
+        kept = [field for field in elements(series.buckets.options.raw) if field[0] in _OF_SERIES]
+        options = RawBSONDocument(document_from(kept))
+        return {"name": view.name, "type": "timeseries", "options": options, "info": {"readOnly": False}}
     options = RawBSONDocument(view.options())
     return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
 

@@ -88,8 +88,8 @@ def _catalog(_context: Context, node: DataNode) -> dict[str, Any]:
     return {
         "collections": len(namespaces) - internal,
         "capped": sum(options.capped for options in kinds),
-        "clustered": sum(options.clustered is not None for options in kinds),
-        "timeseries": 0,
+        "clustered": sum(options.clustered is not None and options.timeseries is None for options in kinds),
+        "timeseries": sum(options.timeseries is not None for options in kinds),
         "views": sum(views.values()) - internal_views,
         "internalCollections": internal,
         "internalViews": internal_views,

@@ -7,6 +7,8 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Response
 from docstore.commands.specs.writes import UPDATE
 from docstore.node.node import node_of
+from docstore.node.timeseries.metadata_writes import bucket_update, measured_weight
+from docstore.node.timeseries.series import series_of
 from docstore.node.write.driver import (
     Outcome,
     check_batch_size,
@@ -36,6 +38,9 @@ def run(context: Context, arguments: Arguments) -> Response:
         return done
     statements = [update_statement(raw) for raw in documents]
     outcome = Outcome(modified=0)
+    series = series_of(node.store, context.namespace)
+    if series is not None:
+        context = context.about(series.buckets.ns)
     target = WriteTarget(
         node,
         context.namespace,
@@ -43,14 +48,17 @@ def run(context: Context, arguments: Arguments) -> Response:
         context.session,
         session_write(context, node),
         arguments["let"],
-        bypass_validation=arguments["bypassDocumentValidation"],
+        bypass_validation=arguments["bypassDocumentValidation"] or series is not None,
         shard_version=context.shard_version,
         can_pause=context.services.carry_out is not None,
         within=within_of(arguments),
+        weight=None if series is None else measured_weight(series),
     )
     loop = StatementLoop(
         outcome,
-        lambda index: UpdateWork(target, index, statements[index]),
+        lambda index: UpdateWork(
+            target, index, statements[index] if series is None else bucket_update(series, statements[index])
+        ),
         len(statements),
         ordered=arguments["ordered"] or node.transaction is not None,
         clock=node.clock,

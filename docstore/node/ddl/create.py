@@ -36,12 +36,6 @@ LEVELS = ("off", "strict", "moderate")
 ACTIONS = ("error", "warn")
 
 _IMAGES = declared(Parameter("enabled", Type.BOOL, required=True))
-_TIME_SERIES = declared(
-    Parameter("timeField", Type.STRING, required=True),
-    Parameter("metaField", Type.STRING),
-    Parameter("granularity", Type.STRING),
-    Parameter("bucketMaxSpanSeconds", Type.INT),
-)
 _CLUSTERED = declared(
     Parameter("v", Type.INT, default=2),
     Parameter("key", Type.OBJECT, required=True),
@@ -144,10 +138,7 @@ def check_create(arguments: Arguments, namespace: str) -> None:
 
 
 def _check_kind(arguments: Arguments) -> None:
-    """Refuse the kinds of collections that there are not, by what is wrong with them first."""
-    if arguments["timeseries"] is not None:
-        parse_fields("create.timeseries", arguments["timeseries"], _TIME_SERIES)
-        raise CommandError(Code.NotImplemented, "time-series collections are not supported")
+    """Refuse what a clustered collection cannot be."""
     if not _is_clustered(arguments):
         return
     if arguments["viewOn"] is not None:

@@ -14,6 +14,7 @@ from bson.objectid import ObjectId
 from docstore.aggregation.stages.write import Merge, Out, check_target
 from docstore.bson import document_from, elements, from_python
 from docstore.collection.catalog.options import NO_OPTIONS
+from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
@@ -135,8 +136,9 @@ class OutOutput:
         self._validator: Validator | None = None
 
     def begin(self) -> None:
-        """Make the new collection. Errors: 17152 for a capped target."""
+        """Make the new collection. Errors: 17152 for a capped target, CommandNotSupportedOnView for a view."""
         store = self._node.store
+        check_no_view(store, self._namespace)
         target = store.collection(self._namespace) if self._like_target else None
         if target is not None and target.options.capped:
             raise CommandError(17152, f"namespace '{self._namespace}' is capped so it can't be used for $out")

@@ -22,6 +22,8 @@ from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.requests import other_collation, query_context_at
 from docstore.node.read.snapshot import view_of
 from docstore.node.slices import Steps
+from docstore.node.timeseries.indexes import bucket_hint
+from docstore.node.timeseries.series import series_over
 from docstore.query.context import QueryContext
 from docstore.query.find import Hint
 from docstore.query.value.collation import SIMPLE, Collation
@@ -106,10 +108,18 @@ def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
         raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
 
 
+def below_hint(context: Context, resolved: ResolvedView, hint: Hint | None) -> Hint | None:
+    """What a hint of a read of a view means for the collection below."""
+    buckets = node_of(context).store.collection(resolved.ns)
+    series = None if buckets is None else series_over(buckets)
+    return hint if series is None else bucket_hint(series, hint)
+
+
 def open_view(
     context: Context, resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext, hint: Hint | None
 ) -> Steps[DocumentSource]:
     """What a request's stages make of a view, read by a request on the collection below."""
+    hint = below_hint(context, resolved, hint)
     pipeline = view_pipeline(resolved, stages, query_context)
     context = context.about(resolved.ns)
     view = yield from view_of(context)

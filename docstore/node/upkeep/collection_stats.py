@@ -14,6 +14,8 @@ from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
 from docstore.commands.context import Context
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import Slices
+from docstore.node.timeseries.series import Series, series_of
+from docstore.node.timeseries.statistics import series_section
 from docstore.node.upkeep.sizes import CollectionSizes, collection_sizes
 from docstore.storage.engine import Engine
 
@@ -90,10 +92,22 @@ def stored_count(node: DataNode, namespace: str) -> StoredCount | None:
 
 def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
     """The storage statistics of what the namespace names. Errors: CommandNotSupportedOnView."""
+    series = series_of(node.store, namespace)
+    if series is not None:
+        return _series_stats(node, series, scale)
     check_no_view(node.store, namespace)
     if namespace == OPLOG_NS and node.store.oplog is not None:
         return oplog_stats(node.store.oplog, scale)
     return storage_stats(node.engine, node.store.collection(namespace), scale)
+
+
+def _series_stats(node: DataNode, series: Series, scale: int) -> dict[str, Any]:
+    """The statistics of the buckets, which are counted in a section of their own."""
+    metrics = storage_stats(node.engine, series.buckets, scale)
+    size = metrics.pop("size")
+    for name in ("count", "avgObjSize"):
+        metrics.pop(name, None)
+    return {"size": size, "timeseries": series_section(node, series, scale), **metrics}
 
 
 async def database_stats(context: Context, scale: int, *, free: bool = False) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """Documents of TTL indexes are deleted when they have expired, by ordinary deletions of the primary.
 
 A document has expired when a date under the index, the earliest where there are several, is `expireAfterSeconds` in the
-past; in a clustered collection with that option, when its `_id` is. Values that are no dates never expire. Each slice
+past; in a clustered collection with that option, when its `_id` is. A bucket of measurements has when all of them have.
+Values that are no dates never expire. Each slice
 checks again who is primary, which ranges are owned and which indexes there are. Collections without a TTL index cost
 nothing but being listed.
 """
 
 from __future__ import annotations
 
-from docstore.bson.walk import DATE
+from docstore.bson.walk import DATE, OBJECT_ID
 from docstore.collection.collection import Collection, Index
 from docstore.errors import CommandError
 from docstore.kernel.keys.bounds import behind
@@ -99,10 +100,17 @@ def over(
         return {}
     limit_ms = now_ms - seconds * 1000
     limit = (DATE, max(limit_ms, _LEAST_DATE_MS).to_bytes(8, "little", signed=True))
-    path, direction = index.fields[0]
+    definition = collection.options.timeseries
+    if definition is None:
+        path, direction = index.fields[0]
+        dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
+        ((low, high),), _ = compound([((dates,), direction)], 1)
+    else:
+        # Buckets expire as a whole, when their last measurement has; where they begin stands in `_id`.
+        path = f"control.max.{definition.time_field}"
+        oldest = max(limit_ms // 1000, 0).to_bytes(4, "big") + b"\xff" * 8
+        low, high = class_range(OBJECT_ID).lo, behind(encode_key((OBJECT_ID, oldest)))
     matches = compile_filter(Comparison(path, Op.LTE, limit))
-    dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
-    ((low, high),), _ = compound([((dates,), direction)], 1)
     found: dict[bytes, bytes] = {}
     for key, value in node.engine.items(Family.INDEXES, index.prefix + low, index.prefix + high):
         rid = index.record_id(key, value)

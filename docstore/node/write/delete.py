@@ -194,4 +194,4 @@ class DeleteWork:
         self._target.commit(unit)
         if apart is not None:
             apart.committed()
-        self._target.outcome.n += len(matches)
+        self._target.outcome.n += self._target.counted([before for _, before in matches])

@@ -52,6 +52,8 @@ class WriteTarget:
     """The shard keys that a statement over many documents is about; None for all that are owned."""
     can_pause: bool = False
     """Whether there is a place where others may run while a statement is carried out."""
+    weight: Callable[[bytes], int] | None = None
+    """How many a document counts for in the outcome; None: one."""
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
@@ -99,6 +101,10 @@ class WriteTarget:
     @property
     def retryable(self) -> bool:
         return self.session_write is not None
+
+    def counted(self, documents: Sequence[bytes]) -> int:
+        """How many some documents are in the outcome."""
+        return len(documents) if self.weight is None else sum(map(self.weight, documents))
 
     def is_plain(self, multi: bool) -> bool:
         """Whether a statement is about all that is owned, in a language without variables, and holds nothing."""

@@ -307,7 +307,7 @@ class UpdateWork:
                             collection, record_id, before, after,
                             stmt_id=self._stmt_id, changed=changed, paths=modification.paths, ahead=ahead,
                         )  # fmt: skip
-                    modified += modification.counts(before, after)
+                    modified += modification.counts(before, after) and self._target.counted((before,))
                 except WriteConflict:
                     raise
                 except CommandError as error:
@@ -326,7 +326,7 @@ class UpdateWork:
             scripted.committed()
         if failure is not None:
             raise failure
-        self._matched += len(matches)
+        self._matched += self._target.counted([before for _, before in matches])
         self._modified += modified
 
     def _upsert(self, collection: Collection, modification: Modification) -> None:

@@ -219,7 +219,7 @@ class InitialSync:
                 for raw in batch:
                     entry = bson.decode(raw, _CODEC)
                     kind = entry.get("type", "collection")
-                    if kind == "view":
+                    if kind in ("view", "timeseries"):
                         continue
                     if kind != "collection":
                         raise AttemptFailed(f"{name}.{entry['name']} is a {kind}, which cannot be cloned")

@@ -1,0 +1,59 @@
+"""What `collMod` may change of a time-series collection: when its buckets expire, its indexes, and its granularity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.declaration import Parameter, Type
+from docstore.errors import Code, CommandError
+from docstore.node.ddl.create import choice
+from docstore.node.node import DataNode
+from docstore.node.timeseries.series import Series, series_of
+from docstore.timeseries.definition import GRANULARITIES, TimeseriesDefinition
+
+_FIELDS = declared(Parameter("granularity", Type.STRING))
+_OF_OTHERS = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
+
+
+class SeriesChange:
+    """What is asked for. Errors: InvalidOptions, BadValue."""
+
+    def __init__(self, node: DataNode, arguments: Arguments, series: Series) -> None:
+        self._node = node
+        self._ns = series.ns
+        for name in ("pipeline", "viewOn"):
+            if name in arguments:
+                raise CommandError(Code.InvalidOptions, f"option only supported on a view: {name}")
+        for name in _OF_OTHERS:
+            if name in arguments:
+                raise CommandError(Code.InvalidOptions, f"option not supported on a time-series collection: {name}")
+        if "cappedSize" in arguments or "cappedMax" in arguments:
+            raise CommandError(Code.InvalidOptions, "Collection must be capped.")
+        given = arguments["timeseries"]
+        asked = None if given is None else parse_fields("collMod.timeseries", given, _FIELDS)["granularity"]
+        granularities = tuple(GRANULARITIES)
+        self._granularity = None if asked is None else choice("collMod.timeseries.granularity", asked, granularities)
+
+    def standing(self) -> Series:
+        """The collection as it is now. Errors: NamespaceNotFound."""
+        series = series_of(self._node.store, self._ns)
+        if series is None:
+            raise CommandError(Code.NamespaceNotFound, "ns does not exist")
+        return series
+
+    def definition(self, series: Series) -> TimeseriesDefinition | None:
+        """The definition with the granularity that is asked for; None where nothing of it changes. Errors:
+        InvalidOptions for a finer one.
+        """
+        before, after = series.definition.granularity, self._granularity
+        if after is None or after == before:
+            return None
+        order = list(GRANULARITIES)
+        if order.index(after) < order.index(before):
+            raise CommandError(
+                Code.InvalidOptions,
+                "Invalid transition for timeseries.granularity. Can only transition from 'seconds' to 'minutes' or "
+                "'minutes' to 'hours'.",
+            )
+        return replace(series.definition, granularity=after)

@@ -1,0 +1,251 @@
+"""Buckets: documents that hold up to a thousand measurements of one series and of one span of time, by column.
+
+    {_id, control: {version: 1, min: {FIELD: VALUE}, max: {FIELD: VALUE}}, meta: VALUE, data: {FIELD: {"0": VALUE}}}
+
+Always true of a bucket that is made here:
+
+* `_id` begins with the seconds of `control.min.TIME`, which is the time of its first measurement, rounded down;
+* every measurement lies in `[control.min.TIME, control.min.TIME + span)`, and `control.max.TIME` is the latest;
+* the others of `control.min` and `control.max` are the least and the greatest values that a field has, of embedded
+  documents and arrays those of their members;
+* the values of a field compare with each other, so that every one lies between the least and the greatest;
+* the names in a column are the places of the measurements that have the field: 0, 1, ... in the order in which they
+  came; `data.TIME` has all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from operator import itemgetter
+
+from docstore.bson.build import array_from, document_from, enclosed
+from docstore.bson.order import compare, type_class
+from docstore.bson.walk import (
+    ARRAY,
+    DATE,
+    OBJECT,
+    OBJECT_ID,
+    Value,
+    elements,
+    get_field,
+    get_path,
+    value_count,
+    values,
+)
+from docstore.errors import Code, CommandError
+from docstore.query.value.values import int32_value
+from docstore.timeseries.definition import CONTROL, DATA, META, TimeseriesDefinition
+
+MOST_MEASUREMENTS = 1000
+MOST_BYTES = 125 * 1024
+
+_VERSION = int32_value(1)
+_IDENTITY_TAIL = 8
+_NESTED = (OBJECT, ARRAY)
+_CODES = [bytes((code,)) for code in range(256)]
+
+
+class Full(Enum):
+    """Why a bucket takes no more of the measurements that come."""
+
+    COUNT = "too many"
+    SIZE = "too large"
+    FORWARD = "later than its span"
+    BACKWARD = "earlier than its begin"
+    SCHEMA = "a field has another type"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A document on its way into a bucket. `fields` are all but the metadata; `time` is in milliseconds since 1970."""
+
+    time: int
+    meta: Value | None
+    fields: Mapping[str, Value]
+    size: int
+
+
+def measurement_of(definition: TimeseriesDefinition, raw: bytes) -> Measurement:
+    """The measurement that a document is. Errors: BadValue without a time."""
+    fields: dict[str, Value] = {}
+    for name, code, data in elements(raw):
+        fields.setdefault(name, (code, data))
+    meta = None if definition.meta_field is None else fields.pop(definition.meta_field, None)
+    code, data = fields.get(definition.time_field, (0, b""))
+    if code != DATE:
+        raise CommandError(
+            Code.BadValue, f"'{definition.time_field}' must be present and contain a valid BSON UTC datetime value"
+        )
+    time = int.from_bytes(data, "little", signed=True)
+    return Measurement(time, None if meta is None else normalized(meta), fields, len(raw))
+
+
+def check_indexed(measurement: Measurement, paths: Sequence[str]) -> None:
+    """Errors: 5930501 for an array on one of the paths: the least and the greatest of it would be arrays both."""
+    for path in paths:
+        name, *rest = path.split(".")
+        value = measurement.fields.get(name)
+        for part in rest:
+            if value is None or value[0] != OBJECT:
+                break
+            value = get_field(value[1], part)
+        if value is not None and value[0] == ARRAY:
+            raise CommandError(5930501, "Indexed measurement field contains an array value")
+
+
+def normalized(meta: Value) -> Value:
+    """Metadata as a bucket has them: the fields of documents by name, since their order tells no series from others."""
+    code, data = meta
+    if code == OBJECT:
+        fields = [(name, *normalized((kind, part))) for name, kind, part in elements(data)]
+        return OBJECT, document_from(sorted(fields, key=itemgetter(0)))
+    return (ARRAY, array_from([normalized(member) for member in values(data)])) if code == ARRAY else meta
+
+
+def series_key(meta: Value | None) -> bytes:
+    """What tells the series of normalized metadata from others."""
+    return b"" if meta is None else bytes((meta[0],)) + meta[1]
+
+
+def measurement_count(raw: bytes, time_field: str) -> int:
+    """How many measurements a bucket has."""
+    times = get_path(raw, f"{DATA}.{time_field}") if "." not in time_field else None
+    return 0 if times is None else value_count(times[1])
+
+
+class Bucket:
+    """One bucket that measurements are added to: `count` of them so far, of `size` bytes as they came."""
+
+    __slots__ = ("_begin", "_columns", "_greatest", "_identity", "_least", "_meta", "count", "size")
+
+    def __init__(self, identity: bytes, meta: Value | None, begin: int) -> None:
+        self._identity = identity
+        self._meta = meta
+        self._begin = begin
+        self._least: dict[str, Value] = {}
+        self._greatest: dict[str, Value] = {}
+        self._columns: dict[str, list[bytes]] = {}
+        self.size = 0
+        self.count = 0
+
+    @classmethod
+    def begun(cls, definition: TimeseriesDefinition, first: Measurement, identity: bytes) -> Bucket:
+        """An empty bucket that takes the measurement. `identity`: a new ObjectId, whose time is replaced."""
+        begin = definition.rounded(first.time)
+        seconds = (begin // 1000) & 0xFFFFFFFF
+        bucket = cls(seconds.to_bytes(4, "big") + identity[-_IDENTITY_TAIL:], first.meta, begin)
+        time = (DATE, begin.to_bytes(8, "little", signed=True))
+        bucket._least[definition.time_field] = time
+        return bucket
+
+    @classmethod
+    def stored(cls, definition: TimeseriesDefinition, raw: bytes, size: int) -> Bucket:
+        """The bucket that a document is. `size`: of its measurements in bytes."""
+
+        def part(path: str) -> bytes:
+            value = get_path(raw, path)
+            assert value is not None, f"a bucket without {path}"
+            return value[1]
+
+        least, times = part(f"{CONTROL}.min"), part(f"{DATA}.{definition.time_field}")
+        begin = get_field(least, definition.time_field)
+        assert begin is not None, "a bucket without a begin"
+        bucket = cls(part("_id"), get_field(raw, META), int.from_bytes(begin[1], "little", signed=True))
+        bucket._least, bucket._greatest = _by_name(least), _by_name(part(f"{CONTROL}.max"))
+        bucket._columns = {name: [column[4:-1]] for name, _, column in elements(part(DATA))}
+        bucket.count, bucket.size = value_count(times), size
+        return bucket
+
+    @property
+    def identity(self) -> bytes:
+        """The 12 bytes of its `_id`."""
+        return self._identity
+
+    @property
+    def meta(self) -> Value | None:
+        return self._meta
+
+    def refuses(self, definition: TimeseriesDefinition, measurement: Measurement) -> Full | None:
+        """Why the measurement is not for this bucket; None: it is."""
+        if measurement.time < self._begin:
+            return Full.BACKWARD
+        if measurement.time >= self._begin + definition.span_seconds * 1000:
+            return Full.FORWARD
+        if self.count >= MOST_MEASUREMENTS:
+            return Full.COUNT
+        if self.count and self.size + measurement.size > MOST_BYTES:
+            return Full.SIZE
+        least = self._least
+        for name, value in measurement.fields.items():
+            known = least.get(name)
+            if known is not None and (known[0] != value[0] or value[0] in _NESTED) and not _alike(known, value):
+                return Full.SCHEMA
+        return None
+
+    def add(self, measurement: Measurement) -> None:
+        place = b"%d\0" % self.count
+        columns, least, greatest = self._columns, self._least, self._greatest
+        for name, value in measurement.fields.items():
+            code, data = value
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = []
+            column += (_CODES[code], place, data)
+            low, high = least.get(name), greatest.get(name)
+            least[name] = value if low is None else extreme(low, value, -1)
+            greatest[name] = value if high is None else extreme(high, value, 1)
+        self.size += measurement.size
+        self.count += 1
+
+    def document(self) -> bytes:
+        """The bucket as it is stored."""
+        control = [
+            ("version", *_VERSION),
+            ("min", OBJECT, _document(self._least)),
+            ("max", OBJECT, _document(self._greatest)),
+        ]
+        fields = [("_id", OBJECT_ID, self._identity), (CONTROL, OBJECT, document_from(control))]
+        if self._meta is not None:
+            fields.append((META, *self._meta))
+        columns = [(name, OBJECT, enclosed(b"".join(column))) for name, column in self._columns.items()]
+        return document_from([*fields, (DATA, OBJECT, document_from(columns))])
+
+
+def _by_name(raw: bytes) -> dict[str, Value]:
+    return {name: (code, data) for name, code, data in elements(raw)}
+
+
+def _document(fields: dict[str, Value]) -> bytes:
+    return document_from([(name, *value) for name, value in fields.items()])
+
+
+def _alike(one: Value, other: Value) -> bool:
+    """Whether two values of a field may be in one bucket, so that what lies between them is of their type: they compare
+    with each other, and so do the members that both have.
+    """
+    if type_class(one[0]) != type_class(other[0]):
+        return False
+    if one[0] == OBJECT:
+        fields = _by_name(one[1])
+        return all(name not in fields or _alike(fields[name], (code, data)) for name, code, data in elements(other[1]))
+    if one[0] == ARRAY:
+        return all(map(_alike, values(one[1]), values(other[1])))
+    return True
+
+
+def extreme(one: Value, other: Value, sign: int) -> Value:
+    """The lesser of two values (-1) or the greater (1); of two documents, or two arrays, that of each member."""
+    if one[0] in _NESTED and other[0] in _NESTED and one != other:
+        if one[0] == OBJECT and other[0] == OBJECT:
+            fields = _by_name(one[1])
+            for name, code, data in elements(other[1]):
+                known = fields.get(name)
+                fields[name] = (code, data) if known is None else extreme(known, (code, data), sign)
+            return OBJECT, _document(fields)
+        if one[0] == other[0]:
+            mine, theirs = values(one[1]), values(other[1])
+            both = [extreme(left, right, sign) for left, right in zip(mine, theirs, strict=False)]
+            return ARRAY, array_from([*both, *(mine[len(both) :] or theirs[len(both) :])])
+    return other if compare(other, one) * sign > 0 else one

@@ -1,0 +1,89 @@
+"""What a filter on measurements says about the buckets that they are in.
+
+A condition on the metadata alone means the same of a bucket (`of_metadata`), under another name. One that compares a
+measured value means something of the least and the greatest that a bucket has (`of_measured`): it holds of every bucket
+with such a measurement, and of others too, so that it has to be asked of measurements again. It relies on all values of
+a field in a bucket being of types that compare. Of other conditions buckets know nothing here.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+
+from docstore.bson.build import array_value, document_from
+from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, OBJECT_ID, TIMESTAMP, Value, elements, values
+from docstore.query.value.values import NUMBERS, number_of
+from docstore.timeseries.definition import CONTROL, META
+
+_CONNECTIVES = frozenset(("$and", "$or", "$nor"))
+_LOWER = {"$gt": "$gt", "$gte": "$gte", "$eq": "$gte"}
+_UPPER = {"$lt": "$lt", "$lte": "$lte", "$eq": "$lte"}
+_COMPARED = NUMBERS | {BOOL, DATE, OBJECT_ID, TIMESTAMP}
+"""The types whose values a collation has no say in."""
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+
+
+def renamed_metadata(path: str, meta_field: str | None) -> str | None:
+    """The path in a bucket of a path in the metadata; None for other paths."""
+    name, dot, rest = path.partition(".")
+    return None if name != meta_field or meta_field is None else META + dot + rest
+
+
+def of_metadata(condition: bytes, meta_field: str | None) -> bytes | None:
+    """A filter of the metadata and nothing else, as one of buckets; None for others."""
+    fields: list[tuple[str, int, bytes]] = []
+    for name, code, data in elements(condition):
+        if name in _CONNECTIVES and code == ARRAY:
+            members: list[Value] = []
+            for kind, member in values(data):
+                inner = of_metadata(member, meta_field) if kind == OBJECT else None
+                if inner is None:
+                    return None
+                members.append((OBJECT, inner))
+            fields.append((name, *array_value(members)))
+            continue
+        renamed = renamed_metadata(name, meta_field)
+        if renamed is None:
+            return None
+        fields.append((renamed, code, data))
+    return document_from(fields) if fields else None
+
+
+def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes | None:
+    """What a filter that compares measured values says about buckets of that span; None where it says nothing."""
+    found: list[tuple[str, int, bytes]] = []
+    for path, code, data in elements(condition):
+        if path.startswith("$"):
+            continue
+        comparisons = elements(data) if code == OBJECT else [("$eq", code, data)]
+        least: list[tuple[str, int, bytes]] = []
+        greatest: list[tuple[str, int, bytes]] = []
+        for operator, kind, value in comparisons:
+            if kind not in _COMPARED or (operator not in _LOWER and operator not in _UPPER) or _is_nan((kind, value)):
+                continue
+            if operator in _LOWER:
+                greatest.append((_LOWER[operator], kind, value))
+            if operator in _UPPER:
+                least.append((_UPPER[operator], kind, value))
+            if path == time_field and kind == DATE:
+                # No bucket reaches further than its span.
+                if operator in _LOWER:
+                    least.append((_LOWER[operator], DATE, _moved(value, -span_seconds)))
+                if operator in _UPPER:
+                    greatest.append((_UPPER[operator], DATE, _moved(value, span_seconds)))
+        for name, bounds in (("max", greatest), ("min", least)):
+            # The same operator may stand there twice.
+            found += [(f"{CONTROL}.{name}.{path}", OBJECT, document_from([bound])) for bound in bounds]
+    if not found:
+        return None
+    members: list[Value] = [(OBJECT, document_from([each])) for each in found]
+    return document_from([("$and", *array_value(members))])
+
+
+def _is_nan(value: Value) -> bool:
+    return value[0] in NUMBERS and isnan(number_of(value))
+
+
+def _moved(date: bytes, seconds: int) -> bytes:
+    time = int.from_bytes(date, "little", signed=True) + seconds * 1000
+    return min(max(time, _LEAST), _GREATEST).to_bytes(8, "little", signed=True)

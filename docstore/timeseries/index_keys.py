@@ -1,0 +1,68 @@
+"""The keys of indexes on measurements as those of indexes on buckets, and back.
+
+The time and every measured field stand for two fields of a bucket, its least and its greatest value, in such an order
+that buckets come in the order of what is asked for; the metadata stands for itself.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.build import document_from
+from docstore.bson.walk import OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.value.values import NUMBERS, number_of, text_of
+from docstore.timeseries.conditions import renamed_metadata
+from docstore.timeseries.definition import CONTROL, META, TimeseriesDefinition
+
+_MIN, _MAX = f"{CONTROL}.min.", f"{CONTROL}.max."
+
+Field = tuple[str, int, bytes]
+
+
+def bucket_key(definition: TimeseriesDefinition, key: bytes) -> bytes:
+    """The key pattern of buckets. Errors: CannotCreateIndex for a kind of index that measurements cannot have,
+    NotImplemented for one of geometry.
+    """
+    fields: list[Field] = []
+    for path, code, data in elements(key):
+        meta = renamed_metadata(path, definition.meta_field)
+        if meta is not None:
+            fields.append((meta, code, data))
+            continue
+        if code not in NUMBERS:
+            if code == STRING and text_of((code, data)) == "2dsphere" and path != definition.time_field:
+                raise CommandError(Code.NotImplemented, "geometry indexes of measured fields are not supported")
+            raise CommandError(
+                Code.CannotCreateIndex,
+                f"Invalid index spec for time-series collection: {path} is measured, and such an index is by its "
+                "values in order",
+            )
+        first, second = (_MIN, _MAX) if number_of((code, data)) > 0 else (_MAX, _MIN)
+        fields += [(first + path, code, data), (second + path, code, data)]
+    return document_from(fields)
+
+
+def measured_key(definition: TimeseriesDefinition, key: bytes) -> bytes | None:
+    """The key pattern of measurements that `bucket_key` makes this of; None where there is none."""
+    fields: list[Field] = []
+    left = elements(key)
+    while left:
+        path, code, data = left.pop(0)
+        name, dot, rest = path.partition(".")
+        if name == META and definition.meta_field is not None:
+            fields.append((definition.meta_field + dot + rest, code, data))
+            continue
+        measured = path.removeprefix(_MIN).removeprefix(_MAX)
+        if code not in NUMBERS or measured == path or not left:
+            return None
+        first, second = (_MIN, _MAX) if number_of((code, data)) > 0 else (_MAX, _MIN)
+        if path != first + measured or left.pop(0) != (second + measured, code, data):
+            return None
+        fields.append((measured, code, data))
+    return document_from(fields)
+
+
+def bucket_hint(definition: TimeseriesDefinition, hint: Value) -> Value:
+    """A hint that names an index of measurements by its key, as one of buckets."""
+    if hint[0] != OBJECT or any(name.startswith("$") for name, _, _ in elements(hint[1])):
+        return hint
+    return OBJECT, bucket_key(definition, hint[1])
