@@ -39,7 +39,7 @@ def main(options: Options) -> None:
         stop_server(replace(options, role=RoleOptions(configsvr=True)).dbpath)
     if options.role.shardsvr:
         sys.exit("configsvr: a config server is no shard: leave out --shardsvr")
-    if options.security.auth and options.security.key_file is None:
+    if options.security.auth and not options.security.knows_processes:
         sys.exit(f"configsvr: {KEY_FILE_REQUIRED}")
     set_name = options.replication.set_name or IMPLICIT_SET_NAME
     options = replace(

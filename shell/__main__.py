@@ -20,7 +20,7 @@ import bson
 import click
 
 import docstore
-from shell.address import MECHANISMS, Address, AddressError, parse_address
+from shell.address import EXTERNAL, MECHANISMS, X509, Address, AddressError, parse_address
 from shell.bindings.screen import Screen, has_colours
 from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinished
 from shell.deployment import ANY_MEMBER, Deployment, Unreachable
@@ -72,7 +72,10 @@ class Options:
         addresses = [name for name in self.named if not name.endswith(".js")]
         if len(addresses) > 1 or (self.nodb and (addresses or self.host or self.port or self.username)):
             raise click.UsageError("give at most one address, and none with --nodb")
-        if self.username is None and (self.password, self.source, self.mechanism) != (None, None, None):
+        certified = self.mechanism == X509
+        if certified and (self.password is not None or self.source not in (None, EXTERNAL)):
+            raise click.UsageError(f"a user of {X509} has no password and is of {EXTERNAL}")
+        if self.username is None and not certified and (self.password, self.source, self.mechanism) != (None,) * 3:
             raise click.UsageError("a password, an authentication database or a mechanism needs --username")
         encryption = self._encryption()
         if self.nodb:
@@ -83,6 +86,8 @@ class Options:
             raise click.UsageError(str(error)) from error
         if encryption is not None:
             address = replace(address, encryption=encryption)
+        if certified:
+            return address.with_credentials(self.username or "", "", EXTERNAL, X509)
         if self.username is None:
             return address
         password = self.password or getpass("Enter password: ")

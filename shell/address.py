@@ -20,7 +20,10 @@ DEFAULT_PORT = 27017
 DEFAULT_DATABASE = "test"
 DEFAULT_TIMEOUT = 10.0
 SCHEME = "mongodb://"
-MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+X509 = "MONGODB-X509"
+MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256", X509)
+EXTERNAL = "$external"
+"""The database of users who are known by their certificates."""
 READ_MODES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
 
 
@@ -30,7 +33,9 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who the user is. `source` is the database that knows the user; without a `mechanism` the server chooses."""
+    """Who the user is. `source` is the database that knows the user; without a `mechanism` the server chooses. By a
+    certificate the user needs no password, and `user` may be empty: whom the certificate names.
+    """
 
     user: str
     password: str
@@ -126,6 +131,11 @@ def _parse_uri(rest: str) -> Address:
     for name, value in parse_qsl(query, keep_blank_values=True):
         options.take(name, value)
     address = options.address(_hosts(hosts), unquote(database))
+    if options.mechanism == X509:
+        user, _, password = who.partition(":")
+        if password:
+            raise AddressError("a user who authenticates by a certificate has no password")
+        return address.with_credentials(unquote(user), "", EXTERNAL, X509)
     if not at:
         if options.source is not None or options.mechanism is not None:
             raise AddressError("authSource and authMechanism need a user name in the address")

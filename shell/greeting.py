@@ -10,7 +10,7 @@ from bson.binary import Binary
 
 import docstore
 from docstore.security.scram_client import ScramError, conversation
-from shell.address import Credentials
+from shell.address import EXTERNAL, X509, Credentials
 from shell.wire_client import WireClient
 
 
@@ -35,6 +35,12 @@ def greet(client: WireClient, application: str | None, users: Sequence[Credentia
 def authenticate(client: WireClient, credentials: Credentials) -> None:
     """Prove to the server of `client` who the user is. Errors: ConnectionLost, Refused."""
     mechanism = credentials.mechanism or _mechanism(client, credentials)
+    if mechanism == X509:
+        who = {"user": credentials.user} if credentials.user else {}
+        reply = client.run_document({"authenticate": 1, "mechanism": X509, **who, "$db": EXTERNAL})
+        if not reply.get("ok"):
+            raise Refused(str(reply.get("errmsg")))
+        return
     messages = conversation(mechanism, credentials.user, credentials.password, secrets.token_bytes(24))
     database = credentials.source
     try:

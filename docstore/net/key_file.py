@@ -18,15 +18,18 @@ _MOST_BYTES = 1 << 20
 
 
 def cluster_keys(options: SecurityOptions) -> ClusterKeys | None:
-    """The keys of the file that the options name; None where they name none. Errors: StartError."""
-    path = options.key_file
-    if path is None:
+    """By what the processes of the cluster know each other; None where they do not. Errors: StartError."""
+    if not options.knows_processes:
         return None
-    try:
-        keys = parse_keys(_private_text(path))
-    except BadKeys as error:
-        raise StartError(f"the key file {path} is not usable: {error}", _EXIT_CODE) from None
-    return ClusterKeys(keys, secrets.token_bytes(SALT_BYTES[MECHANISM]), lenient=options.transition)
+    path = options.key_file
+    keys: tuple[str, ...] = ()
+    if path is not None:
+        try:
+            keys = parse_keys(_private_text(path))
+        except BadKeys as error:
+            raise StartError(f"the key file {path} is not usable: {error}", _EXIT_CODE) from None
+    salt = secrets.token_bytes(SALT_BYTES[MECHANISM])
+    return ClusterKeys(keys, salt, lenient=options.transition, mode=options.cluster_mode)
 
 
 def _private_text(path: Path) -> str:

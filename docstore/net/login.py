@@ -1,7 +1,8 @@
-"""How a process proves to another that it is of the same cluster: with its keys, before anything else is asked.
+"""How a process proves to another that it is of the same cluster: with its keys, or with its certificate, before
+anything else is asked.
 
 The first message goes along with hello, so that it costs one round trip; where another key has to be tried, two more.
-Always true: who is talked to has proven to know the key as well.
+Always true: who is talked to has proven to know the key as well, or to have a certificate of the cluster's authority.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from os import urandom
 from typing import Any
 
 from docstore.bson import document_to_python
+from docstore.commands.access.control import X509
 from docstore.security.cluster_keys import MECHANISM, ClusterKeys
-from docstore.security.names import SYSTEM
+from docstore.security.names import EXTERNAL, SYSTEM
 from docstore.security.scram_client import ClientConversation, ScramError
 
 _NONCE_BYTES = 24
@@ -72,6 +74,22 @@ class Login:
         conversation.verify(_payload(reply))
         if not reply["done"]:
             raise ScramError("the server does not come to an end")
+
+
+class CertificateLogin:
+    """One authentication by the certificate that the encrypted connection was made with."""
+
+    def with_hello(self) -> dict[str, Any]:
+        """What hello says, as `speculativeAuthenticate`."""
+        return {"authenticate": 1, "mechanism": X509, "db": EXTERNAL}
+
+    async def finish(self, hello: dict[str, Any], say: Say) -> int:
+        """Go on after the reply to hello. Errors: NotTaken, those of `say`."""
+        if "speculativeAuthenticate" not in hello:
+            reply = document_to_python(await say({"authenticate": 1, "mechanism": X509, "$db": EXTERNAL}))
+            if not reply.get("ok"):
+                raise NotTaken(str(reply.get("errmsg", "no reason is given")))
+        return 0
 
 
 def _conversation() -> ClientConversation:

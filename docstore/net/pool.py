@@ -25,7 +25,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.errors import NetworkError
 from docstore.net.link import Answered, Link, connect
-from docstore.net.login import Login, NotTaken
+from docstore.net.login import CertificateLogin, Login, NotTaken
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.wire.errors import ProtocolError
@@ -244,8 +244,11 @@ class Pool:
             },
             "$db": "admin",
         }
-        login = None if self._keys is None else Login(self._keys, self._taken_keys.get(link.address) or 0)
-        if login is not None:
+        login: Login | CertificateLogin | None = None
+        if self._keys is not None:
+            by_certificate = self._keys.mode.sends_certificates
+            taken = self._taken_keys.get(link.address) or 0
+            login = CertificateLogin() if by_certificate else Login(self._keys, taken)
             hello["speculativeAuthenticate"] = login.with_hello()
         reply = await self._say(link, deadline, hello)
         raise_for_error(reply)
@@ -256,7 +259,9 @@ class Pool:
             link.process_id = document_to_python(reply)["topologyVersion"].get("processId")
         link.idle_since = self._clock()
 
-    async def _log_in(self, link: Link, deadline: float, login: Login, hello: dict[str, Any]) -> None:
+    async def _log_in(
+        self, link: Link, deadline: float, login: Login | CertificateLogin, hello: dict[str, Any]
+    ) -> None:
         assert self._keys is not None, "there is no login without keys"
         address = link.address
         try:
@@ -264,8 +269,8 @@ class Pool:
         except NotTaken as error:
             if self._taken_keys.get(address, 0) is not None:
                 LOG.warning(
-                    "Another process of the cluster does not take this one's keys", remote=address, reason=str(error),
-                    goesOn=self._keys.lenient,
+                    "Another process of the cluster does not take this one for one of it", remote=address,
+                    reason=str(error), goesOn=self._keys.lenient,
                 )  # fmt: skip
                 self._taken_keys[address] = None
             if not self._keys.lenient:

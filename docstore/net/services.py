@@ -82,6 +82,7 @@ def services_of(
             _test_commands(table),
             _of_buffers(),
             _tls_mode(certificates),
+            _cluster_mode(access, certificates),
         )
     )
     return services
@@ -140,6 +141,23 @@ def _tls_mode(certificates: TransportSecurity | None) -> ServerParameter:
     if certificates is None:
         return ServerParameter(name="tlsMode", get=lambda: "disabled")
     return ServerParameter(name="tlsMode", get=lambda: certificates.mode_name, put=certificates.change_mode)
+
+
+def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None) -> ServerParameter:
+    """How the processes of the cluster authenticate to each other."""
+    keys = access.keys
+    if keys is None:
+        return ServerParameter(name="clusterAuthMode", get=lambda: "undefined")
+
+    def put(value: Any) -> None:
+        try:
+            if certificates is None or certificates.mode_name in ("disabled", "allowTLS"):
+                raise ValueError("need to enable TLS for outgoing connections")
+            keys.change_mode(value)
+        except ValueError as error:
+            raise CommandError(Code.BadValue, f"Illegal state transition for clusterAuthMode, {error}") from None
+
+    return ServerParameter(name="clusterAuthMode", get=lambda: keys.mode.value, put=put)
 
 
 def _test_commands(table: CommandTable) -> ServerParameter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from docstore.options.tls import PASSWORDS, tls_options
 from docstore.options.values import (
     COMPRESSORS,
     LOOPBACK,
+    ClusterAuthMode,
     LoggingOptions,
     NetworkOptions,
     Options,
@@ -26,7 +28,10 @@ DIRECTORY_PER_DB_NOTICE = (
     "--directoryperdb has nothing to separate: each node keeps all its databases in one engine directory below --dbpath"
 )
 
-KEY_FILE_REQUIRED = "--auth needs --keyFile on a member of a set or a cluster: by it members authenticate to each other"
+KEY_FILE_REQUIRED = (
+    "--auth needs --keyFile or --clusterAuthMode x509 on a member of a set or a cluster: by it members authenticate to"
+    " each other"
+)
 
 
 def build_options(given: Mapping[str, Any]) -> Options:
@@ -81,20 +86,45 @@ def build_options(given: Mapping[str, Any]) -> Options:
 
 def _security(given: Mapping[str, Any]) -> SecurityOptions:
     auth, key_file = bool(given.get("security.authorization")), given.get("security.keyFile")
-    transition, mode = bool(given.get("security.transitionToAuth")), given.get("security.clusterAuthMode")
+    transition, named = bool(given.get("security.transitionToAuth")), given.get("security.clusterAuthMode")
+    mode = _cluster_mode(named, given)
     if auth and given.get("security.noauth"):
         raise ValueError("--auth and --noauth exclude each other")
-    if mode not in (None, "keyFile"):
-        raise ValueError(f"--clusterAuthMode {mode} is not supported: processes authenticate by keys alone")
-    if key_file is None:
-        if mode is not None or transition:
-            raise ValueError(f"{'--clusterAuthMode' if mode else '--transitionToAuth'} needs --keyFile")
+    security = SecurityOptions(False, key_file, transition, mode)
+    if not security.knows_processes:
+        if named or transition:
+            raise ValueError(f"{'--clusterAuthMode' if named else '--transitionToAuth'} needs --keyFile")
         member = any(given.get(key) for key in ("replication.replSetName", "sharding.shardsvr", "sharding.configsvr"))
         if auth and member:
             raise ValueError(KEY_FILE_REQUIRED)
     elif given.get("security.noauth"):
-        raise ValueError("--keyFile is not allowed where --noauth is specified")
-    return SecurityOptions((auth or key_file is not None) and not transition, key_file, transition)
+        what = "--clusterAuthMode x509" if key_file is None else "--keyFile"
+        raise ValueError(f"{what} is not allowed where --noauth is specified")
+    return replace(security, auth=(auth or security.knows_processes) and not transition)
+
+
+def _cluster_mode(named: str | None, given: Mapping[str, Any]) -> ClusterAuthMode:
+    """Errors: ValueError for one that there is not, or that the other options do not allow."""
+    try:
+        mode = ClusterAuthMode(named or "keyFile")
+    except ValueError:
+        raise ValueError(
+            "security.clusterAuthMode expects one of 'keyFile', 'sendKeyFile', 'sendX509', or 'x509'"
+        ) from None
+    if not mode.takes_certificates:
+        return mode
+    if given.get("net.tls.mode", "disabled") == "disabled":
+        raise ValueError("need to enable TLS via the tlsMode flag")
+    if mode.sends_certificates and given["net.tls.mode"] == "allowTLS":
+        raise ValueError("cannot have x.509 cluster authentication in allowTLS mode")
+    if given.get("net.tls.allowInvalidCertificates") or "net.tls.CAFile" not in given:
+        raise ValueError(
+            f"--clusterAuthMode {mode.value} knows processes by their certificates: it needs --tlsCAFile, and goes"
+            " without --tlsAllowInvalidCertificates"
+        )
+    if not mode.takes_keys and "security.keyFile" in given:
+        raise ValueError("--keyFile means nothing with --clusterAuthMode x509: leave it out")
+    return mode
 
 
 def _network(given: Mapping[str, Any]) -> NetworkOptions:

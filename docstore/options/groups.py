@@ -109,9 +109,10 @@ CLUSTER_KEYS = Group((
     Setting("--keyFile", "security.keyFile", _FILE,
             "Authenticate to the other processes of the cluster by the key in this file; clients must authenticate."),
     Setting("--clusterAuthMode", "security.clusterAuthMode", str,
-            "How processes authenticate to each other: keyFile, and nothing else.", "MODE"),
+            "How processes authenticate to each other: keyFile, x509, or while both are taken sendKeyFile or sendX509 "
+            "[keyFile].", "MODE"),
     Setting("--transitionToAuth", "security.transitionToAuth", None,
-            "With --keyFile: also take processes and clients that do not authenticate."),
+            "With --keyFile or certificates: also take processes and clients that do not authenticate."),
 ))  # fmt: skip
 TLS = Group((
     Setting("--tlsMode", "net.tls.mode", str,

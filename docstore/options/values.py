@@ -65,6 +65,29 @@ class ReplicationOptions:
     oplog_bytes: int | None = None
 
 
+class ClusterAuthMode(Enum):
+    """How the processes of a cluster authenticate to each other: by keys of a file, or by certificates."""
+
+    KEY_FILE = "keyFile"
+    SEND_KEY_FILE = "sendKeyFile"
+    """Take both, send keys."""
+    SEND_X509 = "sendX509"
+    """Take both, send certificates."""
+    X509 = "x509"
+
+    @property
+    def sends_certificates(self) -> bool:
+        return self in (ClusterAuthMode.SEND_X509, ClusterAuthMode.X509)
+
+    @property
+    def takes_certificates(self) -> bool:
+        return self is not ClusterAuthMode.KEY_FILE
+
+    @property
+    def takes_keys(self) -> bool:
+        return self is not ClusterAuthMode.X509
+
+
 @dataclass(frozen=True, slots=True)
 class SecurityOptions:
     """`key_file`: holds the keys of the cluster's processes. `transition`: who does not authenticate is taken too."""
@@ -73,6 +96,12 @@ class SecurityOptions:
     """Whether what clients may do is checked."""
     key_file: Path | None = None
     transition: bool = False
+    cluster_mode: ClusterAuthMode = ClusterAuthMode.KEY_FILE
+
+    @property
+    def knows_processes(self) -> bool:
+        """Whether the processes of the cluster authenticate to each other."""
+        return self.key_file is not None or self.cluster_mode is ClusterAuthMode.X509
 
 
 class TlsMode(Enum):

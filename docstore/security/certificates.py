@@ -76,6 +76,17 @@ def read_first_certificate(pem: bytes) -> Certificate:
         raise BadCertificate(str(error)) from None
 
 
+def subject_of(text: str) -> Subject | None:
+    """The subject of such a name as `Subject.text` is; None for a text that is none."""
+    from cryptography import x509
+
+    short = {name: x509.ObjectIdentifier(oid) for oid, name in _SHORT.items()}
+    try:
+        return _subject(x509.Name.from_rfc4514_string(text, short))
+    except ValueError:
+        return None
+
+
 def _certificate(found: x509.Certificate) -> Certificate:
     return Certificate(_subject(found.subject), found.not_valid_before_utc, found.not_valid_after_utc)
 

@@ -1,4 +1,5 @@
-"""The keys of a key file, by which the processes of a cluster authenticate to each other as `__system@local`.
+"""How the processes of a cluster know each other: by the keys of a key file, by certificates, or both. They are known
+as `__system@local`.
 
 Of two keys either is taken, and where the first is not taken the second is tried: so a key is replaced by restarting
 the processes one by one. Always true: keys are never shown.
@@ -12,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from docstore.options.values import ClusterAuthMode
 from docstore.security.builtin_roles import privileges_of
 from docstore.security.names import SYSTEM, RoleName
 from docstore.security.scram import (
@@ -64,16 +66,25 @@ def parse_keys(text: str) -> tuple[str, ...]:
 
 
 class ClusterKeys:
-    """The keys of a process. `salt`: random bytes, as many as `MECHANISM` takes.
+    """The keys of a process, none where certificates alone count. `mode` may go on while the process runs. `salt`:
+    random bytes, as many as `MECHANISM` takes.
 
-    `lenient`: another process that does not take any of the keys is talked to all the same, unauthenticated.
+    `lenient`: another process that does not take this one for one of the cluster is talked to all the same,
+    unauthenticated.
     """
 
     def __init__(
-        self, keys: Sequence[str], salt: bytes, *, lenient: bool = False, iterations: int = DEFAULT_ITERATIONS[SHA_256]
+        self,
+        keys: Sequence[str],
+        salt: bytes,
+        *,
+        lenient: bool = False,
+        iterations: int = DEFAULT_ITERATIONS[SHA_256],
+        mode: ClusterAuthMode = ClusterAuthMode.KEY_FILE,
     ) -> None:
         """Takes as long as `client_keys` for each key."""
-        assert keys, "there is a key"
+        assert keys or mode is ClusterAuthMode.X509, "there is a key"
+        self.mode = mode
         self.lenient = lenient
         self._secrets = tuple(secret_of(MECHANISM, SYSTEM.user, key) for key in keys)
         self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
@@ -81,11 +92,19 @@ class ClusterKeys:
         """By which a client may prove to be a member, one for each key: they have one salt and number of iterations."""
         self.user = User(
             name=SYSTEM,
-            credentials={MECHANISM: self.credentials[0]},
+            credentials={each.mechanism: each for each in self.credentials[:1]},
             roles=(),
             privileges=privileges_of(RoleName("__system", "admin")),
         )
         """As whom members are known: one who may do everything."""
+
+    def change_mode(self, wanted: object) -> None:
+        """Go on to the next mode, towards certificates. Errors: ValueError for any other."""
+        modes = list(ClusterAuthMode)
+        following = modes[modes.index(self.mode) + 1 :][:1]
+        if wanted not in [mode.value for mode in following]:
+            raise ValueError(f"attempt to change from {self.mode.value} to {wanted}")
+        self.mode = following[0]
 
     def __len__(self) -> int:
         return len(self._secrets)

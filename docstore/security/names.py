@@ -23,6 +23,8 @@ class UserName(NamedTuple):
         return f"{self.user}@{self.db}"
 
 
+EXTERNAL = "$external"
+"""The database of users who are known by what others vouch for, such as certificates."""
 SYSTEM = UserName("__system", "local")
 """As whom the processes of a cluster authenticate to each other."""
 

@@ -19,7 +19,9 @@ function runIn(database, command, options) {
 
 class DB {
   constructor(mongo, name, session) {
-    if (typeof name !== "string" || name === "" || /[\s./\\$"\0]/.test(name))
+    const valid = typeof name === "string" && name !== "" && !/[\s./\\$"\0]/.test(name);
+    // The database of users who authenticate by certificates.
+    if (!valid && name !== "$external")
       throw new Error(`[${name}] is not a valid database name`);
     hide(this, { _mongo: mongo, _name: name, _session: session, _writeConcern: undefined, _known: new Map() });
     return new Proxy(this, COLLECTIONS);

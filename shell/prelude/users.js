@@ -36,10 +36,11 @@ hide(DB.prototype, {
   auth(user, password) {
     const parts = user !== null && typeof user === "object" ? user : { user, pwd: password };
     const { user: name, pwd, mechanism } = parts;
-    if (typeof name !== "string") throw new Error("auth() needs the name of a user");
-    const secret = pwd === undefined ? passwordPrompt() : pwd;
+    const certified = mechanism === "MONGODB-X509";
+    if (typeof name !== "string" && !certified) throw new Error("auth() needs the name of a user");
+    const secret = certified ? "" : pwd === undefined ? passwordPrompt() : pwd;
     try {
-      callHost("authenticate", this._mongo.connection, this._name, name, secret, mechanism);
+      callHost("authenticate", this._mongo.connection, this._name, name ?? "", secret, mechanism);
     } catch (failure) {
       print(String(failure));
       return 0;

@@ -15,12 +15,13 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from scripts.deployment import Deployment, Member, StartFailed, stopped_at_end
 from tests.cluster.replica_set_processes import SETTINGS
-from tests.harness.certificates import Authority
+from tests.harness.certificates import Authority, name
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 Client = pymongo.MongoClient[dict[str, Any]]
 ROOT = {"username": "root", "password": "r"}
+MEMBER = {"O": "Docs", "OU": "Servers"}
 KEY = "aGVsbG8gd29ybGQ="
 ROOT_DIRECTORY = Path(__file__).parents[2]
 
@@ -36,13 +37,20 @@ def encryption(authority: Authority, mode: str = "requireTLS") -> list[str]:
             str(authority.ca_file)]  # fmt: skip
 
 
+def member_options(authority: Authority, mode: str = "requireTLS") -> list[str]:
+    """Those of a process that others know for one of the cluster."""
+    options = encryption(authority, mode)
+    options[3] = str(authority.issue("member", name(**MEMBER, CN="member")))
+    return options
+
+
 @contextlib.contextmanager
 def client_of(member: Member, authority: Authority, **options: Any) -> Iterator[Client]:
     client: Client
-    with pymongo.MongoClient(
-        member.address, directConnection=True, serverSelectionTimeoutMS=5000, tls=True,
-        tlsCAFile=str(authority.ca_file), tlsCertificateKeyFile=str(authority.issue("client")), **options,
-    ) as client:  # fmt: skip
+    encrypted = {"tls": True, "tlsCAFile": str(authority.ca_file)}
+    encrypted |= {"tlsCertificateKeyFile": str(authority.issue("client"))} | options
+    given = {name: value for name, value in encrypted.items() if value is not None}
+    with pymongo.MongoClient(member.address, directConnection=True, serverSelectionTimeoutMS=5000, **given) as client:
         yield client
 
 
@@ -121,11 +129,14 @@ def write(member: Member, authority: Authority, number: int) -> None:
         client.test.get_collection("c", write_concern=concern).insert_one({"_id": number})
 
 
-def test_a_cluster_that_takes_encrypted_connections_only(tmp_path: Path, authority: Authority) -> None:
+@pytest.mark.parametrize("by_keys", [True, False])
+def test_a_cluster_that_takes_encrypted_connections_only(tmp_path: Path, authority: Authority, by_keys: bool) -> None:
     key = tmp_path / "key"
     key.write_text(KEY)
     key.chmod(0o600)
     arguments = ["--keyFile", str(key), *encryption(authority)]
+    if not by_keys:
+        arguments = ["--clusterAuthMode", "x509", *member_options(authority)]
     with stopped_at_end(Deployment(tmp_path / "nodes")) as deployment:
         config = Member("config", "configsvr", ["--replSet", "config", *arguments])
         shard = Member("shard", "mongod", ["--shardsvr", "--replSet", "shard", *arguments])

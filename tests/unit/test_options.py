@@ -27,7 +27,7 @@ from docstore.options import (
 )
 from docstore.options.groups import Group
 from docstore.options.unsupported import UNSUPPORTED
-from docstore.options.values import TlsMode
+from docstore.options.values import ClusterAuthMode, TlsMode
 
 GROUPS = (
     NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS, TLS,
@@ -108,7 +108,6 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--nojournal"], "--nojournal is not supported"),
         (["--transitionToAuth"], "--transitionToAuth needs --keyFile"),
         (["--clusterAuthMode", "keyFile"], "--clusterAuthMode needs --keyFile"),
-        (["--clusterAuthMode", "x509", "--keyFile", "x"], "x509 is not supported"),
     ],
 )
 def test_what_is_not_supported_is_refused_with_a_sentence(arguments: list[str], sentence: str) -> None:
@@ -140,7 +139,10 @@ def test_a_key_file_implies_auth_but_for_a_transition(arguments: str, auth: bool
     [
         ("--auth --noauth", "exclude each other"),
         ("--keyFile k --noauth", "not allowed where --noauth is specified"),
-        *((f"--auth {member}", "--auth needs --keyFile on a member") for member in ("--replSet rs", "--shardsvr")),
+        *(
+            (f"--auth {member}", "--auth needs --keyFile or --clusterAuthMode x509 on a member")
+            for member in ("--replSet rs", "--shardsvr")
+        ),
     ],
 )
 def test_what_does_not_go_together_with_auth(arguments: str, sentence: str) -> None:
@@ -169,10 +171,32 @@ WITH_TLS = "--tlsMode requireTLS --tlsCertificateKeyFile c --tlsCAFile a"
         (f"{WITH_TLS} --tlsDisabledProtocols TLS1_4", "Unrecognized disabledProtocols 'TLS1_4'"),
         (f"{WITH_TLS} --tlsDisabledProtocols TLS1_2,TLS1_3", "leaves no protocol"),
         ("--sslMode requireSSL", "it is an old name"),
+        ("--clusterAuthMode certificates", "expects one of 'keyFile', 'sendKeyFile', 'sendX509', or 'x509'"),
+        ("--clusterAuthMode x509", "need to enable TLS via the tlsMode flag"),
+        ("--clusterAuthMode sendX509 --tlsMode allowTLS --tlsCertificateKeyFile c", "in allowTLS mode"),
+        ("--clusterAuthMode x509 --tlsMode requireTLS --tlsCertificateKeyFile c", "it needs --tlsCAFile"),
+        (f"{WITH_TLS} --clusterAuthMode x509 --tlsAllowInvalidCertificates", "goes without --tlsAllowInvalidCert"),
+        (f"{WITH_TLS} --clusterAuthMode x509 --keyFile k", "leave it out"),
+        (f"{WITH_TLS} --clusterAuthMode sendX509", "--clusterAuthMode needs --keyFile"),
     ],
 )
 def test_what_does_not_go_together_with_encryption(arguments: str, sentence: str) -> None:
     assert sentence in refusal(*arguments.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode", "auth"),
+    [
+        ("--clusterAuthMode x509", ClusterAuthMode.X509, True),
+        ("--clusterAuthMode x509 --transitionToAuth", ClusterAuthMode.X509, False),
+        ("--clusterAuthMode x509 --auth --replSet rs", ClusterAuthMode.X509, True),
+        ("--clusterAuthMode sendX509 --keyFile k", ClusterAuthMode.SEND_X509, True),
+        ("--clusterAuthMode sendKeyFile --keyFile k --shardsvr", ClusterAuthMode.SEND_KEY_FILE, True),
+    ],
+)
+def test_processes_may_know_each_other_by_certificates(arguments: str, mode: ClusterAuthMode, auth: bool) -> None:
+    security = parse(*WITH_TLS.split(), *arguments.split(), groups=(*GROUPS, AUTHORIZATION)).security
+    assert (security.cluster_mode, security.auth) == (mode, auth)
 
 
 def test_encryption_may_stand_in_a_configuration_file(tmp_path: Path) -> None:

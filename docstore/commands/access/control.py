@@ -30,6 +30,8 @@ from docstore.security.users import NoUsers, User, UserDirectory
 T = TypeVar("T")
 _ITERATION_PARAMETERS = {"scramIterationCount": SHA_1, "scramSHA256IterationCount": SHA_256}
 _MOST = 0x7FFFFFFF
+X509 = "MONGODB-X509"
+"""Authentication by the certificate that the client has shown."""
 
 
 async def at_once(work: Callable[[], T]) -> T:
@@ -52,7 +54,7 @@ class AccessControl:
     keys: ClusterKeys | None = None
     localhost_exception: bool = True
     passes_on: bool = False
-    mechanisms: tuple[str, ...] = MECHANISMS
+    mechanisms: tuple[str, ...] = (X509, *MECHANISMS)
     iterations: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_ITERATIONS))
     had_users: bool = False
     """Whether there has ever been a user: then the localhost exception is over."""
@@ -67,8 +69,12 @@ class AccessControl:
         return await self.directory.find(name)
 
     def takes(self, mechanism: str, name: UserName) -> bool:
-        """Whether a user of that name may authenticate by the mechanism."""
-        return mechanism in self.mechanisms or (name == SYSTEM and mechanism == CLUSTER_MECHANISM)
+        """Whether a user of that name may authenticate by the mechanism, one of a password."""
+        if mechanism not in MECHANISMS:
+            return False
+        if name == SYSTEM and self.keys is not None:
+            return mechanism == CLUSTER_MECHANISM and self.keys.mode.takes_keys
+        return mechanism in self.mechanisms
 
     async def credentials(self, user: str, password: str, mechanisms: Iterable[str], *, digested: bool) -> list[Any]:
         """What to keep of a password, for each mechanism. `digested`: the client has made its digest already, which
@@ -90,7 +96,6 @@ class AccessControl:
     def parameters(self) -> tuple[ServerParameter, ...]:
         return (
             *(self._iterations(name, mechanism) for name, mechanism in _ITERATION_PARAMETERS.items()),
-            ServerParameter(name="clusterAuthMode", get=lambda: "undefined" if self.keys is None else "keyFile"),
             ServerParameter(
                 name="authenticationMechanisms",
                 get=lambda: list(self.mechanisms),
@@ -107,10 +112,11 @@ class AccessControl:
 
     def _put_mechanisms(self, value: Any) -> None:
         names = value.split(",") if isinstance(value, str) else value
-        unknown = [name for name in names if name not in MECHANISMS]
+        known = (X509, *MECHANISMS)
+        unknown = [name for name in names if name not in known]
         if unknown:
-            raise CommandError(NO_CODE, f"there is no mechanism {unknown[0]} here, but {' and '.join(MECHANISMS)}")
-        self.mechanisms = tuple(name for name in MECHANISMS if name in names)
+            raise CommandError(NO_CODE, f"there is no mechanism {unknown[0]} here, but {' and '.join(known)}")
+        self.mechanisms = tuple(name for name in known if name in names)
 
     def _put_exception(self, value: Any) -> None:
         self.localhost_exception = truth(value)

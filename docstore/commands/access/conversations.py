@@ -12,13 +12,13 @@ from typing import Any
 
 from docstore.bson import document_to_python, elements, get_field
 from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
-from docstore.commands.access.control import AccessControl
+from docstore.commands.access.control import X509, AccessControl
 from docstore.commands.access.identity import keep_apart, log_in
 from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
 from docstore.log import component
-from docstore.security.names import SYSTEM, UserName
+from docstore.security.names import EXTERNAL, SYSTEM, UserName
 from docstore.security.restrictions import admitted
 from docstore.security.scram import Malformed
 from docstore.security.scram_server import ClientFirst, ServerConversation, pretended_credential
@@ -77,7 +77,7 @@ async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
     """
     access = context.services.access
     user = await access.find(_asked_name(asked))
-    return [name for name in access.mechanisms if user is None or name in user.credentials]
+    return [name for name in access.mechanisms if name != X509 and (user is None or name in user.credentials)]
 
 
 def _asked_name(asked: str | bytes) -> UserName:
@@ -102,9 +102,11 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
     if name not in ("saslStart", "authenticate"):
         raise CommandError(51769, f"hello.speculativeAuthenticate unknown command: {name}")
     mechanism, payload, db = (fields.get(field) for field in ("mechanism", "payload", "db"))
-    if name == "authenticate" or mechanism is None or payload is None or db is None:
+    if mechanism is None or db is None or mechanism[0] != STRING or db[0] != STRING:
         return None
-    if mechanism[0] != STRING or db[0] != STRING:
+    if name == "authenticate":
+        return await _speculate_on_certificate(context, text_of(mechanism[1]), text_of(db[1]), fields.get("user"))
+    if payload is None:
         return None
     options = fields.get("options")
     short = None if options is None or options[0] != OBJECT else get_field(options[1], "skipEmptyExchange")
@@ -116,6 +118,45 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
         return None
 
 
+async def _speculate_on_certificate(
+    context: Context, mechanism: str, db: str, user: Value | None
+) -> dict[str, Any] | None:
+    try:
+        name = text_of(user[1]) if user is not None and user[0] == STRING else None
+        return await by_certificate(context, mechanism, name, db)
+    except CommandError:
+        return None
+
+
+async def by_certificate(context: Context, mechanism: str, user: str | None, db: str) -> dict[str, Any]:
+    """Authenticate as whom the client's certificate names; the reply. `user`: who the client says that is. Errors:
+    MechanismUnavailable, ProtocolError, AuthenticationFailed, and those of `log_in`.
+    """
+    access, connection, security = context.services.access, context.connection, context.services.transport_security
+    subject = connection.subject
+    if mechanism != X509:
+        raise _unavailable(mechanism)
+    if security is None or subject is None:
+        raise CommandError(Code.AuthenticationFailed, "No verified subject name available from client")
+    if db != EXTERNAL:
+        raise CommandError(Code.ProtocolError, "X.509 authentication must always use the $external database.")
+    if user is not None and user != subject.text:
+        raise CommandError(Code.AuthenticationFailed, "There is no x.509 client certificate matching the user.")
+    name = UserName(subject.text, EXTERNAL)
+    generation = access.directory.generation
+    keys = access.keys
+    if keys is not None and keys.mode.takes_certificates and security.subject.is_member_with(subject):
+        found: User | None = keys.user
+    elif X509 not in access.mechanisms:
+        raise _unavailable(mechanism)
+    else:
+        found = await access.find(name)
+    if found is None:
+        raise _refused(context, mechanism, name, "there is no such user")
+    _admit(context, mechanism, found, generation)
+    return {"dbname": EXTERNAL, "user": subject.text}
+
+
 async def start(context: Context, mechanism: str, payload: bytes, db: str, *, short: bool) -> dict[str, Any]:
     """Begin a conversation; the reply to the client's first message. Errors: MechanismUnavailable,
     AuthenticationFailed.
@@ -125,7 +166,7 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
     try:
         first = ClientFirst(payload, db)
     except Malformed as error:
-        if mechanism not in access.mechanisms:
+        if mechanism not in access.mechanisms or mechanism == X509:
             raise _unavailable(mechanism) from None
         raise _refused(context, mechanism, None, str(error)) from None
     if not access.takes(mechanism, first.name):
@@ -177,20 +218,25 @@ def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str,
 
 
 def _done(context: Context, conversation: Conversation, payload: bytes) -> dict[str, Any]:
-    user, connection = conversation.user, context.connection
-    assert user is not None, "nobody has proven to be someone who does not exist"
+    assert conversation.user is not None, "nobody has proven to be someone who does not exist"
+    _admit(context, conversation.mechanism, conversation.user, conversation.generation)
+    return _reply(payload, done=True)
+
+
+def _admit(context: Context, mechanism: str, user: User, generation: int) -> None:
+    """The client has proven to be that user. Errors: AuthenticationFailed, and those of `log_in`."""
+    connection = context.connection
     client, server = (address.rpartition(":")[0].strip("[]") for address in (connection.remote, connection.local))
     if not admitted(user.restrictions, client, server):
-        raise _refused(context, conversation.mechanism, user.name, "the client's address is not allowed")
-    log_in(connection, user, conversation.generation)
+        raise _refused(context, mechanism, user.name, "the client's address is not allowed")
+    log_in(connection, user, generation)
     if context.services.access.enabled:
         keep_apart(connection)
     log = LOG.debug if user.name == SYSTEM else LOG.info
     log(
-        "Authentication succeeded", mechanism=conversation.mechanism, user=user.name.user, db=user.name.db,
+        "Authentication succeeded", mechanism=mechanism, user=user.name.user, db=user.name.db,
         remote=connection.remote,
     )  # fmt: skip
-    return _reply(payload, done=True)
 
 
 def _reply(payload: bytes, *, done: bool) -> dict[str, Any]:

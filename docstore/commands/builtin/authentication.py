@@ -11,7 +11,6 @@ from docstore.commands.access.identity import current, log_out
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Result, Role, Type
-from docstore.errors import Code, CommandError
 
 
 async def sasl_start(context: Context, arguments: Arguments) -> Result:
@@ -28,14 +27,8 @@ def sasl_continue(context: Context, arguments: Arguments) -> Result:
     return conversations.proceed(context, arguments["conversationId"], payload)
 
 
-def authenticate(_context: Context, arguments: Arguments) -> Result:
-    """Refused: by one message only certificates authenticate, and there are none."""
-    mechanism = arguments["mechanism"]
-    if mechanism == "MONGODB-X509":
-        raise CommandError(Code.AuthenticationFailed, "No verified subject name available from client")
-    raise CommandError(
-        Code.MechanismUnavailable, f"Received authentication for mechanism {mechanism} which is not enabled"
-    )
+async def authenticate(context: Context, arguments: Arguments) -> Result:
+    return await conversations.by_certificate(context, arguments["mechanism"], arguments["user"], context.db)
 
 
 def logout(context: Context, _arguments: Arguments) -> Result:
@@ -63,7 +56,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "authenticate", authenticate, privilege=PUBLIC, role=Role.ANY, stable=True,
         parameters=(Parameter("mechanism", Type.STRING, required=True), Parameter("user", Type.STRING)),
-        refuses="it is for certificates, and there is no TLS yet",
+        help="authenticate by the certificate that was shown to the server",
     ),
     Command(
         "saslStart", sasl_start, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True,

@@ -25,12 +25,12 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import USERS_NS
 from docstore.node.node import node_of
 from docstore.node.users.records import Records, change_records, is_duplicate
+from docstore.security.certificates import subject_of
 from docstore.security.given import mechanism_list, restriction_list, role_list
-from docstore.security.names import RoleName, UserName
+from docstore.security.names import EXTERNAL, RoleName, UserName
 from docstore.security.saslprep import NotPreparable
 from docstore.security.scram import MECHANISMS, SHA_1, SHA_256
 
-_EXTERNAL = "$external"
 _PREPARATION = {
     "prohibited": (50692, "U_STRINGPREP_PROHIBITED_ERROR"),
     "unassigned": (50692, "U_STRINGPREP_UNASSIGNED_ERROR"),
@@ -89,11 +89,12 @@ def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]
 async def create_user(context: Context, arguments: Arguments) -> Result:
     name = UserName(arguments.value, context.db)
     _check_new_user(name, arguments)
+    _check_no_member(context, name)
     mechanisms = mechanism_list(arguments["mechanisms"])
     roles = _roles(context, arguments["roles"])
     assert roles is not None, "roles are required"
     restrictions = _restrictions(context, arguments)
-    if name.db == _EXTERNAL:
+    if name.db == EXTERNAL:
         credentials: dict[str, Any] = {"external": True}
     else:
         credentials = await _credentials(context, arguments, name, mechanisms or MECHANISMS)
@@ -129,12 +130,25 @@ def _check_new_user(name: UserName, arguments: Arguments) -> None:
         raise CommandError(Code.InvalidNamespace, "namespaces cannot have embedded null characters")
     if name.db == "local":
         raise CommandError(Code.BadValue, "Cannot create users in the local database")
-    if name.db == _EXTERNAL:
+    if name.db == EXTERNAL:
         _check_external(arguments)
     elif arguments["pwd"] is None:
         raise CommandError(
             Code.BadValue,
             "Must provide a 'pwd' field for all user documents, except those with '$external' as the user's source db",
+        )
+
+
+def _check_no_member(context: Context, name: UserName) -> None:
+    """A certificate that makes a process of the cluster makes no user. Errors: BadValue."""
+    keys, security = context.services.access.keys, context.services.transport_security
+    if name.db != EXTERNAL or keys is None or security is None or not keys.mode.takes_certificates:
+        return
+    subject = subject_of(name.user)
+    if subject is not None and security.subject.is_member_with(subject):
+        raise CommandError(
+            Code.BadValue,
+            "Cannot create an x.509 user with a subjectname that would be recognized as an internal cluster member",
         )
 
 
@@ -149,7 +163,7 @@ async def update_user(context: Context, arguments: Arguments) -> Result:
     if all(arguments[field] is None for field in fields):
         raise CommandError(Code.BadValue, "Must specify at least one field to update in updateUser")
     mechanisms = mechanism_list(arguments["mechanisms"])
-    if name.db == _EXTERNAL:
+    if name.db == EXTERNAL:
         _check_external(arguments)
     roles = _roles(context, arguments["roles"])
     restrictions = _restrictions(context, arguments)

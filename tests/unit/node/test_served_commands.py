@@ -98,10 +98,9 @@ ABOUT_USERS: dict[str, dict[str, Any]] = {
     "invalidateUserCache": {},
 }
 """Requests where there are a user "ann" and a role "own"."""
-UNPREPARED = {"rotateCertificates"}
+UNPREPARED = {"authenticate", "rotateCertificates"}
 """What a node without the option for it refuses; others' tests see it served."""
 REFUSED: dict[str, dict[str, Any]] = {
-    "authenticate": {"authenticate": 1, "mechanism": "MONGODB-X509"},
     "setIndexCommitQuorum": {"indexNames": ["x_1"], "commitQuorum": 1},
 }
 """What those need besides a name."""

@@ -8,7 +8,13 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from docstore.security.certificates import BadCertificate, Certificate, read_certificate, read_first_certificate
+from docstore.security.certificates import (
+    BadCertificate,
+    Certificate,
+    read_certificate,
+    read_first_certificate,
+    subject_of,
+)
 from tests.harness.certificates import NAMES, Authority, name
 
 
@@ -54,3 +60,11 @@ def test_what_is_no_certificate_is_refused() -> None:
     for read in (read_certificate, read_first_certificate):
         with pytest.raises(BadCertificate):
             read(b"nothing")
+
+
+def test_a_name_as_text_is_the_subject_that_it_was_made_of(tmp_path: Path) -> None:
+    for subject in (name(DC="org", O="Docs", OU="a, b", CN="zoë"), name(CN='"+\\'), name(emailAddress="a@b.c", CN="#")):
+        found = certificate(tmp_path, subject).subject
+        assert subject_of(found.text) == found
+    for text in ("ann", "CN", "CN=a,,", "1x=a"):
+        assert subject_of(text) is None
