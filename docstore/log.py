@@ -26,6 +26,7 @@ from typing import Any
 from bson import json_util
 
 _ROOT = "docstore"
+_STARTUP = "startupWarnings"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
 _WIDTHS = {"s": 6, "c": 12, "id": 9}
@@ -33,6 +34,8 @@ _THREADS = {"MainThread": "main"}
 _IDS = {
     "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
     "Successfully rotated X509 certificates.": 4913400, "Certificate information": 4913010,
+    "Access control is not enabled for the database. Read and write access to data and configuration is unrestricted":
+        22120,
     "Waiting for connections": 23016, "Build Info": 23403,
     "Replica set state transition": 21358, "Member is in new state": 21215, "Member is now in state DOWN": 21216,
     "New replica set config in use": 21392, "Found self in config": 21393, "Changed sync source": 21088,
@@ -64,6 +67,10 @@ class Component:
 
     def warning(self, message: str, /, **attributes: Any) -> None:
         self._log(logging.WARNING, message, attributes)
+
+    def startup_warning(self, message: str, /, **attributes: Any) -> None:
+        """A warning about how the process was started, which shells show to whoever connects."""
+        self._log(logging.WARNING, message, {**attributes, "tags": [_STARTUP]})
 
     def error(self, message: str, /, **attributes: Any) -> None:
         """`exc_info=exception` adds its traceback."""
@@ -102,8 +109,11 @@ class JsonFormatter(logging.Formatter):
         line["ctx"] = attributes.pop("ctx", _THREADS.get(record.threadName or "", record.threadName))
         if record.exc_info:
             attributes["traceback"] = self.formatException(record.exc_info)
+        tags = attributes.pop("tags", None)
         if attributes:
             line["attr"] = attributes
+        if tags:
+            line["tags"] = tags
         return "{" + "".join(_spaced(key, value) for key, value in line.items()).rstrip(", ") + "}"
 
 
@@ -124,13 +134,16 @@ def _extended(value: Any) -> Any:
 class RecentLines(logging.Handler):
     """The newest lines in memory, for getLog."""
 
-    def __init__(self, level: int = logging.NOTSET) -> None:
-        super().__init__(level)
+    def __init__(self, tag: str | None = None) -> None:
+        """`tag`: of the lines that are kept; None: all."""
+        super().__init__()
+        self._tag = tag
         self.lines: deque[str] = deque(maxlen=_RECENT_LINES)
         self.setFormatter(JsonFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
+        if self._tag is None or self._tag in getattr(record, "attributes", {}).get("tags", ()):
+            self.lines.append(self.format(record))
 
 
 @dataclass(slots=True)
@@ -144,7 +157,7 @@ class _Settings:
 _settings = _Settings()
 RECENT = RecentLines()
 """What getLog "global" shows."""
-WARNINGS = RecentLines(logging.WARNING)
+WARNINGS = RecentLines(_STARTUP)
 """What getLog "startupWarnings" shows."""
 
 

@@ -24,6 +24,7 @@ from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
 from docstore.net.errors import as_command_error
+from docstore.net.exposure import check_exposure
 from docstore.net.key_file import cluster_keys
 from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.services import apply_options, services_of
@@ -59,6 +60,7 @@ def report(message: str, attributes: Mapping[str, Any]) -> None:
 
 async def serve(process: Process, options: Options) -> None:
     """The life of a router."""
+    check_exposure(options)
     try:
         configdb = ConfigDb.parse(options.router.config_db)
     except ValueError as error:

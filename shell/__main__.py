@@ -6,6 +6,7 @@ when `--eval` or a file fails.
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Callable
@@ -163,6 +164,8 @@ def _run(options: Options, address: Address | None) -> int:
     try:
         code = _scripts(session, options)
         if code is None and options.talks:
+            if deployment is not None and not options.quiet:
+                print_startup_warnings(deployment)
             code = interactive(session, quiet=options.quiet)
         return code or 0
     finally:
@@ -182,6 +185,21 @@ def _connected(address: Address, *, quiet: bool) -> Deployment | None:
     if not quiet and "version" in reply:
         print(f"server version: {reply['version']}", flush=True)
     return deployment
+
+
+def print_startup_warnings(deployment: Deployment) -> None:
+    """What the server has to say of how it was started, to whoever may hear it."""
+    try:
+        command = bson.encode({"getLog": "startupWarnings", "$db": "admin"})
+        reply = bson.decode(deployment.run(command, preference=ANY_MEMBER))
+    except Unreachable:
+        return
+    lines = [json.loads(line) for line in reply.get("log", ())]
+    if lines:
+        print("---\nThe server generated these startup warnings when booting:")
+        for line in lines:
+            print(f"        {line['t']['$date']}: {line['msg']}")
+        print("---", flush=True)
 
 
 def _scripts(session: Session, options: Options) -> int | None:

@@ -158,7 +158,7 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
         sys.exit(1)
     voice = _fork(name) if options.process.fork else Voice()
     for notice in options.notices:
-        LOG.warning(notice)
+        LOG.startup_warning(notice)
     _raise_file_limit(options.network.max_connections)
     bound_free_memory()
     try:

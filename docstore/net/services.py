@@ -7,7 +7,6 @@ import random
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from time import monotonic, time
 from typing import Any
 
@@ -28,14 +27,12 @@ from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.commands.sessions.transactions import Transactions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import let_others_run
-from docstore.log import component
 from docstore.net.allocator import resident_bytes
 from docstore.net.process import StartError
 from docstore.options import Options
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.security.users import UserDirectory
 
-LOG = component("CONTROL")
 _MEBIBYTE = 1024 * 1024
 
 
@@ -178,27 +175,8 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
     switches.compressors = options.network.compressors
     switches.scripting = options.storage.scripting
     dispatcher.services.access.enabled = options.security.auth
-    _warn(options)
     dispatcher.slow_seconds = options.logging.slow_ms / 1000
     set_parameters(dispatcher.services.parameters, options)
-
-
-def _warn(options: Options) -> None:
-    """Say what is open to everyone."""
-    if not options.security.auth and any(map(_is_open, options.network.addresses)):
-        LOG.warning(
-            "Access control is not enabled for the database. Read and write access to data and configuration is"
-            " unrestricted",
-            addresses=options.network.addresses,
-        )
-
-
-def _is_open(address: str) -> bool:
-    """Whether others than this machine may reach the address; names are not looked up."""
-    try:
-        return not ip_address(address).is_loopback
-    except ValueError:
-        return address != "localhost"
 
 
 def set_parameters(table: ParameterTable, options: Options) -> None:

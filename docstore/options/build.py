@@ -141,7 +141,11 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
     if not ipv6 and any(":" in address for address in addresses):
         raise ValueError("an IPv6 address in --bind_ip needs --ipv6")
     return NetworkOptions(
-        addresses, given.get("net.port"), given.get("net.maxIncomingConnections", 65_536), _compressors(given)
+        addresses,
+        given.get("net.port"),
+        given.get("net.maxIncomingConnections", 65_536),
+        _compressors(given),
+        bool(given.get("security.allowUnauthenticated")),
     )
 
 

@@ -62,6 +62,8 @@ NETWORK = Group((
             "of a config server 27019]."),
     Setting("--bind_ip", "net.bindIp", str, "Comma-separated addresses to listen on [127.0.0.1].", "ADDRESSES"),
     Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address."),
+    Setting("--allowUnauthenticated", "security.allowUnauthenticated", None,
+            "Without access control, listen on public addresses all the same."),
     Setting("--ipv6", "net.ipv6", None, "Listen on IPv6 addresses too."),
     Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000),
             "Most connections at once [65536]."),

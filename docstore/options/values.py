@@ -17,12 +17,15 @@ COMPRESSORS = ("snappy", "zstd", "zlib")
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on."""
+    """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on.
+    `allow_unauthenticated`: anyone may be let in from anywhere.
+    """
 
     addresses: tuple[str, ...] = (LOOPBACK,)
     port: int | None = None
     max_connections: int = 65_536
     compressors: tuple[str, ...] = COMPRESSORS
+    allow_unauthenticated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

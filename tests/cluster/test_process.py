@@ -168,3 +168,24 @@ def test_what_a_server_cannot_have_it_names(tmp_path: Path) -> None:
     assert unwritable.returncode == 100
     assert "mongod: cannot open the data in /proc/self/task: this process cannot write there" in unwritable.stderr
     assert "listen" not in unwritable.stderr.rpartition("mongod: ")[2]
+
+
+def test_a_server_open_to_everyone_must_be_told_to_be(tmp_path: Path) -> None:
+    refused = mongod("--dbpath", tmp_path, "--port", "0", "--bind_ip_all")
+    assert refused.returncode == 2
+    assert "mongod: whoever reaches 0.0.0.0 could read and change everything" in refused.stderr
+    router = mongos("--configdb", "127.0.0.1:1", "--port", "0", "--bind_ip_all")
+    assert (router.returncode, "--allowUnauthenticated" in router.stderr) == (2, True)
+    options = ["--bind_ip_all", "--allowUnauthenticated"]
+    with stopped_at_end(Deployment(tmp_path / "nodes")) as deployment:
+        node = Member("node", "mongod", options)
+        deployment.start(node)
+        talk = subprocess.run(
+            [sys.executable, "-m", "shell", node.address], input="exit\n", capture_output=True, text=True, timeout=60,
+            cwd=Path(__file__).parents[2], check=True,
+        ).stdout  # fmt: skip
+        assert "The server generated these startup warnings when booting:" in talk
+        assert "Z: Access control is not enabled" in talk or "00: Access control is not enabled" in talk
+        with pymongo.MongoClient(node.address) as client:
+            log = [json.loads(line) for line in client.admin.command("getLog", "startupWarnings")["log"]]
+        assert [(line["id"], line["tags"]) for line in log] == [(22120, ["startupWarnings"])]

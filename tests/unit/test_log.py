@@ -97,5 +97,8 @@ def test_the_newest_lines_are_kept_for_get_log(tmp_path: Path) -> None:
     log.configure(tmp_path / "log", append=False)
     LOG.info("one")
     LOG.warning("two")
-    assert [json.loads(line)["msg"] for line in log.RECENT.lines] == ["one", "two"]
-    assert [json.loads(line)["msg"] for line in log.WARNINGS.lines] == ["two"]
+    LOG.startup_warning("three", why="so")
+    assert [json.loads(line)["msg"] for line in log.RECENT.lines] == ["one", "two", "three"]
+    kept = [json.loads(line) for line in log.WARNINGS.lines]
+    assert [(line["msg"], line["s"], line["attr"]) for line in kept] == [("three", "W", {"why": "so"})]
+    assert kept[0]["tags"] == ["startupWarnings"]

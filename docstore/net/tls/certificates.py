@@ -127,7 +127,7 @@ class TlsCertificates:
         """Say in the log which certificate ends soon."""
         for certificate in {self._material.own, self._material.shown}:
             if certificate.ends - now <= _SOON:
-                LOG.warning(
+                LOG.startup_warning(
                     "Server certificate will expire on the following date", date=certificate.ends,
                     subject=certificate.subject.text, days=(certificate.ends - now).days,
                 )  # fmt: skip
@@ -148,7 +148,7 @@ def tls_certificates(options: TlsOptions) -> TlsCertificates | None:
         (options.ca_file is None and options.cluster_ca_file is None, _NO_AUTHORITY),
     ):
         if holds:
-            LOG.warning(message)
+            LOG.startup_warning(message)
     return certificates
 
 

@@ -9,6 +9,7 @@ import errno
 import socket
 from typing import Any
 
+from docstore.net.exposure import check_exposure
 from docstore.net.key_file import cluster_keys
 from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
@@ -34,6 +35,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
     if options.storage.repair:
         _repair(settings, extension)
         return
+    check_exposure(options)
     network = options.network
     running = NodeProcess(
         settings,

@@ -1,0 +1,69 @@
+"""Who may reach a server that checks nothing.
+
+Always true: without access control a server listens beyond its own machine and private networks only where it was told
+that this is meant.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from enum import IntEnum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from docstore.log import component
+from docstore.net.process import StartError
+from docstore.options import Options
+
+LOG = component("CONTROL")
+UNRESTRICTED = (
+    "Access control is not enabled for the database. Read and write access to data and configuration is unrestricted"
+)
+_EXIT_CODE = 2
+
+
+class Reach(IntEnum):
+    """From where an address is reached."""
+
+    MACHINE = 0
+    PRIVATE = 1
+    ANYWHERE = 2
+
+
+def reach_of(address: str) -> Reach:
+    """The widest reach of what an address or a name stands for; of a name that is not known, none."""
+    return max(map(_reach, _resolved(address)), default=Reach.MACHINE)
+
+
+def _resolved(address: str) -> Iterable[IPv4Address | IPv6Address]:
+    try:
+        found = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    return (ip_address(str(each[4][0]).partition("%")[0]) for each in found)
+
+
+def _reach(address: IPv4Address | IPv6Address) -> Reach:
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return _reach(address.ipv4_mapped)
+    if address.is_loopback:
+        return Reach.MACHINE
+    return Reach.ANYWHERE if address.is_unspecified or address.is_global else Reach.PRIVATE
+
+
+def check_exposure(options: Options) -> None:
+    """Refuse to be open to everyone without being told to be, and say in the log what is open. Errors: StartError."""
+    if options.security.auth:
+        return
+    addresses = options.network.addresses
+    widest = max(addresses, key=reach_of)
+    reach = reach_of(widest)
+    if reach is Reach.ANYWHERE and not options.network.allow_unauthenticated:
+        raise StartError(
+            f"whoever reaches {widest} could read and change everything: nothing is checked here. Turn access control"
+            " on (--auth or --keyFile), listen on a private address (--bind_ip), or say with --allowUnauthenticated"
+            " that this is meant",
+            _EXIT_CODE,
+        )
+    if reach is not Reach.MACHINE:
+        LOG.startup_warning(UNRESTRICTED, addresses=addresses)
