@@ -123,9 +123,9 @@ def _session_with(session: Session | None, name: str, data: bytes, owner: bytes)
         return None
     if name == "lsid":
         lsid = plain_lsid(data, owner)
-        return None if lsid is None else session._replace(lsid=lsid)
+        return None if lsid is None else Session(lsid, *session[1:])
     # A negative number is refused.
-    return None if data[7] & 0x80 else session._replace(txn_number=int.from_bytes(data, "little"))
+    return None if data[7] & 0x80 else Session(session.lsid, int.from_bytes(data, "little"), *session[2:])
 
 
 def _names_of_free(names: list[str], readers: list[Parameter | str | None], kind: Type) -> list[str | None]:

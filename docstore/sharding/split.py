@@ -50,12 +50,19 @@ class WriteCounts:
 
     def __init__(self) -> None:
         self._written: dict[tuple[bytes, bytes], int] = {}
+        # The targets of the chunks of one map, which stays the same for many writes.
+        self._targets: dict[tuple[bytes, bytes], int] = {}
+        self._targets_of: tuple[ChunkMap, int] | None = None
 
     def add(self, chunks: ChunkMap, chunk: Chunk, size: int, configured: int = DEFAULT_CHUNK_BYTES) -> int | None:
         """Count a write of `size` bytes. The target to ask the shard with when it is time to ask, else None."""
         ends = (chunk.min.key, chunk.max.key)
         written = self._written.get(ends, 0) + size
-        target = chunk_target_bytes(chunks, chunk, configured)
+        if (chunks, configured) != self._targets_of:
+            self._targets_of, self._targets = (chunks, configured), {}
+        target = self._targets.get(ends)
+        if target is None:
+            target = self._targets[ends] = chunk_target_bytes(chunks, chunk, configured)
         if written * ASK_FRACTION < target:
             self._written[ends] = written
             return None

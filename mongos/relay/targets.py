@@ -27,8 +27,6 @@ from mongos.routing.requests import version_field
 
 _MOST_FORMS = 256
 _MOST_NAMESPACES = 1024
-_OF_LANGUAGE = ("collation", "c")
-"""What makes a statement's filter mean something else."""
 _UNKEYED: tuple[int, ...] = ()
 """Of forms that do not fix the shard key."""
 
@@ -108,7 +106,8 @@ class NamespaceTargets:
         asked = get_field(statement, "q")
         if asked is None or asked[0] != OBJECT:
             return None
-        if self.routing.collection is not None and any(get_field(statement, name) for name in _OF_LANGUAGE):
+        if self.routing.collection is not None and (get_field(statement, "collation") or get_field(statement, "c")):
+            # The filter means something else.
             return None
         return self.of_one(asked[1], language, size(statement))
 

@@ -46,6 +46,20 @@ def test_the_shard_is_asked_at_every_fifth_of_the_target() -> None:
     assert asked == [None, None, None, 16 * MIB, None, None, None, 16 * MIB]
 
 
+def test_what_a_write_counts_towards_follows_the_map_and_the_setting() -> None:
+    few, more, counts = chunk_map([10], ["a", "b"]), chunk_map([10, 20], ["a", "b", "c"]), WriteCounts()
+
+    def asked(chunks: ChunkMap, key: int, configured: int) -> int | None:
+        return counts.add(chunks, chunks.chunk_at(at(key).key), 128 * MIB, configured)
+
+    assert [asked(few, 5, 64 * MIB), asked(few, 5, 64 * MIB)] == [512 * KIB * 9 // 10] * 2
+    assert [asked(more, key, 64 * MIB) for key in (5, 15, 25, 15)] == [
+        16 * MIB * 9 // 10, 16 * MIB, 16 * MIB * 9 // 10, 16 * MIB,
+    ]  # fmt: skip
+    assert asked(more, 15, MIB) == MIB
+    assert asked(few, 5, MIB) == 512 * KIB * 9 // 10
+
+
 def test_counts_of_vanished_chunks_are_forgotten() -> None:
     before, after, counts = chunk_map([10], ["a", "b"]), chunk_map([11], ["a", "b"]), WriteCounts()
     counts.add(before, before.chunk_at(at(5).key), 90 * KIB)
