@@ -6,7 +6,12 @@ from docstore.bson.order cimport (
     CLASS_MAX_KEY, CLASS_MIN_KEY, CLASS_NULL, CLASS_NUMBER, CLASS_STRING, CLASS_UNDEFINED, class_of, compare_at,
 )
 from docstore.kernel.match.predicate cimport MISSING, PathPredicate, Predicate
-from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, OBJECT, STRING, document_stop, double_at, name_end, part, value_end
+from docstore.bson.walk cimport (
+    ARRAY, BINARY, CODE, DATE, DECIMAL, DOUBLE, INT32, INT64, OBJECT, OBJECT_ID, REGEX, STRING, SYMBOL, TIMESTAMP,
+    document_stop, double_at, name_end, part, value_end,
+)
+
+cdef Py_ssize_t _LONG_TEXT
 
 cdef enum:
     _LESS = 1
@@ -22,7 +27,9 @@ cdef class Compare(PathPredicate):
     cdef int _class
     cdef int _accepted
     cdef bint _nan
+    cdef bint _bytewise
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+cdef bint _stands_at(bytes raw, Py_ssize_t at, bytes text, Py_ssize_t size) noexcept
 cdef bint _is_nan(int code, bytes raw, Py_ssize_t at) except -1
 
 cdef class In(PathPredicate):
@@ -72,7 +79,13 @@ cdef class Folded(PathPredicate):
 
 cdef class Regex(PathPredicate):
     cdef object _search
+    cdef bytes _same
+    cdef bytes _text
+    cdef Py_ssize_t _size
+    cdef bint _at_start
+    cdef bint _at_end
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint _has_text(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class ValueCall(PathPredicate):
     cdef object _function

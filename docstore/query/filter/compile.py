@@ -10,7 +10,7 @@ from docstore.bson.walk import REGEX, Value
 from docstore.errors import Code, CommandError
 from docstore.kernel.match import bit_predicates, path_predicates, predicate
 from docstore.kernel.match.predicate import Predicate
-from docstore.query.filter.regex import compile_regex
+from docstore.query.filter.regex import compile_regex, literal_of
 from docstore.query.filter.tree import (
     Always,
     And,
@@ -116,12 +116,11 @@ def _compile_in(path: str, values: Sequence[Value], collation: Collation | None)
 def _compile_regex(pattern: RegexMatch) -> Predicate:
     """A string that matches, or a stored regular expression that is the same one."""
     search = compile_regex(pattern.pattern, pattern.options)
-    return predicate.Or(
-        [
-            path_predicates.Regex(pattern.path, search),
-            path_predicates.Compare(pattern.path, "eq", _regex_value(pattern)),
-        ]
-    )
+    same = _regex_value(pattern)[1]
+    literal = literal_of(pattern.pattern, pattern.options)
+    if literal is None:
+        return path_predicates.Regex(pattern.path, search, same)
+    return path_predicates.Regex(pattern.path, search, same, *literal)
 
 
 def _compile_patterns(path: str, patterns: Sequence[RegexMatch]) -> list[Predicate]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import pcre2
 
@@ -35,6 +35,7 @@ _CHARACTER = r"[A-Za-z0-9 _@#%&=:;,<>/!~'\"-]|\\[.*+?()\[\]{}|^$\\/-]"
 _UNIT = rf"{_CHARACTER}|\."
 _SIMPLE = re.compile(rf"\^?(?:{_UNIT})+\$?")
 _ANCHORED = re.compile(rf"\^(?:{_UNIT})*\.[*+]\??(?:{_UNIT})*\$?")
+_LITERAL = re.compile(rf"(\^?)((?:{_CHARACTER})+)(\$?)")
 _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 
 _PER_PATTERN = 2048
@@ -82,6 +83,27 @@ def _bounded(search: Callable[[str], object]) -> Search:
     return bounded_search
 
 
+class Literal(NamedTuple):
+    """A text that is looked for: at the start of a string, at its end, both, or anywhere."""
+
+    text: bytes
+    at_start: bool
+    at_end: bool
+
+
+def literal_of(pattern: str, options: str) -> Literal | None:
+    """What a pattern of nothing but characters and anchors looks for; None for any other."""
+    found = _LITERAL.fullmatch(pattern) if options in ("", "s") else None
+    if found is None:
+        return None
+    start, text, end = found.groups()
+    return Literal(_unescaped(text).encode(), bool(start), bool(end))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
 def literal_prefix(pattern: str, options: str) -> tuple[str, bool]:
     """(prefix that every match starts with, whether the prefix is the whole condition); ("", False) when there is none.
 
@@ -97,4 +119,4 @@ def literal_prefix(pattern: str, options: str) -> tuple[str, bool]:
     literal = found.group()
     if rest[:1] in ("*", "?", "{"):
         literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
-    return re.sub(r"\\(.)", r"\1", literal), rest == "" or (rest == ".*" and options == "s")
+    return _unescaped(literal), rest == "" or (rest == ".*" and options == "s")

@@ -13,6 +13,7 @@ from tests.unit.kernel.kernels import Kernel
 from tests.unit.kernel.samples import double
 
 UNDEFINED = b"\x08\0\0\0\x06a\0\0"
+SYMBOL = b"\x0f\0\0\0\x0ea\0\3\0\0\0ab\0\0"
 NAN = float("nan")
 
 COMPARISONS: list[tuple[str, str, Any, list[Any], list[Any]]] = [
@@ -45,6 +46,9 @@ COMPARISONS: list[tuple[str, str, Any, list[Any], list[Any]]] = [
     ("a", "eq", {"b": 1, "c": 2}, [{"a": {"b": 1, "c": 2}}], [{"a": {"c": 2, "b": 1}}]),
     ("a", "gt", bson.MinKey(), [{"a": 1}, {"a": None}, {}, {"a": bson.MaxKey()}], [{"a": bson.MinKey()}]),
     ("a", "lt", bson.MaxKey(), [{"a": 1}, {}], [{"a": bson.MaxKey()}]),
+    ("a", "eq", "ab", [{"a": "ab"}, {"a": ["x", "ab"]}, SYMBOL], [{"a": "ac"}, {"a": "abc"}, {"a": "a"}, {"a": 1}, {}]),
+    ("a", "eq", 2**40, [{"a": 2**40}, {"a": 2.0**40}], [{"a": 2**40 + 1}, {"a": 1}, {"a": "x"}]),
+    ("a", "eq", b"ab", [{"a": b"ab"}], [{"a": bson.Binary(b"ab", 5)}, {"a": b"ac"}, {"a": "ab"}]),
     ("a", "lt", True, [{"a": False}], [{"a": True}, {"a": 0}]),
     (
         "a.b",
@@ -192,6 +196,44 @@ def test_regex_sees_strings_and_members(kernel: Kernel) -> None:
     assert not predicate.matches(bson.encode({"a": "tété"}))
     assert not predicate.matches(bson.encode({"a": bson.Code("été")}))
     assert not predicate.matches(bson.encode({}))
+
+
+def test_regex_of_a_text_looks_for_it_without_a_search(kernel: Kernel) -> None:
+    def fail(_: str) -> bool:
+        raise AssertionError("nothing is searched")
+
+    subjects = [
+        "ab",
+        "abab",
+        "xab",
+        "ab\n",
+        "xab\n",
+        "ab\n\n",
+        "a",
+        "",
+        "\n",
+        "aab",
+        "x" * 200 + "ab",
+        "ab" + "x" * 200,
+    ]
+
+    def found(at_start: bool, at_end: bool) -> list[str]:
+        predicate = kernel.Regex("a", fail, None, b"ab", at_start, at_end)
+        return [subject for subject in subjects if predicate.matches(bson.encode({"a": subject}))]
+
+    assert found(False, False) == [subject for subject in subjects if "ab" in subject]
+    assert found(True, False) == [subject for subject in subjects if subject.startswith("ab")]
+    assert found(False, True) == [subject for subject in subjects if subject.endswith(("ab", "ab\n"))]
+    assert found(True, True) == ["ab", "ab\n"]
+
+
+def test_regex_knows_itself(kernel: Kernel) -> None:
+    predicate = kernel.Regex("a", lambda _: False, b"x\0i\0")
+    assert predicate.matches(bson.encode({"a": bson.Regex("x", "i")}))
+    assert predicate.matches(bson.encode({"a": [1, bson.Regex("x", "i")]}))
+    for thing in ({"a": bson.Regex("x")}, {"a": bson.Regex("y", "i")}, {"a": "x"}, {}):
+        assert not predicate.matches(bson.encode(thing)), thing
+    assert not kernel.Regex("a", lambda _: True).matches(bson.encode({"a": bson.Regex("x")}))
 
 
 def test_call_gets_the_whole_document_and_errors_come_through(kernel: Kernel) -> None:

@@ -4,10 +4,12 @@ import time
 
 import pytest
 from bson import Regex, encode
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.regex import compile_regex, literal_prefix
+from docstore.query.filter.regex import Literal, compile_regex, literal_of, literal_prefix
 
 
 @pytest.mark.parametrize("pattern", ["^ab", "^a.*c$", "^.+b", "^a.*?", "a.c$", "x", "a\\.b", "", "^$", "^a b$"])
@@ -57,6 +59,56 @@ def test_a_pattern_that_backtracks_without_end_does_not_match_and_costs_little()
 )
 def test_the_literal_beginning_of_a_pattern(pattern: str, options: str, expected: tuple[str, bool]) -> None:
     assert literal_prefix(pattern, options) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "expected"),
+    [
+        ("abc", "", Literal(b"abc", False, False)),
+        ("^abc", "", Literal(b"abc", True, False)),
+        ("77$", "s", Literal(b"77", False, True)),
+        ("^a\\.b$", "", Literal(b"a.b", True, True)),
+        ("a\\$", "", Literal(b"a$", False, False)),
+        ("a\\\\", "", Literal(b"a\\", False, False)),
+        ("a.c", "", None),
+        ("ab*", "", None),
+        ("a|b", "", None),
+        ("abc", "i", None),
+        ("a$", "m", None),
+        ("\\d", "", None),
+        ("é", "", None),
+        ("^$", "", None),
+    ],
+)
+def test_the_text_that_is_all_of_a_pattern(pattern: str, options: str, expected: Literal | None) -> None:
+    assert literal_of(pattern, options) == expected
+
+
+_TEXTS = st.text("ab.\n\0é", max_size=6)
+
+
+@given(
+    start=st.sampled_from(["", "^"]),
+    text=st.text("ab.", min_size=1, max_size=3),
+    end=st.sampled_from(["", "$"]),
+    subject=st.one_of(_TEXTS, st.builds(lambda more, text: more * 40 + text, _TEXTS, _TEXTS)),
+)
+def test_a_text_is_found_where_its_pattern_is(start: str, text: str, end: str, subject: str) -> None:
+    pattern = start + text.replace(".", "\\.") + end
+    matches = compile_filter(parse_filter(encode({"a": Regex(pattern)}))).matches
+
+    assert literal_of(pattern, "") is not None
+    assert matches(encode({"a": subject})) is bool(compile_regex(pattern, "u")(subject))
+    assert matches(encode({"a": ["-", subject]})) is bool(compile_regex(pattern, "u")(subject))
+
+
+def test_a_stored_pattern_is_found_by_itself() -> None:
+    for pattern, options in (("^ab", ""), ("a.c", "im"), ("ab", "s")):
+        matches = compile_filter(parse_filter(encode({"a": Regex(pattern, options)}))).matches
+        assert matches(encode({"a": Regex(pattern, options)}))
+        assert matches(encode({"a": [1, Regex(pattern, options)]}))
+        assert not matches(encode({"a": Regex(pattern + "x", options)}))
+        assert not matches(encode({"a": Regex(pattern, "x")}))
 
 
 def test_many_patterns_of_a_list_find_what_each_of_them_does() -> None:
