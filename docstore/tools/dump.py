@@ -36,6 +36,7 @@ from docstore.tools.connection import (
 from docstore.tools.dumped.families import FamilyReading
 from docstore.tools.dumped.files import OPLOG
 from docstore.tools.dumped.oplog import dump_oplog, newest_entry
+from docstore.tools.dumped.sessions import KeptSessions
 from docstore.tools.dumped.sources import Choice, sources_of
 from docstore.tools.dumped.targets import ArchiveTarget, DirectoryTarget, Source, StreamTarget, Target
 from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
@@ -220,7 +221,8 @@ def _dump_all(
 ) -> None:
     stopped = Event()
     with ExitStack() as stack:
-        opened = [(source, _reading(client, source, time, terminal, stack)) for source in sources]
+        sessions = stack.enter_context(KeptSessions(client))
+        opened = [(source, _reading(client, source, time, terminal, sessions, stack)) for source in sources]
         progress = stack.enter_context(terminal.progress())
         pool = stack.enter_context(ThreadPoolExecutor(parallel, "collection"))
         tasks = [pool.submit(_dump_one, *each, target, terminal, progress, stopped) for each in opened]
@@ -236,8 +238,11 @@ def _dump_all(
 class _Reading:
     """The documents of a collection, whose cursor is open where they are those of one time."""
 
-    def __init__(self, client: Client, source: Source, time: Timestamp | None, terminal: Terminal) -> None:
+    def __init__(
+        self, client: Client, source: Source, time: Timestamp | None, terminal: Terminal, sessions: KeptSessions
+    ) -> None:
         self.source = source
+        self._session = sessions.new() if time is not None else None
         database = client.get_database(source.database)
         self._collection = database.get_collection(source.collection, codec_options=RAW)
         self._found = self._open(None if time is None else _AtTime(time))
@@ -256,7 +261,9 @@ class _Reading:
     def _open(self, concern: ReadConcern | None) -> RawBatchCursor[RawBSONDocument]:
         # A cursor may wait for its turn for longer than servers keep one that nobody reads.
         found = self._collection.with_options(read_concern=concern)
-        return found.find_raw_batches(self.source.query, no_cursor_timeout=not self.source.of_view)
+        return found.find_raw_batches(
+            self.source.query, session=self._session, no_cursor_timeout=not self.source.of_view
+        )
 
     def close(self) -> None:
         self._found.close()
@@ -269,14 +276,19 @@ class _Reading:
 
 
 def _reading(
-    client: Client, source: Source, time: Timestamp | None, terminal: Terminal, stack: ExitStack
+    client: Client,
+    source: Source,
+    time: Timestamp | None,
+    terminal: Terminal,
+    sessions: KeptSessions,
+    stack: ExitStack,
 ) -> _Reading | FamilyReading:
     """What reads the documents of a collection, or of a column family; it is closed with the stack."""
     reading: _Reading | FamilyReading
     if source.is_family:
         reading = FamilyReading(client, source.database, source.collection)
     else:
-        reading = _Reading(client, source, time, terminal)
+        reading = _Reading(client, source, time, terminal, sessions)
     stack.callback(reading.close)
     return reading
 

@@ -18,7 +18,7 @@ from pymongo.errors import OperationFailure
 
 from docstore.testing import Cluster, ReplicaSet
 from docstore.tools import dump, insertion, restore
-from docstore.tools.dumped import restoration
+from docstore.tools.dumped import restoration, sessions
 
 pytestmark = pytest.mark.cluster
 
@@ -240,6 +240,29 @@ def test_a_dump_shows_one_time(
     assert bson.decode_all((tmp_path / "other" / "log.bson").read_bytes()) == [{"_id": 1}]
     run(replica_set.uri, dump.main, "--noSnapshot", "-o", tmp_path)
     assert (tmp_path / "shop" / "many.bson").read_bytes() == b""
+
+
+def test_sessions_of_cursors_that_wait_are_refreshed(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first collection is not dumped before the sessions of all have been refreshed."""
+    refreshed, refresh = threading.Event(), sessions.KeptSessions.refresh
+
+    def noted(kept: sessions.KeptSessions) -> None:
+        refresh(kept)
+        refreshed.set()
+
+    dump_one = dump._dump_one
+
+    def later(*arguments: Any) -> None:
+        assert refreshed.wait(60)
+        dump_one(*arguments)
+
+    monkeypatch.setattr(sessions, "EVERY", 0.01)
+    monkeypatch.setattr(sessions.KeptSessions, "refresh", noted)
+    monkeypatch.setattr(dump, "_dump_one", later)
+    run(replica_set.uri, dump.main, "-d", "shop", "-o", tmp_path)
+    assert len(bson.decode_all((tmp_path / "shop" / "many.bson").read_bytes())) == 3000
 
 
 def test_a_restore_goes_on(
