@@ -21,7 +21,7 @@ from pymongo.errors import PyMongoError
 import docstore
 from docstore.tools.connection import connect, connection_options, default_database, write_concern_options
 from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
-from docstore.tools.dumped.files import OPLOG, documents_in, open_file
+from docstore.tools.dumped.files import OPLOG, documents_in, is_oplog, open_file
 from docstore.tools.dumped.namespaces import Renaming, Selected, selected
 from docstore.tools.dumped.origins import Origin, documents_from, origin_in_archive, origins_of, uncompressed
 from docstore.tools.dumped.record import Record
@@ -55,6 +55,8 @@ class Wanted:
         return wanted
 
     def takes(self, origin: Origin) -> bool:
+        if is_oplog(origin.database, origin.collection):
+            return False
         if is_of_users(origin.database, origin.collection) or is_version(origin.database, origin.collection):
             return self._takes_users(origin)
         if self.database is not None and origin.database != self.database:
@@ -256,6 +258,8 @@ def _restore_one(
 
 def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restoration) -> None:
     """The documents of several collections come in turns, so all are open until each has ended."""
+    if any(is_oplog(each.database, each.collection) for each in reader.described):
+        restoration.terminal.say("skipping the oplog of the archive: it is not replayed")
     origins = {origin.namespace: origin for origin in map(origin_in_archive, reader.described) if wanted.takes(origin)}
     if not origins:
         raise ToolFailed("there is no wanted collection in the archive")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from pymongo.errors import OperationFailure
 from docstore.testing import Cluster, ReplicaSet
 from docstore.tools import dump, insertion, restore
 from docstore.tools.dumped import restoration, sessions
+from docstore.tools.dumped.archive import ArchiveWriter, Described
 
 pytestmark = pytest.mark.cluster
 
@@ -66,6 +68,19 @@ def test_an_archive(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> 
     streamed = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--archive").stdout_bytes
     told = run(replica_set.uri, restore.main, "--archive", "--drop", input=streamed[:-1], fails=1)
     assert "Failed: the archive ends in the middle" in told.stderr
+
+
+def test_an_archive_with_an_oplog(replica_set: ReplicaSet, client: Client) -> None:
+    file = io.BytesIO()
+    described = [Described("", "oplog", {}, 0), Described("shop", "new", {"type": "collection"}, 0)]
+    writer = ArchiveWriter(file, described, server="6.0.5", tool="1", parallel=1)
+    writer.write("", "oplog", bson.encode({"op": "n"}))
+    writer.write("shop", "new", bson.encode({"_id": 1}))
+    writer.end("shop", "new")
+    writer.end("", "oplog")
+    told = run(replica_set.uri, restore.main, "--archive", input=file.getvalue())
+    assert "skipping the oplog of the archive" in told.stderr
+    assert list(client["shop"]["new"].find()) == [{"_id": 1}]
 
 
 def test_the_documents_alone(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:

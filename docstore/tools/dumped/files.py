@@ -35,6 +35,11 @@ _PIECE = 4 << 20
 _COMPRESSION = 6
 
 
+def is_oplog(database: str, collection: str) -> bool:
+    """Whether that is how archives of other tools name their log."""
+    return not database and collection == OPLOG
+
+
 @dataclass(frozen=True, slots=True)
 class CollectionFiles:
     """What a directory holds of a collection; one of the two may be missing."""
