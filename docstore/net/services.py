@@ -136,7 +136,13 @@ def _of_buffers() -> ServerParameter:
 
 def _tls_mode(certificates: TransportSecurity | None) -> ServerParameter:
     if certificates is None:
-        return ServerParameter(name="tlsMode", get=lambda: "disabled")
+
+        def refuse(value: Any) -> None:
+            raise CommandError(
+                Code.BadValue, f"Illegal state transition for tlsMode, attempt to change from disabled to {value}"
+            )
+
+        return ServerParameter(name="tlsMode", get=lambda: "disabled", put=refuse)
     return ServerParameter(name="tlsMode", get=lambda: certificates.mode_name, put=certificates.change_mode)
 
 
@@ -149,7 +155,7 @@ def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None)
     def put(value: Any) -> None:
         try:
             if certificates is None or certificates.mode_name in ("disabled", "allowTLS"):
-                raise ValueError("need to enable TLS for outgoing connections")
+                raise ValueError("need to enable SSL for outgoing connections")
             keys.change_mode(value)
         except ValueError as error:
             raise CommandError(Code.BadValue, f"Illegal state transition for clusterAuthMode, {error}") from None

@@ -112,10 +112,10 @@ def log_rotate(_context: Context, arguments: Arguments) -> Result:
 
 
 def rotate_certificates(context: Context, _arguments: Arguments) -> Result:
+    """Where there are none there is nothing to read, and the real server says ok then too."""
     security = context.services.transport_security
-    if security is None:
-        raise CommandError(Code.IllegalOperation, "This node is not configured for TLS")
-    security.rotate()
+    if security is not None:
+        security.rotate()
     return {}
 
 

@@ -117,6 +117,30 @@ def test_who_is_not_let_in(authority: Authority, tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_clients_may_have_an_authority_of_their_own(authority: Authority, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clients = Authority(tmp_path / "clients", "Clients")
+        async with encrypted(options(authority, cluster_ca_file=clients.ca_file)) as listener:
+            issued = clients.issue("client")
+            assert await ping(listener, options(authority, certificate_key_file=issued)) == "CN=client"
+            assert "unknown ca" in await refused(listener, options(authority, "other"))
+
+    run(scenario())
+
+
+def test_the_name_of_a_server_goes_along_with_the_handshake(authority: Authority) -> None:
+    async def scenario() -> None:
+        certificates = TlsCertificates(options(authority))
+        names: list[str | None] = []
+        certificates.accepting.sni_callback = lambda _connection, name, _context: names.append(name)
+        async with serving(hello(), PING, certificates=certificates) as listener:
+            for host in ("localhost", LOOPBACK):
+                await ping(listener, options(authority, "client"), host)
+        assert names == ["localhost", None]
+
+    run(scenario())
+
+
 def test_a_certificate_is_for_its_hosts_only(authority: Authority) -> None:
     async def scenario() -> None:
         elsewhere = options(authority, certificate_key_file=authority.issue("elsewhere", hosts=("localhost",)))
