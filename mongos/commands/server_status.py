@@ -8,7 +8,7 @@ from typing import Any
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 
-from docstore.commands.access.transport_security import accepted_document
+from docstore.commands.access.transport_security import accepted_document, certificate_document
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.limits import COMPATIBLE_VERSION
@@ -21,7 +21,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
     network = router.statistics()
     up = router.clock() - router.facts.started
-    cursors = context.services.cursors
+    cursors, security = context.services.cursors, context.services.transport_security
     return {
         "host": router.facts.address,
         "version": COMPATIBLE_VERSION,
@@ -43,7 +43,8 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
         },
         "asserts": {"regular": 0, "warning": 0, "msg": 0, "user": context.services.metrics.refused, "rollovers": 0},
         "opLatencies": context.services.metrics.latencies(),
-        "transportSecurity": accepted_document(context.services.transport_security),
+        "transportSecurity": accepted_document(security),
+        **({} if security is None else {"security": certificate_document(security)}),
         "metrics": {
             "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
             "cursor": {

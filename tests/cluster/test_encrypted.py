@@ -77,8 +77,10 @@ def test_a_set_that_takes_encrypted_connections_only(tmp_path: Path, authority: 
             concern = pymongo.WriteConcern(w=3, wtimeout=20_000)
             client.test.get_collection("c", write_concern=concern).insert_one({"_id": 1, "text": "x" * 3_000_000})
             assert client.admin.command({"getParameter": 1, "tlsMode": 1})["tlsMode"] == "requireTLS"
-            accepted = client.admin.command("serverStatus")["transportSecurity"]
-            assert accepted["1.3"] > 2
+            status = client.admin.command("serverStatus")
+            assert status["transportSecurity"]["1.3"] > 2
+            assert status["security"]["SSLServerSubjectName"] == "CN=server"
+            assert status["security"]["SSLServerHasCertificateAuthority"] is True
             assert client.admin.command("rotateCertificates", message="new ones")["ok"]
         with (
             pymongo.MongoClient(members[0].address, serverSelectionTimeoutMS=1000) as plain,
@@ -155,7 +157,9 @@ def test_a_cluster_that_takes_encrypted_connections_only(tmp_path: Path, authori
             assert sum(len(each["text"]) for each in client.test.c.find().batch_size(7)) == 5_000_000
             assert client.test.c.find_one({"_id": 7}, {"_id": 1}) == {"_id": 7}
             assert client.admin.command("rotateCertificates")["ok"]
-            assert client.admin.command("serverStatus")["transportSecurity"]["1.3"] > 0
+            status = client.admin.command("serverStatus")
+            assert status["transportSecurity"]["1.3"] > 0
+            assert status["security"]["SSLServerSubjectName"].startswith("CN=")
 
 
 def test_what_cannot_be_used_is_told_at_the_start(tmp_path: Path, authority: Authority) -> None:

@@ -22,6 +22,10 @@ class TransportSecurity(Protocol):
         """When that certificate ends."""
 
     @property
+    def verifies(self) -> bool:
+        """Whether the certificates of clients are looked at."""
+
+    @property
     def mode_name(self) -> str:
         """The value of --tlsMode that holds now."""
 
@@ -42,3 +46,14 @@ def accepted_document(security: TransportSecurity | None) -> dict[str, Any]:
     """For serverStatus: accepted connections by the protocol that they speak."""
     accepted = {} if security is None else security.accepted_by_version()
     return {version: Int64(accepted.get(version, 0)) for version in _VERSIONS}
+
+
+def certificate_document(security: TransportSecurity | None) -> dict[str, Any] | None:
+    """For serverStatus: the process's own certificate."""
+    if security is None:
+        return None
+    return {
+        "SSLServerSubjectName": security.subject.text,
+        "SSLServerHasCertificateAuthority": security.verifies,
+        "SSLServerCertificateExpirationDate": security.ends,
+    }

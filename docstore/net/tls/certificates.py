@@ -114,7 +114,7 @@ class TlsCertificates:
         except Unusable as error:
             raise CommandError(Code.InvalidSSLConfiguration, str(error)) from None
         LOG.info("Successfully rotated X509 certificates.")
-        self.warn_of_end(datetime.now(UTC))
+        self.tell(datetime.now(UTC))
 
     def accepted(self, version: str | None) -> None:
         """A connection was accepted that speaks this protocol, as Python calls it."""
@@ -123,13 +123,20 @@ class TlsCertificates:
     def accepted_by_version(self) -> dict[str, int]:
         return dict(self._versions)
 
-    def warn_of_end(self, now: datetime) -> None:
-        """Say in the log which certificate ends soon."""
-        for certificate in {self._material.own, self._material.shown}:
-            if certificate.ends - now <= _SOON:
+    def tell(self, now: datetime) -> None:
+        """Say in the log which certificates are used, and which of them end soon."""
+        for kind, certificate in (("Server", self._material.own), ("Cluster", self._material.shown)):
+            if kind == "Cluster" and self._options.cluster_file is None:
+                continue
+            subject, ends = certificate.subject.text, certificate.ends
+            LOG.info(
+                "Certificate information", subject=subject, notValidBefore=certificate.begins, notValidAfter=ends,
+                type=kind,
+            )  # fmt: skip
+            if ends - now <= _SOON:
                 LOG.startup_warning(
-                    "Server certificate will expire on the following date", date=certificate.ends,
-                    subject=certificate.subject.text, days=(certificate.ends - now).days,
+                    "Server certificate will expire on the following date", subject=subject, date=ends,
+                    days=(ends - now).days,
                 )  # fmt: skip
 
 
@@ -141,7 +148,7 @@ def tls_certificates(options: TlsOptions) -> TlsCertificates | None:
         certificates = TlsCertificates(options)
     except Unusable as error:
         raise StartError(str(error), _EXIT_CODE) from None
-    certificates.warn_of_end(datetime.now(UTC))
+    certificates.tell(datetime.now(UTC))
     for holds, message in (
         (options.invalid_certificates, _ANY_CERTIFICATE),
         (options.invalid_hostnames, _ANY_HOST),

@@ -11,7 +11,7 @@ from bson.int64 import Int64
 
 import docstore
 from docstore.collection.catalog.views import views_of
-from docstore.commands.access.transport_security import accepted_document
+from docstore.commands.access.transport_security import accepted_document, certificate_document
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -209,6 +209,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "opLatencies": lambda context, _node: context.services.metrics.latencies(),
     "opcounters": _operations,
     "repl": _replication,
+    "security": lambda context, _node: certificate_document(context.services.transport_security),
     "storageEngine": _engine,
     "transactions": lambda _context, node: _of_transactions(node),
     "transportSecurity": lambda context, _node: accepted_document(context.services.transport_security),
