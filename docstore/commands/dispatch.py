@@ -25,7 +25,7 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Response, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
-from docstore.commands.fail_points import Failure, InducedError
+from docstore.commands.fail_points import Failure, InducedError, hang_up_after
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations.registry import Operation
 from docstore.commands.operations.relay import Relay
@@ -332,8 +332,7 @@ class Dispatcher:
         induced = None if progress is None else progress.induced
         if induced is not None:
             body = induce(body, induced, retried=retried)
-            if induced.hangs_up_after:
-                context.connection.hang_up()
+            hang_up_after(context)
         elif retried:
             body = self._label_write_concern_error(body)
         tail = self._reply_tail()
@@ -368,9 +367,8 @@ class Dispatcher:
         self.services.metrics.fail(None if context is None else context.command.name)
         # The frames that it came through hold what the request has made, and often the error itself.
         error.__traceback__ = error.__context__ = None
-        progress = None if context is None else context.begun_progress
-        if context is not None and progress is not None and progress.induced and progress.induced.hangs_up_after:
-            context.connection.hang_up()
+        if context is not None:
+            hang_up_after(context)
         labels = list(error.labels)
         session = None if context is None else context.session
         retried = session is not None and session.txn_number is not None

@@ -48,11 +48,6 @@ class Failure(NamedTuple):
     watched: tuple[FailPoint, int] | None = None
     """The connection is closed if that point has been entered more often by the end of the command."""
 
-    @property
-    def hangs_up_after(self) -> bool:
-        """Whether the connection is to be closed instead of a reply."""
-        return self.watched is not None and self.watched[0].times_entered > self.watched[1]
-
 
 class FailPoint:
     """When one fail point is entered, and its data. `random()` gives a number from 0 to 1."""
@@ -86,6 +81,15 @@ class FailPoint:
             self.active = self._times > 0
         self.times_entered += 1
         return True
+
+
+def hang_up_after(context: Context) -> None:
+    """Close the connection instead of a reply, where a fail point has asked for that."""
+    induced = None if context.begun_progress is None else context.begun_progress.induced
+    if induced is not None and induced.watched is not None:
+        point, entered_before = induced.watched
+        if point.times_entered > entered_before:
+            context.connection.hang_up()
 
 
 class FailPoints:
