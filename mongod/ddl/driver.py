@@ -8,7 +8,8 @@ next primary goes on from the document.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from docstore.bson import document_to_python
@@ -35,9 +36,11 @@ from docstore.sharding.ddl.coordinator import (
 )
 from docstore.sharding.ddl.operation import COORDINATORS, Kind, Operation, Phase
 from mongod.ddl.finding import find
+from mongod.ddl.shard_key import tell_sharded
 from mongod.migration.changes import log
 
 if TYPE_CHECKING:
+    from docstore.collection.unit_of_work import WriteUnitOfWork
     from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
@@ -113,7 +116,7 @@ class Driver:
             case Find():
                 return await find(self._shard, operation)
             case Persist():
-                await self._write((COORDINATORS, operation.document()))
+                await self._write((COORDINATORS, operation.document()), also=self._event())
                 await self._announce()
                 return Done()
             case HoldShards():
@@ -156,12 +159,21 @@ class Driver:
         if not self._shard.records.may_write():
             raise NoLongerPrimary
 
-    async def _write(self, change: tuple[str, Any]) -> None:
-        """Return when a majority has it, however long that takes."""
+    def _event(self) -> Callable[[WriteUnitOfWork], None] | None:
+        """What change streams are told by the unit that notes that the operation is done."""
+        operation = self.operation
+        done = operation.phase is Phase.RELEASING and operation.failure is None and "uuid" in operation.facts
+        if not done or operation.kind is not Kind.SHARD_COLLECTION:
+            return None
+        return partial(tell_sharded, self._shard, operation)
+
+    async def _write(self, change: tuple[str, Any], also: Callable[[WriteUnitOfWork], None] | None = None) -> None:
+        """Return when a majority has it, however long that takes. `also`: what the unit does besides, once."""
         while True:
             self._check_primary()
             try:
-                return await self._shard.records.committed(self._shard.records.write(change))
+                written, also = self._shard.records.write(change, also=also), None
+                return await self._shard.records.committed(written)
             except CommandError as error:
                 self._check_primary()
                 LOG.info("DDL waits for its shard's majority", ns=self.operation.namespace, reason=error.message)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 from bson.binary import Binary
+from bson.int64 import Int64
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import parse_index_spec
@@ -21,6 +22,7 @@ from mongod.ddl.finding import key_of
 from mongod.migration.range_cloner import cloner_of
 
 if TYPE_CHECKING:
+    from docstore.collection.unit_of_work import WriteUnitOfWork
     from mongod.migration.shard import Shard
 
 
@@ -32,6 +34,18 @@ async def prepare(shard: Shard, _context: Context, operation: Operation) -> dict
     if cloner is not None:
         found["partitioner"] = cloner.partitioner(collection)
     return found
+
+
+def tell_sharded(shard: Shard, operation: Operation, unit: WriteUnitOfWork) -> None:
+    """Log what change streams are told of a collection that has been sharded."""
+    namespace, request = operation.namespace, operation.request
+    collection = shard.node.store.collection(namespace)
+    if collection is None or collection.options.family is not None:
+        return
+    asked = {"shardKey": key_of(operation).document(), "unique": request["unique"]}
+    asked |= {"numInitialChunks": Int64(0), "presplitHashedZones": False}
+    told = bson.encode({"shardCollection": namespace, **asked})
+    unit.noop(bson.encode({"msg": {"shardCollection": namespace}}), collection, told)
 
 
 def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Collection:

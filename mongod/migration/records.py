@@ -6,7 +6,7 @@ failover may keep the first of a unit's oplog entries only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +55,11 @@ class MigrationRecords:
         found = self._find(RANGE_DELETIONS, identity)
         return None if found is None else RangeDeletion.from_raw(found[1])
 
-    def write(self, *changes: tuple[str, Mapping[str, Any] | Any]) -> OpTime | None:
+    def write(
+        self, *changes: tuple[str, Mapping[str, Any] | Any], also: Callable[[WriteUnitOfWork], None] | None = None
+    ) -> OpTime | None:
         """Apply changes in one unit, in order: (namespace, document) stores it, (namespace, _id) removes the document;
-        an `_id` that is a document itself comes as `Removed`.
+        an `_id` that is a document itself comes as `Removed`. `also`: what else the unit does.
 
         NotWritablePrimary when this member may not write.
         """
@@ -74,6 +76,8 @@ class MigrationRecords:
                     _put(unit, collection, change)
                 else:
                     _remove(unit, collection, change.identity if isinstance(change, Removed) else change)
+            if also is not None:
+                also(unit)
             unit.commit()
         return node.store.last_optime
 

@@ -146,9 +146,10 @@ def test_what_all_shards_do_is_told_once(cluster: Cluster) -> None:
     """A rename, a drop of the database; and what a new owner needs before a chunk comes is no event."""
     database = cluster.client.whole
     cluster.client.admin.command("enableSharding", "whole", primaryShard="one")
-    cluster.client.admin.command("shardCollection", "whole.c", key={"_id": 1})
     database.c.create_index("a")
     with database.watch(show_expanded_events=True, max_await_time_ms=2000) as stream:
+        cluster.client.admin.command("shardCollection", "whole.c", key={"_id": 1})
+        cluster.client.admin.command("shardCollection", "whole.c", key={"_id": 1})
         cluster.client.admin.command("split", "whole.c", middle={"_id": 100})
         cluster.client.admin.command("moveChunk", "whole.c", find={"_id": 100}, to="two")
         database.c.insert_one({"_id": 101})
@@ -156,7 +157,7 @@ def test_what_all_shards_do_is_told_once(cluster: Cluster) -> None:
         database.d.delete_one({"_id": 101})
         cluster.client.drop_database("whole")
         kinds = [event["operationType"] for event in stream]
-    assert kinds == ["insert", "rename", "delete", "drop", "dropDatabase", "invalidate"]
+    assert kinds == ["shardCollection", "insert", "rename", "delete", "drop", "dropDatabase", "invalidate"]
 
 
 def test_a_capped_collection_is_tailed_through_a_router(cluster: Cluster) -> None:

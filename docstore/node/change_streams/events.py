@@ -13,7 +13,7 @@ from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.walk import ARRAY, BINARY, OBJECT, Value
 from docstore.kernel.compute.change_events import event_token
-from docstore.node.change_streams.operations import Operation
+from docstore.node.change_streams.operations import SHARDED, Operation
 from docstore.node.change_streams.update_description import update_description
 
 _LENGTH = 4
@@ -23,7 +23,7 @@ _TYPES = {
     for kind in ("insert", "update", "replace", "delete")
 }
 """What stands between an event's token and its time."""
-_MADE = frozenset(("create", "createIndexes", "dropIndexes", "modify"))
+_MADE = frozenset(("create", "createIndexes", "dropIndexes", "modify", SHARDED))
 """Types whose events are told apart by what they describe."""
 
 

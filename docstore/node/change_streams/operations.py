@@ -32,6 +32,7 @@ _COMMANDS = {
     "dropIndexes": "dropIndexes",
     "collMod": "modify",
 }
+SHARDED = "shardCollection"
 _OF_VIEWS = {"insert": "create", "update": "modify", "delete": "drop"}
 _OF_DOCUMENTS = frozenset(("insert", "update", "replace", "delete"))
 _PLAIN = frozenset(("insert", "update", "replace", "delete", "drop", "rename", "dropDatabase"))
@@ -119,6 +120,9 @@ def operations_in(entry: bytes, oplog: Oplog) -> Sequence[Operation]:
         return () if found is None else (found,)
     fields = {name: (code, data) for name, code, data in elements(entry)}
     op = fields["op"][1][4:-1]
+    if op == b"n":
+        told_of = _of_noop(fields)
+        return () if told_of is None else (told_of,)
     if op != b"c" or "fromMigrate" in fields:
         return ()
     o = fields["o"][1]
@@ -144,6 +148,15 @@ def operations_in(entry: bytes, oplog: Oplog) -> Sequence[Operation]:
     common = EntryFields(timestamp, wall, session)
     found_of = (_operation(operation, common, index) for index, operation in enumerate(inner))
     return [each for each in found_of if each is not None]
+
+
+def _of_noop(fields: dict[str, Value]) -> Operation | None:
+    """That a collection has been sharded changes nothing here."""
+    told = fields.get("o2")
+    if told is None or "ui" not in fields or elements(told[1])[0][0] != SHARDED:
+        return None
+    entry = EntryFields(int.from_bytes(fields["ts"][1], "little"), fields["wall"][1])
+    return Operation(SHARDED, fields["ns"][1][4:-1].decode(), told[1], None, fields["ui"][1][5:], entry, 0)
 
 
 def _operation(raw: bytes, entry: EntryFields, index: int) -> Operation | None:

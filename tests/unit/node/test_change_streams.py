@@ -256,6 +256,27 @@ def test_changes_of_the_catalog_are_told_to_those_who_ask() -> None:
     loop(work())
 
 
+def test_that_a_collection_was_sharded_is_told_to_those_who_ask() -> None:
+    async def work() -> None:
+        node = member()
+        await node.insert("c", {"_id": 1})
+        plain, asking = await Stream(node).open(), await Stream(node).open(showExpandedEvents=True)
+        coll = node.node.store.collection("test.c")
+        with node.node.store.unit() as unit:
+            unit.noop(bson.encode({"msg": 1}), coll, bson.encode({"shardCollection": "test.c", "shardKey": {"a": 1}}))
+            unit.commit()
+        assert await plain.events() == []
+        (event,) = await asking.events()
+        assert (event["operationType"], event["ns"]) == ("shardCollection", {"db": "test", "coll": "c"})
+        assert event["operationDescription"] == {"shardKey": {"a": 1}}
+        assert coll is not None
+        assert bytes(event["collectionUUID"]) == coll.uuid.bytes
+        again = await Stream(node).open(resumeAfter=event["_id"], showExpandedEvents=True)
+        assert again.cursor["firstBatch"] == []
+
+    loop(work())
+
+
 def test_images_of_a_collection_that_keeps_them() -> None:
     async def work() -> None:
         node = member()
