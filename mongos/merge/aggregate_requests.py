@@ -5,7 +5,12 @@ from __future__ import annotations
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
+from docstore.commands.requests.aggregate import (
+    check_stable_stages,
+    check_stage_places,
+    check_stream_concern,
+    collection_of,
+)
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from mongos.merge.pipelines import Request
@@ -20,7 +25,9 @@ def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
         check_stable_stages(args["pipeline"])
     query_context = query_context_of(context, args["let"], args["collation"], scripts=RUNNING)
     pipeline = parse_pipeline(args["pipeline"], query_context=query_context)
-    if not pipeline.is_change_stream and pipeline.needs_collection == (collection is None):
+    if pipeline.is_change_stream:
+        check_stream_concern(context)
+    elif pipeline.needs_collection == (collection is None):
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"
         )

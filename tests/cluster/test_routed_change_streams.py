@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pymongo
+import pymongo.errors
 import pytest
+from pymongo.read_concern import ReadConcern
 
 from tests.cluster.routed import Cluster, routed_cluster
 
@@ -115,6 +117,13 @@ def test_scripts_in_stages_and_explain(cluster: Cluster) -> None:
     assert reply["splitPipeline"] == {"shardsPart": [{"$changeStream": {}}], "mergerPart": [{"$match": {"x": 1}}]}
     assert sorted(reply["shards"]) == ["one", "two"]
     assert "$cursor" in reply["shards"]["one"]["stages"][0]
+
+
+def test_another_read_concern_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(pymongo.errors.OperationFailure) as refusal:
+        cluster.client.test.get_collection("c", read_concern=ReadConcern("local")).watch()
+    assert refusal.value.code == 72
+    cluster.client.test.get_collection("c", read_concern=ReadConcern("majority")).watch().close()
 
 
 def test_a_dropped_collection_ends_its_stream(cluster: Cluster) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from docstore.bson import array_documents, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
+from docstore.commands.concerns import ReadLevel
+from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 
 _ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
@@ -60,3 +62,15 @@ def _check_nested(stage: str, options: bytes) -> None:
     for code, data in pipelines:
         if code == ARRAY and all(kind == OBJECT for _, kind, _ in elements(data)):
             check_stable_stages(array_documents(data))
+
+
+def check_stream_concern(context: Context) -> None:
+    """Refuse a read concern that a change stream cannot have. Errors: InvalidOptions."""
+    level = context.read_concern.level
+    concern = context.body.get("readConcern")
+    if concern is not None and "level" in concern and level is not ReadLevel.MAJORITY:
+        raise CommandError(
+            Code.InvalidOptions,
+            "Aggregation stage $changeStream cannot run with a readConcern other than 'majority'. "
+            f"Current readConcern: {level.value}",
+        )

@@ -11,8 +11,8 @@ from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.change_stream import change_stream_of
 from docstore.collection.catalog.views import find_view
 from docstore.commands.arguments import Arguments
-from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
+from docstore.commands.requests.aggregate import check_stream_concern
 from docstore.errors import Code, CommandError
 from docstore.node.change_streams.scope import Scope, scope_of
 from docstore.node.change_streams.shared_reader import CommitProgress, SharedReader, is_lost
@@ -57,7 +57,7 @@ def open_change_stream(
     node = node_of(context)
     options, rest = change_stream_of(pipeline)
     assert node.store.oplog is not None, "the stage is refused on a node without one"
-    check_concern(context)
+    check_stream_concern(context)
     scope = scope_asked(context, collection, options)
     start = beginning(node, options)
     if is_lost(node.store.oplog, start - 1):
@@ -80,18 +80,6 @@ def scope_asked(context: Context, collection: str | None, options: ChangeStreamO
     if collection is not None and find_view(node_of(context).store, context.namespace) is not None:
         raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {context.namespace} is a view, not a collection")
     return scope
-
-
-def check_concern(context: Context) -> None:
-    """Refuse a read concern that a change stream cannot have. Errors: InvalidOptions."""
-    level = context.read_concern.level
-    concern = context.body.get("readConcern")
-    if concern is not None and "level" in concern and level is not ReadLevel.MAJORITY:
-        raise CommandError(
-            Code.InvalidOptions,
-            "Aggregation stage $changeStream cannot run with a readConcern other than 'majority'. "
-            f"Current readConcern: {level.value}",
-        )
 
 
 def beginning(node: DataNode, options: ChangeStreamOptions) -> int:

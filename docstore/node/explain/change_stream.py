@@ -18,7 +18,8 @@ from docstore.bson import document_to_python
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.node.change_streams.opening import beginning, check_concern, scope_asked
+from docstore.commands.requests.aggregate import check_stream_concern
+from docstore.node.change_streams.opening import beginning, scope_asked
 from docstore.node.change_streams.stream import StreamOptions, leading_filters
 from docstore.node.explain.command import frame
 from docstore.node.explain.filter import filter_document
@@ -38,7 +39,7 @@ def explain_change_stream(context: Context, collection: str | None, pipeline: Pi
     if verbosity != "queryPlanner":
         raise not_supported("explain with execution statistics of", "$changeStream")
     options, rest = change_stream_of(pipeline)
-    check_concern(context)
+    check_stream_concern(context)
     asked = StreamOptions(scope_asked(context, collection, options), options)
     start = beginning(node_of(context), options)
     filters, behind = leading_filters(rest, asked)
