@@ -139,13 +139,16 @@ def session_write(context: Context, node: DataNode) -> SessionWrite | None:
     return SessionWrite(session.lsid, session.txn_number)
 
 
-_SCRIPTS = (b"$where\0", b"$function\0")
+_WHERE = b"$where\0"
+_FUNCTION = b"$function\0"
 
 
 def enter_scripts(statements: Iterable[bytes]) -> None:
     """Said before the first statement is carried out, because the command may be begun anew. Errors: ScriptsWanted."""
-    if any(name in statement for statement in statements for name in _SCRIPTS):
-        RUNNING.enter()
+    for statement in statements:
+        if _WHERE in statement or _FUNCTION in statement:
+            RUNNING.enter()
+            return
 
 
 def check_batch_size(count: int) -> None:
@@ -208,8 +211,8 @@ def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
 
 def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | None) -> bytes:
     optime = optime_fields(node_of(context), outcome.last)
-    if not (optime or outcome.counts or outcome.errors or outcome.retried or outcome.upserted or concern_error):
-        return _counts(outcome.n, outcome.modified)
+    if not (outcome.counts or outcome.errors or outcome.retried or outcome.upserted or concern_error):
+        return _counts(outcome.n, outcome.modified, optime) if optime else _plain_counts(outcome.n, outcome.modified)
     parts = [b"\x10n\0" + _INT.pack(outcome.n), optime]
     if outcome.errors:
         errors = [(OBJECT, _write_error(index, error)) for index, error in sorted(outcome.errors, key=lambda e: e[0])]
@@ -232,10 +235,14 @@ def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | N
 
 
 @lru_cache(maxsize=64)
-def _counts(n: int, modified: int | None) -> bytes:
-    """The reply to a write of which there is nothing else to say, as outside a set of nearly all."""
+def _plain_counts(n: int, modified: int | None) -> bytes:
+    return _counts(n, modified, b"")
+
+
+def _counts(n: int, modified: int | None, optime: bytes) -> bytes:
+    """The reply to a write of which there is nothing else to say, as of nearly all."""
     changed = b"" if modified is None else b"\x10nModified\0" + _INT.pack(modified)
-    return enclosed(b"\x10n\0" + _INT.pack(n) + changed)
+    return enclosed(b"".join((b"\x10n\0", _INT.pack(n), optime, changed)))
 
 
 def _write_error(index: int, error: CommandError) -> bytes:

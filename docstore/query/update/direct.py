@@ -7,12 +7,17 @@ needed.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from docstore.bson.walk import Value
 from docstore.kernel.compute.field_updates import FieldChanges, field_changes
 from docstore.query.filter.tree import Filter
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import ChangedPaths, OperatorUpdate, Update, inserted
 from docstore.query.update.upsert import seed_document
+
+_SHORT = 256
+"""Bytes of a specification whose update is kept."""
 
 
 class DirectUpdate:
@@ -67,5 +72,15 @@ class DirectUpdate:
 
 def direct_update(specification: bytes) -> DirectUpdate | None:
     """The update of a document of operators that are simple enough, else None. Nothing that is refused is simple."""
+    return _kept(specification) if len(specification) <= _SHORT else _direct_update(specification)
+
+
+@lru_cache(maxsize=256)
+def _kept(specification: bytes) -> DirectUpdate | None:
+    """Applications send the same short updates again and again; an update knows nothing of a request."""
+    return _direct_update(specification)
+
+
+def _direct_update(specification: bytes) -> DirectUpdate | None:
     changes = field_changes(specification)
     return None if changes is None else DirectUpdate(specification, changes)
