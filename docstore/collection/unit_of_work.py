@@ -139,7 +139,7 @@ class WriteUnitOfWork:
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, (record_key,))
             journal.note_absent(_INDEXES, (id_key, *added))
-            o2 = b"\x03o2\0" + document_key(self._document_keys, coll.ns, raw)
+            o2 = document_key(self._document_keys, coll.ns, raw, b"o2")
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "i", None, raw, self.from_migrate))
@@ -220,7 +220,7 @@ class WriteUnitOfWork:
             journal.note_marked(_INDEXES, removed)
             journal.note_absent(_INDEXES, [key for key in added if key not in removed])
             o = after if journal.replaying else make_update(before, after, paths)
-            o2 = b"\x03o2\0" + document_key(self._document_keys, coll.ns, after)
+            o2 = document_key(self._document_keys, coll.ns, after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))

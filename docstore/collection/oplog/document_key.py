@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from docstore.bson import document_from, get_field, get_path
-from docstore.bson.build import enclosed
+from docstore.bson import document_from, get_path
+from docstore.kernel.log.entries import id_document
 
 
 class DocumentKey:
@@ -27,11 +27,11 @@ class DocumentKey:
         return document_from([(field, *value) for field, value in found if value is not None])
 
 
-def document_key(keys: Mapping[str, DocumentKey], ns: str, raw: bytes) -> bytes:
-    """Of a stored document in a collection; `keys` are of those that are known to be sharded."""
+def document_key(keys: Mapping[str, DocumentKey], ns: str, raw: bytes, field: bytes = b"") -> bytes:
+    """Of a stored document in a collection; as a `field` of that name where one is given. `keys` are of those that are
+    known to be sharded."""
     key = keys.get(ns) if keys else None
-    if key is not None:
-        return key.of(raw)
-    value = get_field(raw, "_id")
-    assert value is not None, "a stored document has an _id"
-    return enclosed(b"%c_id\0%b" % value)
+    if key is None:
+        return id_document(raw, field)
+    found = key.of(raw)
+    return b"\x03%b\0%b" % (field, found) if field else found

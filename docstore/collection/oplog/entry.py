@@ -1,7 +1,7 @@
 """Oplog entries as bytes: made from pieces that are encoded once, taken apart without decoding.
 
 The shape is MongoDB 6.0's: `{lsid, txnNumber, op, ns, ui, o, o2, fromMigrate, stmtId, ts, t, v: 2, wall,
-prevOpTime}`, where only `op, ns, o, ts, t, v, wall` are always there.
+prevOpTime}`, where only `op, ns, o, ts, t, v, wall` are always there. `docstore.kernel.log.entries` puts them together.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from docstore.optime import OpTime
 
 _LENGTH = struct.Struct("<i")
 _INT = struct.Struct("<i")
-_TAIL = struct.Struct("<4sQ3sq17sq")
-_TAIL_VERSION = b"\x12v\0" + (2).to_bytes(8, "little") + b"\x09wall\0"
 _STMT_ID = struct.Struct("<8si")
-_PREVIOUS_DOCUMENT = struct.Struct("<i4sQ3sqx")
-_LSID_HEAD = b"\x03lsid\0" + _LENGTH.pack(4 + 4 + 21 + 5 + 37 + 1) + b"\x05id\0" + _LENGTH.pack(16) + b"\x04"
-_LSID_USER = b"\x05uid\0" + _LENGTH.pack(32) + b"\x00"
 
 
 def entry_head(op: str, ns: str, uuid: UUID | None) -> bytes:
@@ -34,20 +29,6 @@ def entry_head(op: str, ns: str, uuid: UUID | None) -> bytes:
 def uuid_value(uuid: UUID) -> Value:
     """A UUID as a BSON value."""
     return BINARY, b"\x10\0\0\0\x04" + uuid.bytes
-
-
-def session_head(lsid: bytes, txn_number: int) -> bytes:
-    """The encoded fields `lsid` and `txnNumber`."""
-    return b"".join(
-        (
-            _LSID_HEAD,
-            lsid[:16],
-            _LSID_USER,
-            lsid[16:],
-            b"\0\x12txnNumber\0",
-            txn_number.to_bytes(8, "little", signed=True),
-        )
-    )
 
 
 StatementIds = int | tuple[int, ...]
@@ -71,18 +52,6 @@ def statements_in(value: Value) -> tuple[int, ...]:
     """The numbers that the field `stmtId` holds."""
     parts = values(value[1]) if value[0] == ARRAY else [value]
     return tuple(_INT.unpack(data)[0] for _, data in parts)
-
-
-def optime_field(name: bytes, optime: OpTime) -> bytes:
-    """An encoded field that holds an optime document."""
-    return b"\x03" + name + b"\0" + _PREVIOUS_DOCUMENT.pack(28, b"\x11ts\0", optime.timestamp, b"\x12t\0", optime.term)
-
-
-def build_entry(head: bytes, o: bytes, middle: bytes, timestamp: int, term: int, wall_ms: int, last: bytes) -> bytes:
-    """An entry from its encoded beginning, the document `o`, and what stands between `o` and `ts` and after `wall`."""
-    tail = _TAIL.pack(b"\x11ts\0", timestamp, b"\x12t\0", term, _TAIL_VERSION, wall_ms)
-    length = 4 + len(head) + 3 + len(o) + len(middle) + len(tail) + len(last) + 1
-    return b"".join((_LENGTH.pack(length), head, b"\x03o\0", o, middle, tail, last, b"\0"))
 
 
 def previous_optime(entry: bytes) -> OpTime:

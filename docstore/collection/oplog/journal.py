@@ -10,15 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.collection.oplog.document_key import DocumentKey
-from docstore.collection.oplog.entry import (
-    StatementIds,
-    build_entry,
-    entry_head,
-    optime_field,
-    session_head,
-    statement_field,
-    statement_ids,
-)
+from docstore.collection.oplog.entry import StatementIds, entry_head, statement_field, statement_ids
 from docstore.collection.oplog.inserts import HEAD as INSERTS_HEAD
 from docstore.collection.oplog.inserts import inserts_command
 from docstore.collection.oplog.operations import COMMAND_HEAD, abort_command, commit_command, operations_commands
@@ -32,9 +24,19 @@ from docstore.collection.oplog.sessions import (
     pack_row,
     prepared_ending,
 )
-from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_absent, undo_as_of, undo_head, undo_key, undo_sums
+from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_sums
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
+from docstore.kernel.log.entries import (
+    build_entry,
+    build_statement,
+    optime_field,
+    session_head,
+    undo_absent,
+    undo_key,
+    undo_marked,
+    undo_record,
+)
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, pre_image_key, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 _META = Family.META
+_OPLOG = Family.OPLOG
+_UNDO = Family.UNDO
 _FROM_MIGRATE = b"\x08fromMigrate\0\1"
 _NO_OPTIME = OpTime(-1, 0)
 _NO_CLAIMS = Claims()
@@ -64,29 +68,14 @@ class Image(NamedTuple):
 class Journal:
     """See the module. `last` is the optime of the newest entry put into the batch."""
 
-    __slots__ = (
-        "_batch",
-        "_before",
-        "_claimed",
-        "_claims",
-        "_from_migrate",
-        "_head",
-        "_logged",
-        "_logged_bytes",
-        "_oplog",
-        "_reserved",
-        "_row",
-        "_row_key",
-        "_session",
-        "_session_last",
-        "_sessions",
-        "_statements",
-        "_undo",
-        "_undo_bytes",
-        "_wall_ms",
-        "last",
-    )
     replaying = False
+    last: OpTime | None = None
+    # What most units never have stays with the class.
+    _before: bytes | None = None
+    _reserved = 0
+    _logged = 0
+    _logged_bytes = 0
+    _undo_bytes = 0
 
     def __init__(
         self,
@@ -108,18 +97,11 @@ class Journal:
         self._from_migrate = from_migrate
         self._wall_ms = wall_ms
         self._undo: list[bytes] = []
-        self._before: bytes | None = None
-        self._reserved = 0
-        self._logged = 0
-        self._logged_bytes = 0
-        self._undo_bytes = 0
-        self.last: OpTime | None = None
         self._session = session
         if session is not None:
             state = sessions.check(session.lsid, session.txn_number)
             self._row_key = SESSION_PREFIX + session.lsid
             self._row = state.row
-            self._head = session_head(session.lsid, session.txn_number)
             self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
             self._statements: dict[int, OpTime] = {}
 
@@ -144,7 +126,7 @@ class Journal:
         """The operation that is logged next has made these keys. Errors: WriteConflict."""
         if self._claimed:
             self._claims.refuse_entries(keys)
-        self._undo += undo_absent(family, keys)
+        self._undo.append(undo_absent(family, keys))
 
     def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
         """The operation that is logged next has removed or changed these keys, which had these values. Errors:
@@ -152,8 +134,8 @@ class Journal:
         """
         if self._claimed:
             self._claims.refuse_entries(entries)
-        for key, value in entries.items():
-            self._undo.append(undo_key(family, key, value))
+        if entries:
+            self._undo.append(undo_marked(family, entries.items()))
 
     def keep_before(self, document: bytes) -> None:
         """The operation that is logged next changes this document, which change streams may ask for."""
@@ -164,11 +146,6 @@ class Journal:
         key = pre_image_key(timestamp, place)
         self._batch.changes[_META][key] = pre_image_value(wall_ms, document)
         self._undo.append(undo_key(_META, key, None))
-
-    def _log_before(self) -> None:
-        before, self._before = self._before, None
-        if before is not None:
-            self._put_before(self.next_timestamp(), 0, before, self._wall_ms)
 
     def log(
         self,
@@ -186,29 +163,33 @@ class Journal:
         """
         if self._from_migrate:
             middle += _FROM_MIGRATE
-        session = self._session
-        if stmt_id is None or session is None:
-            self._log_before()
-            self._append(head, o, middle, b"", undo_head(*counted) + b"".join(self._undo))
-            self._undo.clear()
-            return
-        last = optime_field(b"prevOpTime", self._session_last)
-        if image is not None:
+        session = None if stmt_id is None else self._session
+        more = b""
+        if session is not None and image is not None:
             self._reserved = 0  # an image stands before the entry that refers to it, and so has the lower timestamp
             self._append(NOOP_HEAD, image.document, b"", b"", NOTHING_COUNTED)
             assert self.last is not None, "an image has been logged"
-            last += optime_field(image.field.encode() + b"OpTime", self.last)
-        self._log_before()
-        timestamp = self.next_timestamp()
-        self._undo.append(undo_key(_META, self._row_key, self._row))
-        self._row = pack_row(session.txn_number, self._oplog.term, timestamp, self._wall_ms)
+            more = optime_field(image.field.encode() + b"OpTime", self.last.timestamp, self.last.term)
+        if self._before is not None:
+            self._put_before(self.next_timestamp(), 0, self._before, self._wall_ms)
+            self._before = None
+        undo = self._undo
+        if session is None or stmt_id is None:
+            self._append(head, o, middle, b"", undo_record(counted, undo))
+            undo.clear()
+            return
+        optime = OpTime(self._oplog.term, self.next_timestamp())
+        undo.append(undo_key(_META, self._row_key, self._row))
+        self._row = pack_row(session.txn_number, optime.term, optime.timestamp, self._wall_ms)
         self._batch.changes[_META][self._row_key] = self._row
-        undo = undo_head(*counted) + b"".join(self._undo)
-        self._append(self._head + head, o, middle + statement_field(stmt_id), last, undo)
-        self._undo.clear()
-        assert self.last is not None, "the entry has been logged"
-        self._session_last = self.last
-        self._statements.update(dict.fromkeys(statement_ids(stmt_id), self.last))
+        previous, self._session_last = self._session_last, optime
+        entry = build_statement(
+            session.lsid, session.txn_number, head, o, middle, statement_field(stmt_id),
+            optime.timestamp, optime.term, self._wall_ms, previous.timestamp, previous.term, more,
+        )  # fmt: skip
+        self._put(optime, entry, undo_record(counted, undo))
+        undo.clear()
+        self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
 
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
@@ -270,7 +251,7 @@ class Journal:
         previous, first = _NO_OPTIME, 0
         for part in parts:
             first = first or self.next_timestamp()
-            self._append(self._head + COMMAND_HEAD, part, b"", optime_field(b"prevOpTime", previous), NOTHING_COUNTED)
+            self._append(_command_head(self._session), part, b"", _link_to(previous), NOTHING_COUNTED)
             assert self.last is not None, "the entry has been logged"
             previous = self.last
         return previous, first
@@ -289,21 +270,22 @@ class Journal:
             self._put_before(self.next_timestamp(), place, document, self._wall_ms)
         record = b"".join((*undo, *self._undo))
         self._undo.clear()
-        self._append(self._head + COMMAND_HEAD, o, b"", optime_field(b"prevOpTime", previous), record)
+        self._append(_command_head(self._session), o, b"", _link_to(previous), record)
 
     def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
-        oplog = self._oplog
-        if not oplog.writable:
-            raise CommandError(Code.NotWritablePrimary, "not primary: nothing is logged here")
-        timestamp = self._reserved or oplog.next_timestamp()
+        optime = OpTime(self._oplog.term, self.next_timestamp())
+        self._put(optime, build_entry(head, o, middle, optime.timestamp, optime.term, self._wall_ms, last), undo)
+
+    def _put(self, optime: OpTime, entry: bytes, undo: bytes) -> None:
+        """Put an entry and its undo record into the batch. Errors: NotWritablePrimary."""
         self._reserved = 0
-        term = oplog.term
-        entry = build_entry(head, o, middle, timestamp, term, self._wall_ms, last)
-        key = timestamp_key(timestamp)
+        if not self._oplog.writable:
+            raise CommandError(Code.NotWritablePrimary, "not primary: nothing is logged here")
+        key = timestamp_key(optime.timestamp)
         changes = self._batch.changes
-        changes[Family.OPLOG][key] = entry
-        changes[Family.UNDO][key] = undo
-        self.last = OpTime(term, timestamp)
+        changes[_OPLOG][key] = entry
+        changes[_UNDO][key] = undo
+        self.last = optime
         self._logged += 1
         self._logged_bytes += len(entry)
         self._undo_bytes += len(undo)
@@ -327,3 +309,14 @@ class Journal:
     def _sessions_written(self) -> None:
         if self._session is not None and self._row is not None and self._row_key in self._batch.changes[_META]:
             self._sessions.committed(self._session.lsid, self._session.txn_number, self._row, self._statements)
+
+
+def _command_head(session: SessionWrite | None) -> bytes:
+    """What the entries of a transaction begin with."""
+    assert session is not None, "a transaction belongs to a session"
+    return session_head(*session) + COMMAND_HEAD
+
+
+def _link_to(previous: OpTime) -> bytes:
+    """The encoded field that leads to the entry of the session before."""
+    return optime_field(b"prevOpTime", previous.timestamp, previous.term)

@@ -148,7 +148,8 @@ class Oplog:
         self.written_entries += entries
         self.written_undo += undo
         self.size += added
-        self.last = max(last, self.last)
+        if last > self.last:
+            self.last = last
         if last.timestamp > self._time:
             self._time = last.timestamp
         if self.first is NULL_OPTIME:

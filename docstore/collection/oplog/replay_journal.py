@@ -22,7 +22,8 @@ from docstore.collection.oplog.sessions import (
     pack_row,
     prepared_ending,
 )
-from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_key, undo_sums
+from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_sums
+from docstore.kernel.log.entries import undo_key
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
@@ -38,7 +39,6 @@ class ReplayJournal(Journal):
     an entry may have been logged before. `place`: of the operation in its entry, where that holds several.
     """
 
-    __slots__ = ("_counted", "_optime", "_rows", "_tolerant", "_writes", "place")
     replaying = True
 
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:

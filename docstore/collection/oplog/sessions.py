@@ -13,7 +13,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import Value, get_field
 from docstore.collection.oplog.entry import previous_optime, statements_in
@@ -46,8 +46,7 @@ _LONG = struct.Struct(">Q")
 _INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
 
 
-@dataclass(frozen=True, slots=True)
-class SessionWrite:
+class SessionWrite(NamedTuple):
     """Under which session and transaction number a unit writes. `lsid` is the 16 bytes of the id and the 32 of the
     user.
     """
@@ -120,6 +119,8 @@ class SessionTable:
         self._engine = engine
         self._read_entry = read_entry
         self._states: OrderedDict[bytes, SessionState] = OrderedDict()
+        # What was asked for last, which a write asks for again and again.
+        self._latest: tuple[bytes, SessionState] | None = None
         self.prepared: dict[bytes, PreparedTransaction] = {}
         self.before_write: Callable[[], None] | None = None
         self.last_delayed = 0
@@ -140,10 +141,18 @@ class SessionTable:
 
     def state(self, lsid: bytes) -> SessionState:
         """The session's newest write; a session that never wrote has the transaction number -1."""
+        latest = self._latest
+        if latest is not None and latest[0] == lsid:
+            return latest[1]
         state = self._states.get(lsid)
-        if state is not None:
+        if state is None:
+            state = self._load(lsid)
+        else:
             self._states.move_to_end(lsid)
-            return state
+        self._latest = (lsid, state)
+        return state
+
+    def _load(self, lsid: bytes) -> SessionState:
         row = self._engine.get(Family.META, SESSION_PREFIX + lsid)
         if row is None:
             state = SessionState(-1, NULL_OPTIME, None)
@@ -236,11 +245,13 @@ class SessionTable:
     def forget(self) -> None:
         """Drop what is in memory: the rows on disk have changed under it."""
         self._states.clear()
+        self._latest = None
         self._load_prepared()
 
     def reap(self, before_ms: int) -> int:
         """Remove up to 1,000 rows last written before `before_ms` (milliseconds since 1970); returns how many."""
         batch = Batch()
+        self._latest = None
         for key, row in self._engine.items(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX)):
             if _ROW.unpack_from(row)[3] < before_ms and key[len(SESSION_PREFIX) :] not in self.prepared:
                 batch.delete(Family.META, key)

@@ -9,13 +9,13 @@ finds the state that its own change has left.
 Layout (little-endian): ident (4), count change (4), size change (8), then for each key: family (1), key length (4),
 length of the previous value or -1 (4), key, previous value. Ident 0 means no counters. What moves further counters has
 for each of them the family 255 and, as its key, the same three numbers. What counts as written before its entry
-has as its first key, of the family 254, the timestamp (8).
+has as its first key, of the family 254, the timestamp (8). `docstore.kernel.log.entries` puts the keys together.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from docstore.storage import Family
 
@@ -31,19 +31,6 @@ _COUNTERS = 255
 _AS_OF = 254
 _LONG = struct.Struct("<Q")
 _pack_key = _KEY.pack
-
-
-def undo_key(family: int, key: bytes, previous: bytes | None) -> bytes:
-    """One key of a record."""
-    if previous is None:
-        return _pack_key(family, len(key), -1) + key
-    return b"".join((_pack_key(family, len(key), len(previous)), key, previous))
-
-
-def undo_absent(family: int, keys: Collection[bytes]) -> list[bytes]:
-    """The same of keys at which nothing stood."""
-    heads = {length: _pack_key(family, length, -1) for length in set(map(len, keys))}
-    return [heads[len(key)] + key for key in keys]
 
 
 def undo_as_of(timestamp: int) -> bytes:

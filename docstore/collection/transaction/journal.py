@@ -16,7 +16,6 @@ from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import StatementIds
 from docstore.collection.oplog.inserts import inserts
 from docstore.collection.oplog.journal import Image, Journal
-from docstore.optime import OpTime
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -26,14 +25,11 @@ if TYPE_CHECKING:
 class TransactionJournal(Journal):
     """Of one unit."""
 
-    __slots__ = ("_images", "_operations", "_previous", "_transaction")
-
     def __init__(self, transaction: TransactionStore) -> None:
         self._transaction = transaction
         self._previous: dict[Family, dict[bytes, bytes | None]] = {}
         self._operations: list[bytes] = []
         self._images: dict[int, bytes] = {}
-        self.last: OpTime | None = None
 
     def next_timestamp(self) -> int:
         """Nothing is dropped in a transaction, so nobody asks when it may go."""

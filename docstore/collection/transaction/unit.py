@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from docstore.collection.index.entries import Grown
 from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.oplog.undo import undo_absent, undo_key
 from docstore.collection.transaction.journal import TransactionJournal
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
+from docstore.kernel.log.entries import undo_absent, undo_marked
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
@@ -96,8 +96,8 @@ class CommitUnit(WriteUnitOfWork):
         counted = [(coll.ident, count, size) for coll, (count, size) in transaction.deltas.items()]
         undo: list[bytes] = []
         for family, stood in transaction.previous.items():
-            undo += undo_absent(family, [key for key, value in stood.items() if value is None])
-            undo += [undo_key(family, key, value) for key, value in stood.items() if value is not None]
+            undo.append(undo_absent(family, [key for key, value in stood.items() if value is None]))
+            undo.append(undo_marked(family, [(key, value) for key, value in stood.items() if value is not None]))
         if as_of is None:
             self._logging.log_transaction(transaction.operations, undo, counted, transaction.before)
         else:

@@ -30,6 +30,7 @@ COMPILED = (
     "bson.order",
     "kernel.keys.writer",
     "kernel.keys.encoding",
+    "kernel.log.entries",
     "kernel.keys.pattern",
     "kernel.keys.bounds",
     "kernel.match.form",

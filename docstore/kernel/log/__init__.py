@@ -1,0 +1,1 @@
+"""What is written beside a change: oplog entries and undo records, put together from bytes."""
