@@ -339,6 +339,8 @@ class ChangeStream:
     async def fetch_view(self, deadline: float | None) -> None:
         """Have the newest state that a majority has, for the rest of the batch. Errors: MaxTimeMSExpired."""
         self.release_view()
+        # What was made before may fill the batch.
+        self.lacks_view = False
         self._view = await self._node.replication.reader(_MAJORITY, deadline)
 
     def release_view(self) -> None:

@@ -301,6 +301,24 @@ def test_images_of_a_collection_that_keeps_them() -> None:
     loop(work())
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_batch_that_is_full_before_a_document_is_looked_up(size: int) -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open(fullDocument="updateLookup")
+        await node.insert("c", {"_id": 1, "n": 1})
+        await node.insert("c", {"_id": 2, "n": 1})
+        await node.run({"update": "c", "updates": [{"q": {}, "u": {"$set": {"n": 2}}, "multi": True}]})
+        found: list[dict[str, Any]] = []
+        while batch := await stream.events(batchSize=size):
+            assert len(batch) <= size
+            found += batch
+        assert [event["fullDocument"]["n"] for event in found] == [1, 1, 2, 2]
+
+    loop(work())
+
+
 def test_images_that_are_not_kept() -> None:
     async def work() -> None:
         node = member()
