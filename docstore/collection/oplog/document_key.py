@@ -21,17 +21,17 @@ class DocumentKey:
     def __init__(self, shard_key: tuple[str, ...]) -> None:
         self._fields = shard_key if "_id" in shard_key else (*shard_key, "_id")
 
-    def of(self, raw: bytes) -> bytes:
-        """Of a stored document, e.g. `{user: 1, "day.of": 2, _id: 3}`; a dotted path is a plain name there."""
-        found = [(field, get_path(raw, field)) for field in self._fields]
-        return document_from([(field, *value) for field, value in found if value is not None])
+    def of(self, raw: bytes, field: bytes = b"") -> bytes:
+        """Of a stored document, e.g. `{user: 1, "day.of": 2, _id: 3}`; a dotted path is a plain name there. As a
+        `field` of that name where one is given.
+        """
+        values = [(path, get_path(raw, path)) for path in self._fields]
+        found = document_from([(path, *value) for path, value in values if value is not None])
+        return b"\x03%b\0%b" % (field, found) if field else found
 
 
 def document_key(keys: Mapping[str, DocumentKey], ns: str, raw: bytes, field: bytes = b"") -> bytes:
     """Of a stored document in a collection; as a `field` of that name where one is given. `keys` are of those that are
     known to be sharded."""
     key = keys.get(ns) if keys else None
-    if key is None:
-        return id_document(raw, field)
-    found = key.of(raw)
-    return b"\x03%b\0%b" % (field, found) if field else found
+    return id_document(raw, field) if key is None else key.of(raw, field)

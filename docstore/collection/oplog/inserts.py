@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
 from docstore.bson import array_documents, get_field
 from docstore.bson.build import enclosed
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import entry_head
+from docstore.kernel.log.entries import id_document
 
 NAME = "applyOps"
 HEAD = entry_head("c", "admin.$cmd", None)
-_LENGTH = struct.Struct("<i").pack
 _NAME_FIELD = b"\x04" + NAME.encode() + b"\0"
 _PLACES = [b"\x03%d\0" % place for place in range(1024)]
 MOST_INSERTS = len(_PLACES)
@@ -31,24 +30,8 @@ def inserts_command(head: bytes, documents: Iterable[bytes], key: DocumentKey | 
 
 def inserts(head: bytes, documents: Iterable[bytes], key: DocumentKey | None = None) -> list[bytes]:
     """The operations for documents, which have an `_id`; `head` and `key` as in `inserts_command`."""
-    if key is not None:
-        return [enclosed(b"".join((head, b"\x03o\0", raw, b"\x03o2\0", key.of(raw)))) for raw in documents]
-    made: list[bytes] = []
-    fixed = len(head) + 17
-    for raw in documents:
-        identity = get_field(raw, "_id")
-        assert identity is not None, "a stored document has an _id"
-        code, data = identity
-        size = 5 + len(data)
-        made.append(
-            b"".join(
-                (
-                    _LENGTH(fixed + len(raw) + size), head, b"\x03o\0", raw,
-                    b"\x03o2\0", _LENGTH(size + 5), b"%c_id\0" % code, data, b"\0\0",
-                )
-            )
-        )  # fmt: skip
-    return made
+    named = id_document if key is None else key.of
+    return [enclosed(b"".join((head, b"\x03o\0", raw, named(raw, b"o2")))) for raw in documents]
 
 
 def groups_inserts(entry: bytes) -> bool:
