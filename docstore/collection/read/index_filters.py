@@ -64,7 +64,9 @@ class IndexFilters:
 
     def of_query(self, query: FindQuery) -> IndexFilter | None:
         """The filter for queries like this one."""
-        return self.of(query.filter, query.sort, answered_by(query)) if query.between is None else None
+        if not self._by_shape or query.between is not None:
+            return None
+        return self.of(query.filter, query.sort, answered_by(query))
 
     def of(self, tree: Filter, sort: Sort, paths: frozenset[str] | None) -> IndexFilter | None:
         """The filter for what finds by `tree`, in that order, and answers with what is at `paths` (None: documents)."""

@@ -144,5 +144,5 @@ def plan_find(
         wanted=query.limit and query.limit + query.skip,
         indexes=indexes,
         kept=kept,
-        answered_by=answered_by(query),
+        answered_by=answered_by(query) if coll is not None and coll.index_filters else None,
     )
