@@ -36,7 +36,7 @@ from docstore.bson.walk import (
 )
 from docstore.errors import Code, CommandError
 from docstore.query.value.values import int32_value
-from docstore.timeseries.definition import CONTROL, DATA, META, TimeseriesDefinition
+from docstore.timeseries.definition import CONTROL, DATA, META, TYPE_BYTES, TimeseriesDefinition
 
 MOST_MEASUREMENTS = 1000
 MOST_BYTES = 125 * 1024
@@ -44,7 +44,6 @@ MOST_BYTES = 125 * 1024
 _VERSION = int32_value(1)
 _IDENTITY_TAIL = 8
 _NESTED = (OBJECT, ARRAY)
-_CODES = [bytes((code,)) for code in range(256)]
 
 
 class Full(Enum):
@@ -192,7 +191,7 @@ class Bucket:
             column = columns.get(name)
             if column is None:
                 column = columns[name] = []
-            column += (_CODES[code], place, data)
+            column += (TYPE_BYTES[code], place, data)
             low, high = least.get(name), greatest.get(name)
             least[name] = value if low is None else extreme(low, value, -1)
             greatest[name] = value if high is None else extreme(high, value, 1)

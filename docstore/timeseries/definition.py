@@ -14,6 +14,8 @@ from docstore.bson.walk import OBJECT, elements
 BUCKETS_PREFIX = "system.buckets."
 CONTROL, DATA, META = "control", "data", "meta"
 UNPACK = "$_internalUnpackBucket"
+TYPE_BYTES = tuple(bytes((code,)) for code in range(256))
+"""The byte of each type, which stands before the name of a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +54,18 @@ class TimeseriesDefinition:
 
     def document(self) -> bytes:
         """As the options of the collection show it."""
-        fields: list[tuple[str, int, bytes]] = [("timeField", *from_python(self.time_field))]
-        if self.meta_field is not None:
-            fields.append(("metaField", *from_python(self.meta_field)))
-        fields += [
-            ("granularity", *from_python(self.granularity)),
-            ("bucketMaxSpanSeconds", *from_python(self.span_seconds)),
-        ]
-        return document_from(fields)
+        return document_from([*self._names(), ("granularity", *from_python(self.granularity)), self._span()])
 
     def unpack_stage(self) -> bytes:
         """The stage of the view over the buckets."""
-        fields: list[tuple[str, int, bytes]] = [("timeField", *from_python(self.time_field))]
-        if self.meta_field is not None:
-            fields.append(("metaField", *from_python(self.meta_field)))
-        fields.append(("bucketMaxSpanSeconds", *from_python(self.span_seconds)))
-        return document_from([(UNPACK, OBJECT, document_from(fields))])
+        return document_from([(UNPACK, OBJECT, document_from([*self._names(), self._span()]))])
+
+    def _names(self) -> list[tuple[str, int, bytes]]:
+        fields = [("timeField", *from_python(self.time_field))]
+        return fields if self.meta_field is None else [*fields, ("metaField", *from_python(self.meta_field))]
+
+    def _span(self) -> tuple[str, int, bytes]:
+        return ("bucketMaxSpanSeconds", *from_python(self.span_seconds))
 
 
 def parse_definition(raw: bytes) -> TimeseriesDefinition:

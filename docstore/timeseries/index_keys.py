@@ -7,7 +7,7 @@ that buckets come in the order of what is asked for; the metadata stands for its
 from __future__ import annotations
 
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, STRING, Value, elements
+from docstore.bson.walk import STRING, elements
 from docstore.errors import Code, CommandError
 from docstore.query.value.values import NUMBERS, number_of, text_of
 from docstore.timeseries.conditions import renamed_metadata
@@ -59,10 +59,3 @@ def measured_key(definition: TimeseriesDefinition, key: bytes) -> bytes | None:
             return None
         fields.append((measured, code, data))
     return document_from(fields)
-
-
-def bucket_hint(definition: TimeseriesDefinition, hint: Value) -> Value:
-    """A hint that names an index of measurements by its key, as one of buckets."""
-    if hint[0] != OBJECT or any(name.startswith("$") for name, _, _ in elements(hint[1])):
-        return hint
-    return OBJECT, bucket_key(definition, hint[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docstore.bson.build import enclosed
 from docstore.bson.walk import OBJECT, elements, encoded_name, get_field
 from docstore.errors import CommandError
-from docstore.timeseries.definition import DATA, META
+from docstore.timeseries.definition import DATA, META, TYPE_BYTES
 
 
 def measurements(raw: bytes, time_field: str, meta_field: str | None) -> list[bytes]:
@@ -31,12 +31,9 @@ def measurements(raw: bytes, time_field: str, meta_field: str | None) -> list[by
         for place, code, data in elements(column):
             row = rows.get(place)
             if row is not None:
-                row += (_CODES[code], key, data)
+                row += (TYPE_BYTES[code], key, data)
     return [enclosed(b"".join(row)) for row in rows.values()]
 
 
-_CODES = [bytes((code,)) for code in range(256)]
-
-
 def _head(code: int, name: str) -> bytes:
-    return _CODES[code] + encoded_name(name) + b"\0"
+    return TYPE_BYTES[code] + encoded_name(name) + b"\0"

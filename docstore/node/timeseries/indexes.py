@@ -69,7 +69,7 @@ def measured_paths(series: Series) -> list[str]:
 
 
 def bucket_choice(series: Series, asked: Value) -> Value:
-    """What `dropIndexes` or `collMod` calls an index, as one of buckets."""
+    """What a command calls an index, by its name or its key of measurements, as one of buckets."""
     return (OBJECT, bucket_key(series.definition, asked[1])) if asked[0] == OBJECT else asked
 
 

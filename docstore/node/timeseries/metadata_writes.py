@@ -12,13 +12,13 @@ from functools import partial
 
 from docstore.bson import ARRAY, OBJECT, STRING, Value, document_from, elements, from_python, values
 from docstore.errors import Code, CommandError
+from docstore.node.timeseries.indexes import bucket_choice
 from docstore.node.timeseries.series import Series
 from docstore.node.write.delete import DeleteStatement
 from docstore.node.write.update import UpdateStatement
 from docstore.query.value.values import text_of
 from docstore.timeseries.buckets import measurement_count
 from docstore.timeseries.conditions import of_metadata, renamed_metadata
-from docstore.timeseries.index_keys import bucket_hint
 
 _SAID_BESIDE = frozenset(("$comment",))
 
@@ -52,7 +52,10 @@ def bucket_update(series: Series, statement: UpdateStatement) -> UpdateStatement
 
 
 def _hint(series: Series, hint: Value | None) -> Value | None:
-    return None if hint is None else bucket_hint(series.definition, hint)
+    if hint is None or (hint[0] == OBJECT and any(name.startswith("$") for name, _, _ in elements(hint[1]))):
+        # A natural order is that of buckets too.
+        return hint
+    return bucket_choice(series, hint)
 
 
 def _filter(series: Series, raw: bytes) -> bytes:
