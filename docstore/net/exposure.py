@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from operator import itemgetter
 
 from docstore.log import component
 from docstore.net.process import StartError
@@ -56,8 +57,7 @@ def check_exposure(options: Options) -> None:
     if options.security.auth:
         return
     addresses = options.network.addresses
-    widest = max(addresses, key=reach_of)
-    reach = reach_of(widest)
+    reach, widest = max(((reach_of(each), each) for each in addresses), key=itemgetter(0))
     if reach is Reach.ANYWHERE and not options.network.allow_unauthenticated:
         raise StartError(
             f"whoever reaches {widest} could read and change everything: nothing is checked here. Turn access control"

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 from bson.codec_options import CodecOptions
-from bson.errors import BSONError
-from bson.json_util import loads
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, InvalidURI
 
 from docstore.tools.terminal import Terminal
+from docstore.tools.text.extended_json import document_option
 
 Client = MongoClient[RawBSONDocument]
 """A client whose documents are the bytes that the server sent."""
@@ -86,7 +85,7 @@ def read_preference_options(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     described: dict[str, Any]
-    described = _described(text, "--readPreference") if text.lstrip().startswith("{") else {"mode": text}
+    described = document_option(text, "--readPreference") if text.lstrip().startswith("{") else {"mode": text}
     if described.get("mode") not in _MODES or described.keys() - {"mode", "tagSets", "maxStalenessSeconds"}:
         raise click.UsageError(f"--readPreference is one of {', '.join(_MODES)}, alone or as mode of a document")
     options: dict[str, Any] = {"readPreference": described["mode"]}
@@ -105,23 +104,13 @@ def write_concern_options(text: str | None) -> dict[str, Any]:
     if not text.lstrip().startswith("{"):
         described: dict[str, Any] = {"w": int(text) if text.isdecimal() else text}
     else:
-        described = _described(text, "--writeConcern")
+        described = document_option(text, "--writeConcern")
     names = {"w": "w", "j": "journal", "wtimeout": "wTimeoutMS"}
     if not described or described.keys() - names.keys():
         raise click.UsageError("--writeConcern is w, or a document of w, j and wtimeout")
     if described.get("w") == 0:
         raise click.UsageError("--writeConcern 0 would leave failures untold")
     return {names[name]: value for name, value in described.items()}
-
-
-def _described(text: str, option: str) -> dict[str, Any]:
-    try:
-        found = loads(text)
-    except (ValueError, TypeError, BSONError) as error:
-        raise click.UsageError(f"{option} is no extended JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise click.UsageError(f"{option} is no document")
-    return found
 
 
 def _servers(host: str | None, port: int | None) -> str:

@@ -43,7 +43,6 @@ from mongos.routing.shards import Shard, told, unreachable
 _LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
 _LARGE_BYTES = 1024 * 1024
 """Larger answers are passed on in several turns of the loop."""
-_VIEW = Code.CommandOnShardedViewNotSupportedOnMongod
 
 Run = Callable[[Context, Arguments], Awaitable[Result]]
 

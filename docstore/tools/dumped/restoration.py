@@ -25,7 +25,6 @@ from docstore.tools.insertion import Counts, Workers, batches_of, insert
 from docstore.tools.terminal import Terminal, ToolFailed
 
 _NAMESPACE_EXISTS = 48
-_DUPLICATE_KEY = 11000
 
 Indexes = dict[str, dict[str, dict[str, Any]]]
 """Of each namespace, by their names, what `createIndexes` takes."""

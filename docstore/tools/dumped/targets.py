@@ -35,10 +35,6 @@ class Source:
     of_view: bool = False
     is_family: bool = False
 
-    @property
-    def dumped_as(self) -> str:
-        return f"{self.dumped_database}.{self.dumped_collection}"
-
 
 class Sink(Protocol):
     """The documents of one collection, which stand behind each other in what is written."""
