@@ -95,10 +95,14 @@ class BareClient:
 
     async def receive(self) -> Message:
         """The next message. Errors: EOFError when the connection was closed."""
+        return decode_frame(await self.receive_frame())
+
+    async def receive_frame(self) -> bytes:
+        """The same as its bytes."""
         while True:
             frame = self._buffer.next_frame()
             if frame is not None:
-                return decode_frame(frame)
+                return frame
             data = await self.reader.read(65536)
             if not data:
                 raise EOFError

@@ -30,11 +30,11 @@ from docstore.errors import Code
 from docstore.node.commands import COMMANDS
 from docstore.security.scram_client import conversation
 from docstore.wire.errors import ProtocolError
-from docstore.wire.framing import FrameBuffer
 from docstore.wire.message import decode_frame, encode_message
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.harness import frames
 from tests.harness.bombs import resident
+from tests.harness.serving import BareClient
 from tests.unit.node.test_extreme_fields import OPTIONS, requests_of
 
 MARKER = "a document of others"
@@ -138,20 +138,16 @@ class _Fuzzer:
 
     async def _converse(self, sent: list[bytes]) -> None:
         """Until the last ping is answered, or the server has closed the connection."""
-        async with _connected(self._port) as (reader, writer):
+        async with _connected(self._port) as client:
             if self._user is not None:
-                await _log_in(reader, writer, self._user)
-            with contextlib.suppress(ConnectionError):
-                writer.write(b"".join(sent) + encode_message(_PING, request_id=LAST_ID))
+                await _log_in(client, self._user)
+            with contextlib.suppress(ConnectionError, EOFError):
+                client.writer.write(b"".join(sent) + encode_message(_PING, request_id=LAST_ID))
                 if not all(_whole(each) for each in sent):
                     # The ping may be taken for a part of something larger.
-                    writer.write_eof()
-                buffer = FrameBuffer()
-                while data := await reader.read(1 << 16):
-                    buffer.feed(data)
-                    while (frame := buffer.next_frame()) is not None:
-                        if self._is_last(frame, sent):
-                            return
+                    client.writer.write_eof()
+                while not self._is_last(await client.receive_frame(), sent):
+                    pass
 
     def _is_last(self, frame: bytes, sent: list[bytes]) -> bool:
         """Judge an answer; whether it is that to the ping."""
@@ -247,22 +243,20 @@ def _command_of(message: bytes) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def _connected(port: int) -> AsyncIterator[BareClient]:
+    client = await BareClient.connect_to(port)
     try:
-        yield reader, writer
+        yield client
     finally:
-        writer.transport.abort()
+        client.writer.transport.abort()
 
 
-async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: str) -> None:
+async def _log_in(client: BareClient, user: str) -> None:
     steps = conversation("SCRAM-SHA-1", user, PASSWORD, random.randbytes(18))
     asked: dict[str, Any] = {"saslStart": 1, "mechanism": "SCRAM-SHA-1", "payload": next(steps)}
     asked["options"] = {"skipEmptyExchange": True}
     while True:
-        writer.write(encode_message(bson.encode({**asked, "$db": "shop"}), request_id=1))
-        (length,) = struct.unpack("<i", head := await reader.readexactly(4))
-        reply = bson.decode(decode_frame(head + await reader.readexactly(length - 4)).body)
+        reply = await client.ask(asked, db="shop")
         assert reply["ok"], reply
         try:
             payload = steps.send(bytes(reply["payload"]))
