@@ -255,8 +255,9 @@ def _options(cache: Cache, memtable_bytes: int) -> Options:
     options.set_max_write_buffer_number(3)
     options.set_db_write_buffer_size(64 * _MIB)
     options.set_max_total_wal_size(128 * _MIB)
+    # At the last level too: zstd takes a quarter less disk there, and a scan of what is not in the cache 1.6 times as
+    # long (documents of 300 bytes: 0.47 us each instead of 0.29), a lookup 1.5 times.
     options.set_compression_type(DBCompressionType.lz4())
-    options.set_bottommost_compression_type(DBCompressionType.zstd())
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(2)
