@@ -27,8 +27,8 @@ from docstore.net.sockets import keep_alive
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, claimed_bytes, wrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
-from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, Message, decode_frame, encode_body
-from docstore.wire.query import WRITES, encode_reply
+from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, Message, decode_frame, encode_head
+from docstore.wire.query import WRITES, reply_head
 
 if TYPE_CHECKING:
     from docstore.net.listener import Listener
@@ -40,7 +40,7 @@ _OFF_LOOP_BYTES = 64 * 1024
 _COMPRESSED = OP_COMPRESSED & 0xFF
 """Compressing or decompressing more than this happens in a thread."""
 _LARGE_BYTES = 1024 * 1024
-"""Each copy of a reply of more than this is made in a turn of the loop of its own."""
+"""A reply of more than this is sent in a turn of the loop of its own, and not copied for it."""
 _TURN_SECONDS = 0.005
 """How long one connection's waiting requests may hold the loop before others get their turn."""
 _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
         message = decode_frame(frame)
         outcome = self._serve(message)
         if type(outcome) is bytes and message.compressor is None:
-            self._write(self._frame(message, outcome))
+            self._write(b"".join(self._frame(message, outcome)))
         elif type(outcome) is Pending and begins(message, outcome, self._relay_ended):
             self._busy = True
         elif outcome is not None:
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
             return
         self._pending = None
         if outcome is not None and not self._closed:
-            self._write(self._frame(message, outcome))
+            self._write(b"".join(self._frame(message, outcome)))
         if self._buffer is not None or self._reading_paused:
             self._schedule()
 
@@ -237,15 +237,15 @@ class Connection(asyncio.Protocol):
                     outcome = await self._finish(outcome)
                 if outcome is None or self._closed:
                     break
-                large = len(outcome.body if isinstance(outcome, StreamedReply) else outcome) > _LARGE_BYTES
-                if large:
-                    await asyncio.sleep(0)
-                frame = self._frame(message, outcome)
                 if message.compressor is not None and may_compress(message, self.peer):
-                    frame = await compress(frame, message.compressor)
-                elif large:
+                    if is_large(outcome):
+                        await asyncio.sleep(0)
+                    self._write(await compress(b"".join(self._frame(message, outcome)), message.compressor))
+                elif is_large(outcome):
                     await asyncio.sleep(0)
-                self._write(frame)
+                    self._write(*self._frame(message, outcome))
+                else:
+                    self._write(b"".join(self._frame(message, outcome)))
                 if not isinstance(outcome, StreamedReply):
                     break
                 message = outcome.following._replace(request_id=self._last_id)
@@ -282,22 +282,27 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
 
-    def _frame(self, message: Message, outcome: bytes | StreamedReply) -> bytes:
+    def _frame(self, message: Message, outcome: bytes | StreamedReply) -> tuple[bytes, bytes]:
+        """What stands before the body, and the body."""
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, StreamedReply) else (outcome, 0)
         if message.operation is None and len(body) > MAX_BODY_BYTES:
             too_large = f"a reply of {len(body)} bytes is longer than any message"
             body = self._dispatcher.refuse(CommandError(Code.BSONObjectTooLarge, too_large), None)
         if message.operation is not None:
-            return encode_reply(body, request_id=self._last_id, response_to=message.request_id)
-        return encode_body(body, self._last_id, message.request_id, flags)
+            return reply_head(len(body), request_id=self._last_id, response_to=message.request_id), body
+        return encode_head(len(body), self._last_id, message.request_id, flags), body
 
-    def _write(self, frame: bytes) -> None:
+    def _write(self, frame: bytes, rest: bytes = b"") -> None:
+        """`rest` is what comes behind, where it is large: it is not copied."""
         assert self.transport is not None
         if self.transport.is_closing():
             return
-        self._listener.bytes_out += len(frame)
-        self.transport.write(frame)
+        self._listener.bytes_out += len(frame) + len(rest)
+        if rest:
+            self.transport.writelines((frame, rest))
+        else:
+            self.transport.write(frame)
 
     def _refuse(self, violation: ProtocolError) -> None:
         LOG.warning(
@@ -309,6 +314,10 @@ class Connection(asyncio.Protocol):
 def _address(name: Any) -> str:
     """An end of a connection as "host:port"."""
     return f"{name[0]}:{name[1]}" if name else "unknown"
+
+
+def is_large(outcome: bytes | StreamedReply) -> bool:
+    return len(outcome.body if isinstance(outcome, StreamedReply) else outcome) > _LARGE_BYTES
 
 
 def may_compress(message: Message, peer: ClientConnection) -> bool:

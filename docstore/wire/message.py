@@ -196,10 +196,15 @@ def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
 
 def encode_body(body: bytes, request_id: int, response_to: int, flags: int) -> bytes:
     """`encode_message` of one document, without a detour: every reply of the server goes through here."""
-    length = _BODY_AT + len(body)
+    return encode_head(len(body), request_id, response_to, flags) + body
+
+
+def encode_head(body_length: int, request_id: int, response_to: int, flags: int) -> bytes:
+    """What stands before the body in `encode_body`."""
+    length = _BODY_AT + body_length
     if length > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {length} bytes is longer than {MAX_MESSAGE_BYTES}")
-    return _HEAD.pack(length, request_id, response_to, OP_MSG, flags, 0) + body
+    return _HEAD.pack(length, request_id, response_to, OP_MSG, flags, 0)
 
 
 def encode_message(

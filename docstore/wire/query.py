@@ -167,6 +167,6 @@ def reply_body(documents: list[bytes], *, cursor_id: int = 0, start: int = 0, fl
     return _REPLY_HEAD.pack(flags, cursor_id, start, len(documents)) + b"".join(documents)
 
 
-def encode_reply(body: bytes, *, request_id: int, response_to: int) -> bytes:
-    """An OP_REPLY frame around a `reply_body`."""
-    return HEADER.pack(HEADER_BYTES + len(body), request_id, response_to, OP_REPLY) + body
+def reply_head(body_length: int, *, request_id: int, response_to: int) -> bytes:
+    """What stands before a `reply_body` in the frame of an OP_REPLY."""
+    return HEADER.pack(HEADER_BYTES + body_length, request_id, response_to, OP_REPLY)

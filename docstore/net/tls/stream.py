@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -165,6 +165,10 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
                 self._encrypt_next()
         else:
             self._encrypt(data)
+
+    def writelines(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
+        for piece in pieces:
+            self.write(piece)
 
     def close(self) -> None:
         """Close after what was written has been sent."""

@@ -60,7 +60,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
             until = node.clock() + (
                 context.max_time_ms / 1000 if context.raw_field("maxTimeMS") is not None else AWAIT_SECONDS
             )
-            while not filling.documents and not filling.exhausted and node.clock() < until:
+            while not filling.count and not filling.exhausted and node.clock() < until:
                 yield tail.wait(until - node.clock())
                 yield from filling.fill()
     except BaseException as error:
@@ -76,7 +76,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
 
 def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     cursors = context.services.cursors
-    cursor.returned += len(filling.documents)
+    cursor.returned += filling.count
     cursor.batches += 1
     deadline = context.progress.deadline
     if deadline is not None and cursor.time_left is not None:

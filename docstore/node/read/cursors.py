@@ -17,7 +17,6 @@ from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Type
 from docstore.commands.limits import check_internal_size
-from docstore.deferred_free import free_later
 from docstore.js import script_thread
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, slice_end
@@ -34,6 +33,13 @@ BATCH_BYTES = Exceptional(
 FIRST_BATCH_DOCUMENTS = 101
 LARGE_BYTES = 1024 * 1024
 """Copying a batch of more than this is a step of its own."""
+
+_PIECE_BYTES = 256 * 1024
+"""Of about so much a batch is put together while it is filled. The documents are let go before more are read, and those
+come to lie where they lay, in memory that the processor has at hand and the system need not give anew.
+"""
+_FIRST_PIECE = 128
+"""Documents."""
 
 _LONG = struct.Struct("<q")
 _INT = struct.Struct("<i")
@@ -146,27 +152,32 @@ class Filling:
     """
 
     __slots__ = (
-        "_bytes_left", "_docs_left", "_joined", "_joined_documents", "_max_bytes", "_node", "cursor_id", "documents",
-        "exhausted", "fields", "source",
+        "_bytes_left", "_docs_left", "_documents", "_joined", "_max_bytes", "_node", "count", "cursor_id", "exhausted",
+        "fields", "source",
     )  # fmt: skip
 
     def __init__(self, source: DocumentSource, max_docs: int, node: DataNode, max_bytes: int = MAX_BATCH_BYTES) -> None:
         self.source = source
-        self.documents: list[bytes] = []
+        self.count = 0
         self.exhausted = False
         self.cursor_id = 0
         self.fields = b""
         self._docs_left = max_docs
         self._bytes_left = self._max_bytes = max_bytes
         self._node = node
-        # What earlier steps gave, as the reply will hold it: putting a large one together takes a slice or more.
+        # The documents, the first of them as the reply will hold them, the rest as they were read.
         self._joined: list[bytes] = []
-        self._joined_documents = 0
+        self._documents: list[bytes] = []
 
     @property
     def is_large(self) -> bool:
         """Whether putting the reply together takes a turn of the loop for itself."""
         return self._bytes_left < self._max_bytes - LARGE_BYTES
+
+    def hold(self, documents: list[bytes]) -> None:
+        """The batch is these documents."""
+        self._documents = documents
+        self.count = len(documents)
 
     def fill(self) -> Steps[None]:
         """Fill the batch; then its reply can be put together."""
@@ -184,44 +195,53 @@ class Filling:
             PAUSING.level = level
 
     def _filled(self, until: float) -> bool:
-        if self._joined_documents < len(self.documents):
+        if self._documents:
             self._join()
+        wanted = min(self._docs_left, _FIRST_PIECE)
         while self._docs_left > 0:
-            batch = self.source.next_batch(self._docs_left, self._bytes_left, until)
+            batch = self.source.next_batch(wanted, self._bytes_left, until)
             found = batch.documents
+            size = 0
             if found:
-                self.documents += found
-                self._docs_left -= len(found)
-                self._bytes_left -= sum(map(len, found))
-                if self._bytes_left < 0:
-                    for raw in found:
-                        check_internal_size(raw)
+                size = sum(map(len, found))
+                self._add(found, size)
             if batch.exhausted:
                 self.exhausted = True
                 return True
             if isinstance(batch, Documents) and batch.at_end:
                 return True
+            is_whole = len(found) == wanted
             late = self._node.clock() >= until
             if late and self._docs_left > 0 and self._bytes_left > 0:
                 return False
-            if not late or self._bytes_left <= 0:
+            if self._bytes_left <= 0 or not (late or is_whole):
                 return True
+            if is_whole and self._docs_left > 0:
+                self._join()
+                wanted = min(self._docs_left, max(_PIECE_BYTES * wanted // size, 1))
         return True
 
+    def _add(self, found: list[bytes], size: int) -> None:
+        self._documents += found
+        self.count += len(found)
+        self._docs_left -= len(found)
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            for raw in found:
+                check_internal_size(raw)
+
     def _join(self) -> None:
-        self._joined.append(members_of_array(self.documents[self._joined_documents :], self._joined_documents))
-        self._joined_documents = len(self.documents)
+        self._joined.append(members_of_array(self._documents, self.count - len(self._documents)))
+        self._documents.clear()
 
     def array_parts(self) -> tuple[list[bytes], int]:
         """The array of the documents as `documents_array_parts` gives it."""
-        at = self._joined_documents
-        return documents_array_parts(self.documents[at:] if at else self.documents, at, self._joined)
+        return documents_array_parts(self._documents, self.count - len(self._documents), self._joined)
 
     def let_go(self, context: Context) -> Steps[None]:
-        """The reply has been put together: let go of the documents, and let others have their turn."""
-        documents, self.documents = self.documents, []
-        free_later(documents)
-        del documents
+        """The reply has been put together: let go of what it was made from, and let others have their turn."""
+        self._joined.clear()
+        self._documents.clear()
         try:
             yield self._node.pause()
         except BaseException:
@@ -306,7 +326,7 @@ def _opened(
             owner=context.owner,
         )
         cursor.apart = evaluates or script_thread.current() is not None
-        cursor.returned = len(filling.documents)
+        cursor.returned = filling.count
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time
         if context.deadline is not None:
@@ -318,7 +338,7 @@ def _opened(
 def opened_reply(context: Context, documents: list[bytes], source: DocumentSource) -> bytes:
     """The reply with a first batch that is there, and a cursor over what comes behind it."""
     filling = Filling(source, 0, node_of(context))
-    filling.documents = documents
+    filling.hold(documents)
     return _opened(context, filling, False, False, False, context.namespace, False)
 
 

@@ -8,7 +8,7 @@ import bson
 import pytest
 
 from docstore.wire import ProtocolError, decode_frame
-from docstore.wire.query import OP_QUERY, Operation, encode_reply, reply_body
+from docstore.wire.query import OP_QUERY, Operation, reply_body, reply_head
 from tests.harness import frames
 
 
@@ -63,5 +63,6 @@ def test_an_operation_needs_a_namespace(namespace: str) -> None:
 
 def test_a_reply_round_trips() -> None:
     body = bson.encode({"ok": 1.0})
-    message = decode_frame(encode_reply(reply_body([body]), request_id=8, response_to=4))
+    reply = reply_body([body])
+    message = decode_frame(reply_head(len(reply), request_id=8, response_to=4) + reply)
     assert (message.body, message.request_id, message.response_to) == (body, 8, 4)
