@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from docstore.aggregation.expressions.dependencies import fields_of, top
+from docstore.aggregation.expressions.dependencies import top
+from docstore.aggregation.looked_at import fields_of_filter
 from docstore.aggregation.renaming import filter_of, in_front_of
 from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.graph_lookup import GraphLookup
@@ -27,7 +28,6 @@ from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import OBJECT, Value, elements, values
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import And, DocumentTest, Filter, Nor, Not, Or, named_paths
 from docstore.query.projection.projection import KEEP
 from docstore.query.value.values import LONG_MAX
 
@@ -73,7 +73,7 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
     before: list[bytes] = []
     after: list[bytes] = []
     for part in _parts(filter_of(second)):
-        fields = None if leaves_alone is None else _fields(parse_filter(part, query_context=query_context))
+        fields = None if leaves_alone is None else fields_of_filter(parse_filter(part, query_context=query_context))
         moves = leaves_alone is not None and fields is not None and all(map(leaves_alone, fields))
         (before if moves else after).append(part)
     implied = [] if second.taken else in_front_of(first, after, query_context)
@@ -132,27 +132,3 @@ def _match(filters: list[bytes], query_context: QueryContext) -> Match:
         members: list[Value] = [(OBJECT, each) for each in filters]
         raw = document_from([("$and", *array_value(members))])
     return Match(document_from([("$match", OBJECT, raw)]), parse_filter(raw, query_context=query_context))
-
-
-def _fields(tree: Filter) -> set[str] | None:
-    """The fields of the top level that a filter looks at; None where it may look at any."""
-    found = {top(path) for path in named_paths(tree)}
-    for test in _document_tests(tree):
-        fields = fields_of(test.argument) if test.name == "$expr" else None
-        if fields is None:
-            return None
-        found |= fields
-    return found
-
-
-def _document_tests(tree: Filter) -> Iterator[DocumentTest]:
-    match tree:
-        case And(children) | Or(children) | Nor(children):
-            for child in children:
-                yield from _document_tests(child)
-        case Not(child):
-            yield from _document_tests(child)
-        case DocumentTest():
-            yield tree
-        case _:
-            return

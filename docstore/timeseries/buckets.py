@@ -15,12 +15,12 @@ Always true of a bucket that is made here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import Enum
 from operator import itemgetter
+from typing import NamedTuple
 
-from docstore.bson.build import array_from, document_from, enclosed
+from docstore.bson.build import array_from, document_from
 from docstore.bson.order import compare, type_class
 from docstore.bson.walk import (
     ARRAY,
@@ -35,8 +35,9 @@ from docstore.bson.walk import (
     values,
 )
 from docstore.errors import Code, CommandError
+from docstore.kernel.series.packing import Columns
 from docstore.query.value.values import int32_value
-from docstore.timeseries.definition import CONTROL, DATA, META, TYPE_BYTES, TimeseriesDefinition
+from docstore.timeseries.definition import CONTROL, DATA, META, TimeseriesDefinition
 
 MOST_MEASUREMENTS = 1000
 MOST_BYTES = 125 * 1024
@@ -56,37 +57,41 @@ class Full(Enum):
     SCHEMA = "a field has another type"
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A document on its way into a bucket. `fields` are all but the metadata; `time` is in milliseconds since 1970."""
+class Measurement(NamedTuple):
+    """A document on its way into a bucket. `time` is in milliseconds since 1970, `meta` normalized."""
 
+    raw: bytes
     time: int
     meta: Value | None
-    fields: Mapping[str, Value]
-    size: int
 
 
-def measurement_of(definition: TimeseriesDefinition, raw: bytes) -> Measurement:
-    """The measurement that a document is. Errors: BadValue without a time."""
-    fields: dict[str, Value] = {}
-    for name, code, data in elements(raw):
-        fields.setdefault(name, (code, data))
-    meta = None if definition.meta_field is None else fields.pop(definition.meta_field, None)
-    code, data = fields.get(definition.time_field, (0, b""))
+def measurement_of(
+    definition: TimeseriesDefinition, raw: bytes, known: dict[Value, Value] | None = None
+) -> Measurement:
+    """The measurement that a document is. `known`: metadata and what they are normalized; those of measurements of one
+    command are often the same. Errors: BadValue without a time.
+    """
+    code, data = get_field(raw, definition.time_field) or (0, b"")
     if code != DATE:
         raise CommandError(
             Code.BadValue, f"'{definition.time_field}' must be present and contain a valid BSON UTC datetime value"
         )
-    time = int.from_bytes(data, "little", signed=True)
-    return Measurement(time, None if meta is None else normalized(meta), fields, len(raw))
+    meta = None if definition.meta_field is None else get_field(raw, definition.meta_field)
+    if meta is not None:
+        if known is None:
+            known = {}
+        same = known.get(meta)
+        if same is None:
+            same = known[meta] = normalized(meta)
+        meta = same
+    return Measurement(raw, int.from_bytes(data, "little", signed=True), meta)
 
 
 def check_indexed(measurement: Measurement, paths: Sequence[str]) -> None:
     """Errors: 5930501 for an array on one of the paths: the least and the greatest of it would be arrays both."""
     for path in paths:
-        name, *rest = path.split(".")
-        value = measurement.fields.get(name)
-        for part in rest:
+        value: Value | None = (OBJECT, measurement.raw)
+        for part in path.split("."):
             if value is None or value[0] != OBJECT:
                 break
             value = get_field(value[1], part)
@@ -117,15 +122,16 @@ def measurement_count(raw: bytes, time_field: str) -> int:
 class Bucket:
     """One bucket that measurements are added to: `count` of them so far, of `size` bytes as they came."""
 
-    __slots__ = ("_begin", "_columns", "_greatest", "_identity", "_least", "_meta", "count", "size")
+    __slots__ = ("_begin", "_columns", "_definition", "_end", "_identity", "_meta", "count", "size")
 
-    def __init__(self, identity: bytes, meta: Value | None, begin: int) -> None:
+    def __init__(self, definition: TimeseriesDefinition, identity: bytes, meta: Value | None, begin: int) -> None:
+        self._definition = definition
         self._identity = identity
         self._meta = meta
         self._begin = begin
-        self._least: dict[str, Value] = {}
-        self._greatest: dict[str, Value] = {}
-        self._columns: dict[str, list[bytes]] = {}
+        self._end = begin + definition.span_seconds * 1000
+        left_out = None if definition.meta_field is None else definition.meta_field.encode()
+        self._columns = Columns(left_out, _alike, extreme)
         self.size = 0
         self.count = 0
 
@@ -134,10 +140,7 @@ class Bucket:
         """An empty bucket that takes the measurement. `identity`: a new ObjectId, whose time is replaced."""
         begin = definition.rounded(first.time)
         seconds = (begin // 1000) & 0xFFFFFFFF
-        bucket = cls(seconds.to_bytes(4, "big") + identity[-_IDENTITY_TAIL:], first.meta, begin)
-        time = (DATE, begin.to_bytes(8, "little", signed=True))
-        bucket._least[definition.time_field] = time
-        return bucket
+        return cls(definition, seconds.to_bytes(4, "big") + identity[-_IDENTITY_TAIL:], first.meta, begin)
 
     @classmethod
     def stored(cls, definition: TimeseriesDefinition, raw: bytes, size: int) -> Bucket:
@@ -148,13 +151,12 @@ class Bucket:
             assert value is not None, f"a bucket without {path}"
             return value[1]
 
-        least, times = part(f"{CONTROL}.min"), part(f"{DATA}.{definition.time_field}")
-        begin = get_field(least, definition.time_field)
-        assert begin is not None, "a bucket without a begin"
-        bucket = cls(part("_id"), get_field(raw, META), int.from_bytes(begin[1], "little", signed=True))
-        bucket._least, bucket._greatest = _by_name(least), _by_name(part(f"{CONTROL}.max"))
-        bucket._columns = {name: [column[4:-1]] for name, _, column in elements(part(DATA))}
-        bucket.count, bucket.size = value_count(times), size
+        least, greatest = _by_name(part(f"{CONTROL}.min")), _by_name(part(f"{CONTROL}.max"))
+        _, begin = least[definition.time_field]
+        bucket = cls(definition, part("_id"), get_field(raw, META), int.from_bytes(begin, "little", signed=True))
+        for name, _, column in elements(part(DATA)):
+            bucket._columns.load(name.encode(), column, least[name], greatest[name])
+        bucket.count, bucket.size = value_count(part(f"{DATA}.{definition.time_field}")), size
         return bucket
 
     @property
@@ -166,50 +168,37 @@ class Bucket:
     def meta(self) -> Value | None:
         return self._meta
 
-    def refuses(self, definition: TimeseriesDefinition, measurement: Measurement) -> Full | None:
+    def refuses(self, measurement: Measurement) -> Full | None:
         """Why the measurement is not for this bucket; None: it is."""
         if measurement.time < self._begin:
             return Full.BACKWARD
-        if measurement.time >= self._begin + definition.span_seconds * 1000:
+        if measurement.time >= self._end:
             return Full.FORWARD
         if self.count >= MOST_MEASUREMENTS:
             return Full.COUNT
-        if self.count and self.size + measurement.size > MOST_BYTES:
+        if self.count and self.size + len(measurement.raw) > MOST_BYTES:
             return Full.SIZE
-        least = self._least
-        for name, value in measurement.fields.items():
-            known = least.get(name)
-            if known is not None and (known[0] != value[0] or value[0] in _NESTED) and not _alike(known, value):
-                return Full.SCHEMA
-        return None
+        return None if self._columns.fits(measurement.raw) else Full.SCHEMA
 
     def add(self, measurement: Measurement) -> None:
-        place = b"%d\0" % self.count
-        columns, least, greatest = self._columns, self._least, self._greatest
-        for name, value in measurement.fields.items():
-            code, data = value
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = []
-            column += (TYPE_BYTES[code], place, data)
-            low, high = least.get(name), greatest.get(name)
-            least[name] = value if low is None else extreme(low, value, -1)
-            greatest[name] = value if high is None else extreme(high, value, 1)
-        self.size += measurement.size
+        self._columns.add(measurement.raw, self.count)
+        self.size += len(measurement.raw)
         self.count += 1
 
     def document(self) -> bytes:
         """The bucket as it is stored."""
+        time_field = self._definition.time_field
+        least = [field for field in self._columns.least() if field[0] != time_field]
+        begin = (time_field, DATE, self._begin.to_bytes(8, "little", signed=True))
         control = [
             ("version", *_VERSION),
-            ("min", OBJECT, _document(self._least)),
-            ("max", OBJECT, _document(self._greatest)),
+            ("min", OBJECT, document_from([begin, *least])),
+            ("max", OBJECT, document_from(self._columns.greatest())),
         ]
         fields = [("_id", OBJECT_ID, self._identity), (CONTROL, OBJECT, document_from(control))]
         if self._meta is not None:
             fields.append((META, *self._meta))
-        columns = [(name, OBJECT, enclosed(b"".join(column))) for name, column in self._columns.items()]
-        return document_from([*fields, (DATA, OBJECT, document_from(columns))])
+        return document_from([*fields, (DATA, OBJECT, document_from(self._columns.documents()))])
 
 
 def _by_name(raw: bytes) -> dict[str, Value]:

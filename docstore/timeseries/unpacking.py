@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
-from docstore.bson.build import enclosed
-from docstore.bson.walk import OBJECT, elements, encoded_name, get_field
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, encoded_name, get_field
 from docstore.errors import CommandError
-from docstore.timeseries.definition import DATA, META, TYPE_BYTES
+from docstore.kernel.series.unpacking import unpack
+from docstore.query.value.notation import display
+from docstore.query.value.values import int32_value, truncated_of
+from docstore.timeseries.definition import CONTROL, DATA, META, TYPE_BYTES
+
+_COLUMNS = DATA.encode()
+_VERSION = int32_value(1)
+_COMPRESSED = 2
 
 
-def measurements(raw: bytes, time_field: str, meta_field: str | None) -> list[bytes]:
+def measurements(
+    raw: bytes, time_field: str, meta_field: str | None, wanted: frozenset[str] | None = None
+) -> list[bytes]:
     """The documents that were put into the bucket: the time first, then the metadata, then the other fields in the
-    order of the bucket. Errors: 10065 for what is no bucket of that time field.
+    order of the bucket; of the fields those that are `wanted`, where that is said.
+
+    Errors: 10065, 5346509, 5346700, 5857700, 5857900, 5857902 and 5857903 for what is no bucket of that time field.
     """
-    found = get_field(raw, DATA)
-    columns = {} if found is None or found[0] != OBJECT else {name: data for name, _, data in elements(found[1])}
-    times = columns.pop(time_field, None)
-    if times is None:
-        raise CommandError(10065, f"a bucket has no values of the time field {time_field}")
+    _check(raw)
     # What stands in every measurement behind the time.
     shared = b""
-    if meta_field is not None:
+    if meta_field is not None and (wanted is None or meta_field in wanted):
         meta = get_field(raw, META)
         if meta is not None:
-            shared = _head(meta[0], meta_field) + meta[1]
-    rows: dict[str, list[bytes]] = {}
-    for place, code, data in elements(times):
-        rows[place] = [_head(code, time_field), data, shared]
-    for name, column in columns.items():
-        key = encoded_name(name) + b"\0"
-        for place, code, data in elements(column):
-            row = rows.get(place)
-            if row is not None:
-                row += (TYPE_BYTES[code], key, data)
-    return [enclosed(b"".join(row)) for row in rows.values()]
+            shared = TYPE_BYTES[meta[0]] + encoded_name(meta_field) + b"\0" + meta[1]
+    names = None if wanted is None else {encoded_name(name) for name in wanted}
+    found = unpack(raw, _COLUMNS, encoded_name(time_field), shared, names)
+    if not found:
+        raise _empty(raw)
+    return found
 
 
-def _head(code: int, name: str) -> bytes:
-    return TYPE_BYTES[code] + encoded_name(name) + b"\0"
+def _check(raw: bytes) -> None:
+    data = get_field(raw, DATA)
+    if data is None or data[0] != OBJECT:
+        raise CommandError(10065, f"invalid parameter: expected an object ({'' if data is None else DATA})")
+    if data[1] == EMPTY_DOCUMENT:
+        raise _empty(raw)
+    control = get_field(raw, CONTROL)
+    if control is None or control[0] != OBJECT:
+        raise CommandError(5857902, "The $_internalUnpackBucket stage requires 'control' object to be present")
+    version = get_field(control[1], "version")
+    number = None if version is None else truncated_of(version)
+    if number is None:
+        raise CommandError(5857903, "The $_internalUnpackBucket stage requires 'control.version' field to be present")
+    if version == _VERSION:
+        return
+    if number == _COMPRESSED:
+        raise CommandError(5857700, "Invalid BSON type for column")
+    if number != 1:
+        raise CommandError(5857900, "Invalid bucket version")
+
+
+def _empty(raw: bytes) -> CommandError:
+    identity = get_field(raw, "_id")
+    named = "" if identity is None else f"_id: {display(identity)}"
+    return CommandError(5346509, f"A bucket with _id {named} contains an empty data region")

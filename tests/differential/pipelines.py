@@ -15,6 +15,17 @@ _BUCKET: Stage = {
     "meta": {"n": "$n"},
     "data": {"at": {"0": datetime(2024, 1, 1), "1": datetime(2024, 1, 2)}},
 }
+_UNEVEN: Stage = {
+    # Values of places that the times do not have, or do not have yet, are nobody's.
+    "control": {"version": {"$literal": 1}},
+    "meta": "$n",
+    "data": {
+        "at": {"0": datetime(2024, 1, 1), "2": datetime(2024, 1, 2), "1": datetime(2024, 1, 3)},
+        "a": {"1": 11, "0": 10, "2": 12},
+        "b": {"0": 1, "2": 3, "9": 4},
+        "m": {"0": 7},
+    },
+}
 _UNPACKED: Stage = {"timeField": "at", "metaField": "m", "bucketMaxSpanSeconds": 3600}
 
 STAGES: dict[str, list[Pipeline]] = {
@@ -55,6 +66,42 @@ STAGES: dict[str, list[Pipeline]] = {
             {"$replaceWith": _BUCKET},
             {"$_internalUnpackBucket": _UNPACKED},
             {"$match": {"m.n": 1}},
+        ],
+        [SORTED, {"$limit": 2}, {"$replaceWith": _UNEVEN}, {"$_internalUnpackBucket": _UNPACKED}],
+        [
+            SORTED,
+            {"$limit": 2},
+            {"$replaceWith": {**_UNEVEN, "data": {"at": _UNEVEN["data"]["at"], "x": 5}}},
+            {"$_internalUnpackBucket": _UNPACKED},
+        ],
+        *[
+            [SORTED, {"$limit": 2}, {"$replaceWith": {"$literal": bucket}}, {"$_internalUnpackBucket": _UNPACKED}]
+            for bucket in (
+                {"_id": 1},
+                {"_id": 1, "data": 5},
+                {"_id": 1, "data": {}},
+                {"_id": 1, "data": {"at": {}}},
+                {"_id": 1, "control": {}, "data": {"at": {}}},
+                {"_id": 1, "control": {"version": "1"}, "data": {"at": {}}},
+                {"_id": 1, "control": {"version": 3}, "data": {"at": {}}},
+                {"_id": 1, "control": {"version": 1.0}, "data": {"b": {}}},
+                {"_id": 1, "control": {"version": 1}, "data": {"at": 5}},
+                {"_id": 1, "control": {"version": 1}, "data": {"at": {}}},
+            )
+        ],
+        *[
+            [SORTED, {"$limit": 2}, {"$replaceWith": _UNEVEN}, {"$_internalUnpackBucket": _UNPACKED}, *behind]
+            for behind in (
+                [{"$group": {"_id": "$m", "a": {"$sum": "$a"}}}, SORTED],
+                [{"$group": {"_id": None, "last": {"$max": "$at"}, "n": {"$sum": 1}}}],
+                [{"$match": {"b": {"$gt": 1}}}, {"$count": "n"}],
+                [{"$sort": {"at": -1}}, {"$limit": 1}, {"$project": {"b": 1}}],
+                [{"$match": {"$expr": {"$gt": ["$a", "$b"]}}}, {"$project": {"m": 1}}],
+                [{"$group": {"_id": "$b", "all": {"$push": "$$ROOT"}}}, SORTED],
+                [
+                    {"$group": {"_id": None, "top": {"$top": {"sortBy": {"a": -1}, "output": "$m"}}}},
+                ],
+            )
         ],
         *[
             [{"$_internalUnpackBucket": value}]

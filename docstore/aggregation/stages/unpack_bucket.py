@@ -6,9 +6,10 @@ It is the one stage of the view that such a collection is; a filter behind it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from docstore.aggregation.looked_at import fields_of_stages
 from docstore.aggregation.stage import Declaration, Environment, Stage, Stream
 from docstore.aggregation.streams import Expanded
 from docstore.bson.build import document_from
@@ -23,20 +24,26 @@ from docstore.timeseries.unpacking import measurements
 
 @dataclass(frozen=True, slots=True)
 class UnpackBucket(Stage):
-    """`span_seconds`: how much time a bucket covers at most."""
+    """`span_seconds`: how much time a bucket covers at most. `wanted`: the fields of measurements that are looked at;
+    None: all.
+    """
 
     raw: bytes
     time_field: str
     meta_field: str | None
     span_seconds: int
+    wanted: frozenset[str] | None = None
 
     runs_on_shards = True
+
+    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+        return replace(self, wanted=fields_of_stages(following)), 0
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return Expanded(source, self._unpacked, environment.clock)
 
     def _unpacked(self, bucket: bytes) -> list[bytes]:
-        return measurements(bucket, self.time_field, self.meta_field)
+        return measurements(bucket, self.time_field, self.meta_field, self.wanted)
 
     def over_buckets(self, conditions: Iterable[bytes]) -> tuple[list[bytes], list[bytes], list[bytes]]:
         """(filters of buckets that say the same as some of the conditions, the other conditions, filters that hold of

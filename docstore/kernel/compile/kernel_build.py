@@ -52,6 +52,8 @@ COMPILED = (
     "kernel.compute.differences",
     "kernel.compute.change_events",
     "kernel.scan.watched",
+    "kernel.series.packing",
+    "kernel.series.unpacking",
     "kernel.columns.murmur3",
     "kernel.columns.encoding",
     "kernel.columns.mutations",

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from bson.objectid import ObjectId
 
-from docstore.bson import OBJECT_ID, validate
+from docstore.bson import OBJECT_ID, Value, validate
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -52,8 +53,7 @@ class OpenBuckets(OrderedDict[tuple[UUID, bytes], tuple[bytes, int]]):
             self.popitem(last=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A measurement of the command: its position there, and its statement where that may be retried."""
 
     position: int
@@ -99,6 +99,7 @@ class SeriesInserts:
         self._at = 0
         self._gathered = 0
         self._bytes = 0
+        self._metas: dict[Value, Value] = {}
         # Those to be written, the oldest first, and of them the one that each series goes into.
         self._drafts: list[_Draft] = []
         self._current: dict[bytes, _Draft] = {}
@@ -152,21 +153,20 @@ class SeriesInserts:
 
     def _take(self, series: Series, position: int, indexed: list[str]) -> None:
         """Errors: those of a document that is none or too large, of `measurement_of` and of `check_indexed`."""
-        statement = self._statement(position)
+        statement = None if self._session_write is None else self._statement(position)
         if statement is not None and self._executed(statement):
             self.outcome.n += 1
             return
         raw = self._documents[position]
         validate(check_size(raw))
-        measurement = measurement_of(series.definition, raw)
-        check_indexed(measurement, indexed)
+        measurement = measurement_of(series.definition, raw, self._metas)
+        if indexed:
+            check_indexed(measurement, indexed)
         self._add(series, _Row(position, measurement, statement))
         self._gathered += 1
         self._bytes += len(raw)
 
-    def _statement(self, position: int) -> int | None:
-        if self._session_write is None:
-            return None
+    def _statement(self, position: int) -> int:
         assert self._session is not None, "a retryable write belongs to a session"
         return self._session.statement_id(position)
 
@@ -182,7 +182,7 @@ class SeriesInserts:
         """Add a row to the draft of its series, or to one of the bucket that is open, or to one of a new bucket."""
         key = series_key(row.measurement.meta)
         draft = self._current.get(key) or self._open(series, key)
-        full = None if draft is None else draft.bucket.refuses(series.definition, row.measurement)
+        full = None if draft is None else draft.bucket.refuses(row.measurement)
         if draft is None or full is not None:
             draft = _Draft(key, Bucket.begun(series.definition, row.measurement, ObjectId().binary), full=full)
         if self._current.get(key) is not draft:

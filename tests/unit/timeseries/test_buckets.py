@@ -30,7 +30,7 @@ def packed(rows: list[dict[str, Any]]) -> list[bytes]:
     for row in rows:
         measurement = measurement_of(DEFINITION, bson.encode(row))
         bucket = Bucket.stored(DEFINITION, made[-1], 0) if made else None
-        if bucket is None or bucket.refuses(DEFINITION, measurement) is not None:
+        if bucket is None or bucket.refuses(measurement) is not None:
             bucket = Bucket.begun(DEFINITION, measurement, ObjectId().binary)
             made.append(b"")
         bucket.add(measurement)
@@ -103,7 +103,7 @@ def test_a_bucket_is_closed_for_a_reason() -> None:
     def why(first: dict[str, Any], then: dict[str, Any]) -> Full | None:
         (raw,) = packed([{"t": BEGIN, **first}])
         bucket = Bucket.stored(DEFINITION, raw, 100_000 if "large" in first else 100)
-        return bucket.refuses(DEFINITION, measurement_of(DEFINITION, bson.encode({"t": BEGIN, **then})))
+        return bucket.refuses(measurement_of(DEFINITION, bson.encode({"t": BEGIN, **then})))
 
     assert why({"a": 1}, {"a": 2.5, "b": None}) is None
     assert why({"a": 1}, {"a": "x"}) is Full.SCHEMA

@@ -1,0 +1,1 @@
+"""Buckets of measurements, which hold a column for each field (`docstore.timeseries`)."""
