@@ -144,11 +144,14 @@ class Bucket:
 
     @classmethod
     def stored(cls, definition: TimeseriesDefinition, raw: bytes, size: int) -> Bucket:
-        """The bucket that a document is. `size`: of its measurements in bytes."""
+        """The bucket that a document is. `size`: of its measurements in bytes. Errors: LookupError for a document that
+        somebody else has written and that is none.
+        """
 
         def part(path: str) -> bytes:
             value = get_path(raw, path)
-            assert value is not None, f"a bucket without {path}"
+            if value is None:
+                raise LookupError(f"a bucket without {path}")
             return value[1]
 
         least, greatest = _by_name(part(f"{CONTROL}.min")), _by_name(part(f"{CONTROL}.max"))
@@ -188,11 +191,11 @@ class Bucket:
     def document(self) -> bytes:
         """The bucket as it is stored."""
         time_field = self._definition.time_field
-        least = [field for field in self._columns.least() if field[0] != time_field]
         begin = (time_field, DATE, self._begin.to_bytes(8, "little", signed=True))
+        least = [begin if field[0] == time_field else field for field in self._columns.least()]
         control = [
             ("version", *_VERSION),
-            ("min", OBJECT, document_from([begin, *least])),
+            ("min", OBJECT, document_from(least)),
             ("max", OBJECT, document_from(self._columns.greatest())),
         ]
         fields = [("_id", OBJECT_ID, self._identity), (CONTROL, OBJECT, document_from(control))]

@@ -260,7 +260,8 @@ def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restora
     """The documents of several collections come in turns, so all are open until each has ended."""
     if any(is_oplog(each.database, each.collection) for each in reader.described):
         restoration.terminal.say("skipping the oplog of the archive: it is not replayed")
-    origins = {origin.namespace: origin for origin in map(origin_in_archive, reader.described) if wanted.takes(origin)}
+    described = map(origin_in_archive, reader.described)
+    origins = {origin.documents_namespace: origin for origin in described if wanted.takes(origin)}
     if not origins:
         raise ToolFailed("there is no wanted collection in the archive")
     apart: dict[str, list[RawBSONDocument]] = {name: [] for name, origin in origins.items() if _is_apart(origin)}

@@ -6,6 +6,7 @@ import gzip
 import io
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -365,15 +366,34 @@ def test_a_cluster(tmp_path: Path) -> None:
         assert "--oplog needs a member" in run(cluster.uri, dump.main, "--oplog", "-o", tmp_path, fails=1).stderr
 
 
-def test_a_time_series_is_not_restored_without_its_documents(
-    replica_set: ReplicaSet, client: Client, tmp_path: Path
-) -> None:
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "series.metadata.json").write_text('{"collectionName": "series", "type": "timeseries"}')
-    (tmp_path / "shop" / "system.buckets.series.bson").write_bytes(b"")
-    refused = run(replica_set.uri, restore.main, tmp_path, fails=1)
-    assert "shop.series is a time series" in refused.stderr
-    assert "series" not in client["shop"].list_collection_names()
+@pytest.mark.parametrize("place", ["directory", "archive"])
+def test_a_time_series(replica_set: ReplicaSet, client: Client, tmp_path: Path, place: str) -> None:
+    database, begin = client["shop"], datetime(2026, 1, 1)
+    options = {"timeField": "at", "metaField": "of", "granularity": "minutes"}
+    database.create_collection("heat", timeseries=options, expireAfterSeconds=10**9)
+    rows = [{"at": begin + timedelta(minutes=n), "of": {"room": n % 3}, "degrees": n / 7} for n in range(500)]
+    database["heat"].insert_many(rows)
+    database["heat"].create_index([("of.room", 1), ("at", 1)], name="by_room")
+    found = list(database["heat"].find().sort([("at", 1)]))
+    buckets = list(database["system.buckets.heat"].find().sort("_id"))
+    to = ("--archive", tmp_path / "all") if place == "archive" else ("-o", tmp_path)
+    run(replica_set.uri, dump.main, *to)
+    if place == "directory":
+        names = sorted(path.name for path in (tmp_path / "shop").iterdir() if "heat" in path.name)
+        assert names == ["heat.metadata.json", "system.buckets.heat.bson"]
+    refused = run(replica_set.uri, dump.main, "-d", "shop", "-c", "heat", "-q", "{}", "-o", tmp_path / "x", fails=1)
+    assert "shop.heat is a time series: --query is for collections" in refused.stderr
+    origin = ("--archive", tmp_path / "all") if place == "archive" else (tmp_path,)
+    for changes in (("--drop",), ("--nsFrom", "shop.heat", "--nsTo", "other.warmth")):
+        run(replica_set.uri, restore.main, *origin, "--nsInclude", "shop.heat", *changes)
+    for collection in (database["heat"], client["other"]["warmth"]):
+        assert list(collection.find().sort([("at", 1)])) == found
+        assert list(collection.database[f"system.buckets.{collection.name}"].find().sort("_id")) == buckets
+        (described,) = collection.database.list_collections(filter={"name": collection.name})
+        assert (described["type"], described["options"]["expireAfterSeconds"]) == ("timeseries", 10**9)
+        assert "by_room" in collection.index_information()
+    database["heat"].insert_one({"at": begin, "of": {"room": 0}, "degrees": 0})
+    assert database["heat"].count_documents({}) == 501
 
 
 def rows_of(client: Client, keyspace: str, family: str) -> Any:

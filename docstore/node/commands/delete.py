@@ -13,7 +13,7 @@ from docstore.node.write.delete import DeleteWork, delete_statement
 from docstore.node.write.driver import (
     Outcome,
     check_batch_size,
-    check_writable,
+    check_writable_documents,
     enter_scripts,
     run_statements,
     session_write,
@@ -30,7 +30,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_batch_size(len(documents))
     enter_scripts(documents)
     enter_large(context, max(map(len, documents)))
-    check_writable(context.namespace)
+    check_writable_documents(context)
     node.counters.delete += len(documents)
     node.counters.writes += 1
     done = delete_one(context, node, arguments, documents)

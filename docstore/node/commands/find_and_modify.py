@@ -15,7 +15,7 @@ from docstore.node.slices import Steps, run_steps
 from docstore.node.write.driver import (
     Outcome,
     acknowledged_fields,
-    check_writable,
+    check_writable_documents,
     drive,
     effective_concern,
     session_write,
@@ -34,7 +34,7 @@ from docstore.query.update.upsert import refuse_expressions
 
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
-    check_writable(context.namespace)
+    check_writable_documents(context)
     enter_large(context, len(context.raw))
     done = find_and_modify_one(context, node, arguments)
     if done is not None:

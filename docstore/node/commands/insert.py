@@ -10,7 +10,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.timeseries.insert import SeriesInserts
 from docstore.node.timeseries.series import series_of
-from docstore.node.write.driver import check_batch_size, check_writable, run_statements, session_write
+from docstore.node.write.driver import check_batch_size, check_writable_documents, run_statements, session_write
 from docstore.node.write.fast_path import insert_one
 from docstore.node.write.insert import Inserts
 
@@ -21,7 +21,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         return run_statements(context, context.begun_progress.writing)
     documents = arguments["documents"]
     check_batch_size(len(documents))
-    check_writable(context.namespace)
+    check_writable_documents(context)
     node.counters.insert += len(documents)
     node.counters.writes += 1
     if series_of(node.store, context.namespace) is not None:

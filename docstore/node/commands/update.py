@@ -12,7 +12,7 @@ from docstore.node.timeseries.series import series_of
 from docstore.node.write.driver import (
     Outcome,
     check_batch_size,
-    check_writable,
+    check_writable_documents,
     enter_scripts,
     run_statements,
     session_write,
@@ -30,7 +30,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_batch_size(len(documents))
     enter_scripts(documents)
     enter_large(context, max(map(len, documents)))
-    check_writable(context.namespace)
+    check_writable_documents(context)
     node.counters.update += len(documents)
     node.counters.writes += 1
     done = update_one(context, node, arguments, documents)

@@ -197,7 +197,10 @@ class SeriesInserts:
         found = None if known is None else series.buckets.by_id(self._node.engine, (OBJECT_ID, known[0]))
         if known is None or found is None:
             return None
-        bucket = Bucket.stored(series.definition, found[1], known[1])
+        try:
+            bucket = Bucket.stored(series.definition, found[1], known[1])
+        except LookupError:
+            return None
         return _Draft(key, bucket, found) if series_key(bucket.meta) == key else None
 
     def _write(self, series: Series, until: float) -> None:

@@ -37,6 +37,7 @@ from docstore.node.entry import SlicedWrite, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, finish_steps, run_steps
 from docstore.optime import OpTime
+from docstore.timeseries.definition import BUCKETS_PREFIX
 
 _INT = struct.Struct("<i")
 _NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")
@@ -165,6 +166,16 @@ def check_writable(namespace: str) -> None:
     collection = namespace.partition(".")[2]
     if collection.startswith("system.") and collection[7:].partition(".")[0] not in _WRITABLE_SYSTEM:
         raise CommandError(Code.InvalidNamespace, f"Invalid system namespace: {namespace}")
+
+
+def check_writable_documents(context: Context) -> None:
+    """As `check_writable`; the buckets of a time series may be written as the documents that they are."""
+    namespace = context.namespace
+    if BUCKETS_PREFIX in namespace:
+        collection = node_of(context).store.collection(namespace)
+        if collection is not None and collection.options.timeseries is not None:
+            return
+    check_writable(namespace)
 
 
 def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes | Awaitable[bytes]:

@@ -23,6 +23,7 @@ from bson.raw_bson import RawBSONDocument
 from fastcrc import crc64
 
 from docstore.tools.connection import RAW
+from docstore.tools.dumped.files import documents_name
 from docstore.tools.text.extended_json import EXACT, as_json, document_of
 
 VERSION = "0.1"
@@ -190,4 +191,4 @@ def _has_documents(described: Described) -> bool:
 
 
 def _key(described: Described) -> tuple[str, str]:
-    return described.database, described.collection
+    return described.database, documents_name(described.collection, described.metadata)

@@ -1,8 +1,9 @@
 """The files of a dump: `DATABASE/COLLECTION.bson`, documents behind each other, and `COLLECTION.metadata.json`.
 
-The metadata is extended JSON: `indexes`, `collectionName`, `type` (collection or view) and `options`, those of
-`create`. A view has no file of documents. Compressed, each file ends in `.gz`. Characters that no file name may hold
-are written as in URLs, and so are the last ones of a name that no file may have for its length.
+The metadata is extended JSON: `indexes`, `collectionName`, `type` (collection, view or timeseries) and `options`,
+those of `create`. A view has no file of documents, and that of a time series is named as its buckets are. Compressed,
+each file ends in `.gz`. Characters that no file name may hold are written as in URLs, and so are the last ones of a
+name that no file may have for its length.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -25,6 +26,10 @@ from docstore.tools.text.extended_json import as_json, document_of
 OPLOG = "oplog"
 """The name of the file that holds the changes of the time of the dump."""
 
+SERIES = "timeseries"
+"""The type of a time series."""
+
+_BUCKETS = "system.buckets."
 _METADATA = ".metadata.json"
 _DOCUMENTS = ".bson"
 _SAFE = " !#$&'()+,;=@[]"
@@ -33,6 +38,11 @@ _LENGTH = struct.Struct("<i")
 _SHORTEST = 5
 _PIECE = 4 << 20
 _COMPRESSION = 6
+
+
+def documents_name(collection: str, metadata: Mapping[str, Any]) -> str:
+    """The name under which a dump has the documents of a collection: those of a time series are its buckets."""
+    return _BUCKETS + collection if metadata.get("type") == SERIES else collection
 
 
 def is_oplog(database: str, collection: str) -> bool:
@@ -80,6 +90,10 @@ def collections_in(directory: Path, database: str, *, compressed: bool) -> Itera
         for ending in (_METADATA, _DOCUMENTS):
             if path.name.endswith(ending + _suffix(compressed)):
                 found.setdefault(path.name.removesuffix(ending + _suffix(compressed)), {})[ending] = path
+    for name in [name for name in found if name.startswith(_BUCKETS) and _METADATA not in found[name]]:
+        series = found.get(name.removeprefix(_BUCKETS), {})
+        if _METADATA in series and _DOCUMENTS not in series:
+            series.update(found.pop(name))
     for name, paths in found.items():
         metadata = paths.get(_METADATA)
         collection = unquote(name)

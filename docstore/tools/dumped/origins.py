@@ -18,6 +18,7 @@ from docstore.tools.dumped.files import (
     collections_below,
     collections_in,
     documents_in,
+    documents_name,
     open_file,
     read_metadata,
 )
@@ -38,6 +39,11 @@ class Origin:
     @property
     def namespace(self) -> str:
         return f"{self.database}.{self.collection}"
+
+    @property
+    def documents_namespace(self) -> str:
+        """Where its documents were."""
+        return f"{self.database}.{documents_name(self.collection, self.metadata)}"
 
     @property
     def size(self) -> int | None:

@@ -19,6 +19,7 @@ from pymongo.errors import CollectionInvalid, OperationFailure
 from docstore.tools.connection import RAW, Client
 from docstore.tools.dumped.families import TYPE as FAMILY
 from docstore.tools.dumped.families import make_family, write_rows
+from docstore.tools.dumped.files import SERIES, documents_name
 from docstore.tools.dumped.origins import Origin
 from docstore.tools.dumped.record import Record
 from docstore.tools.insertion import Counts, Workers, batches_of, insert
@@ -61,8 +62,6 @@ class Restoration:
         name, _, collection = namespace.partition(".")
         if not name or not collection:
             raise ToolFailed(f"{namespace!r} is no name of a collection")
-        if origin.metadata.get("type") == "timeseries":
-            raise ToolFailed(f"{origin.namespace} is a time series, which cannot be restored: --nsExclude it")
         database = self.client.get_database(name)
         done = None if self.record is None else self.record.done(namespace)
         drop = self.manner.drop and done is None
@@ -71,14 +70,17 @@ class Restoration:
         if drop:
             database.drop_collection(collection)
         options = origin.metadata.get("options", {})
-        is_view = origin.metadata.get("type") == "view"
-        if not _create(database, collection, options if self.manner.with_options or is_view else {}) and not is_view:
+        is_view, is_series = (origin.metadata.get("type") == kind for kind in ("view", SERIES))
+        if not (self.manner.with_options or is_view or is_series):
+            options = {}
+        if not _create(database, collection, options) and not is_view:
             self.terminal.say(f"restoring to existing collection {namespace} without dropping")
         indexes = {each["name"]: _index(each) for each in origin.metadata.get("indexes", ()) if each["name"] != "_id_"}
         if self.manner.with_indexes and indexes:
             with self._lock:
                 self.indexes[namespace] = indexes
-        return self._noted(Filling(self, database.get_collection(collection, codec_options=RAW), done), done)
+        documents = database.get_collection(documents_name(collection, origin.metadata), codec_options=RAW)
+        return self._noted(Filling(self, documents, namespace, done), done)
 
     def _begin_family(
         self, origin: Origin, database: Database[RawBSONDocument], family: str, done: int | None, *, drop: bool
@@ -86,7 +88,9 @@ class Restoration:
         """Make the column family of a dump."""
         if not make_family(database, family, origin.metadata.get("options", {}), drop=drop):
             self.terminal.say(f"restoring to existing column family {database.name}.{family} without dropping")
-        return self._noted(FamilyFilling(self, database.get_collection(family), done), done)
+        return self._noted(
+            FamilyFilling(self, database.get_collection(family), f"{database.name}.{family}", done), done
+        )
 
     def _noted(self, filling: Filling, done: int | None) -> Filling:
         self.fillings.append(filling)
@@ -111,10 +115,13 @@ class Restoration:
 class Filling:
     """A collection that documents are on their way to."""
 
-    def __init__(self, restoration: Restoration, collection: Collection[RawBSONDocument], done: int | None) -> None:
+    def __init__(
+        self, restoration: Restoration, collection: Collection[RawBSONDocument], namespace: str, done: int | None
+    ) -> None:
+        """`namespace`: as what it is restored."""
         self._restoration = restoration
         self._collection = collection
-        self.namespace = f"{collection.database.name}.{collection.name}"
+        self.namespace = namespace
         self.skipped = done or 0
         """Documents from the beginning that an earlier restore has brought."""
         self._is_resumed = done is not None

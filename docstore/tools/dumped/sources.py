@@ -14,6 +14,7 @@ from pymongo.database import Database
 from docstore.tools.connection import Client
 from docstore.tools.dumped.families import KEYSPACE, describe_families
 from docstore.tools.dumped.families import TYPE as FAMILY
+from docstore.tools.dumped.files import SERIES, documents_name
 from docstore.tools.dumped.targets import Source
 from docstore.tools.terminal import Terminal, ToolFailed
 from docstore.tools.text.extended_json import EXACT
@@ -90,15 +91,17 @@ def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Sourc
 
 def _source(database: Database[RawBSONDocument], described: dict[str, Any], choice: Choice) -> Source | None:
     name, kind = described["name"], described.get("type", "collection")
-    if kind == "timeseries":
-        raise ToolFailed(
-            f"{database.name}.{name} is a time series, which is not dumped: leave it out by --excludeCollection"
-        )
+    if kind == SERIES and choice.query is not None:
+        raise ToolFailed(f"{database.name}.{name} is a time series: --query is for collections")
     if choice.views_as_collections and kind != "view":
         return None
     is_view = kind == "view" and not choice.views_as_collections
     options = {} if kind == "view" and not is_view else described.get("options", {})
-    metadata: dict[str, Any] = {"indexes": [], "collectionName": name, "type": "view" if is_view else "collection"}
+    metadata: dict[str, Any] = {
+        "indexes": [],
+        "collectionName": name,
+        "type": kind if is_view or kind == SERIES else "collection",
+    }
     if "uuid" in described.get("info", {}):
         metadata["uuid"] = bytes(described["info"]["uuid"]).hex()
     metadata["options"] = options
@@ -106,7 +109,7 @@ def _source(database: Database[RawBSONDocument], described: dict[str, Any], choi
         indexes = database.get_collection(name).with_options(EXACT).list_indexes()
         metadata["indexes"] = [dict(each) for each in indexes]
     return Source(
-        database.name, name, database.name, name, metadata, choice.query or {},
+        database.name, documents_name(name, metadata), database.name, name, metadata, choice.query or {},
         has_documents=not is_view, of_view=kind == "view" and not is_view,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol, cast
 
 import docstore
 from docstore.tools.dumped.archive import ArchiveWriter, Described
-from docstore.tools.dumped.files import documents_file, metadata_file, open_file, write_metadata
+from docstore.tools.dumped.files import documents_file, documents_name, metadata_file, open_file, write_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Source:
     has_documents: bool
     of_view: bool = False
     is_family: bool = False
+
+    @property
+    def dumped_documents(self) -> str:
+        """The name of its documents in the dump."""
+        return documents_name(self.dumped_collection, self.metadata)
 
 
 class Sink(Protocol):
@@ -68,7 +73,7 @@ class DirectoryTarget:
 
     @contextmanager
     def open(self, source: Source) -> Iterator[Sink]:
-        path = documents_file(self._root, source.dumped_database, source.dumped_collection, compressed=self._compressed)
+        path = documents_file(self._root, source.dumped_database, source.dumped_documents, compressed=self._compressed)
         with open_file(path, "wb", compressed=self._compressed) as file:
             yield file
 
@@ -94,7 +99,7 @@ class ArchiveTarget:
     def open(self, source: Source) -> Iterator[Sink]:
         assert self._writer is not None
         yield _ArchiveSink(self._writer, source)
-        self._writer.end(source.dumped_database, source.dumped_collection)
+        self._writer.end(source.dumped_database, source.dumped_documents)
 
     def close(self) -> None:
         """Write what is left; of a compressed stream, its end."""
@@ -109,7 +114,7 @@ class _ArchiveSink:
         self._writer, self._source = writer, source
 
     def write(self, documents: bytes, /) -> None:
-        self._writer.write(self._source.dumped_database, self._source.dumped_collection, documents)
+        self._writer.write(self._source.dumped_database, self._source.dumped_documents, documents)
 
 
 class StreamTarget:

@@ -197,11 +197,34 @@ def test_the_view_and_its_buckets_come_and_go_together() -> None:
         ]  # fmt: skip
         assert (await node.reply({"create": "s"}))["code"] == Code.NamespaceExists
         assert (await node.reply({"drop": "system.views"}))["code"] == Code.CommandFailed
-        for name in ("system.buckets.s", "system.buckets.other"):
-            assert (await node.reply({"insert": name, "documents": [{}]}))["code"] == Code.InvalidNamespace
+        assert (await node.reply({"insert": "system.buckets.other", "documents": [{}]}))[
+            "code"
+        ] == Code.InvalidNamespace
         await node.run({"drop": "s"})
         assert node.node.store.namespaces() == ["test.system.views"]
         assert (await node.run({"insert": "s", "documents": [{"_id": 1}]}))["n"] == 1, "an ordinary collection now"
+
+    loop(work())
+
+
+def test_buckets_may_be_written_as_documents() -> None:
+    async def work() -> None:
+        node = await made()
+        name = "system.buckets.s"
+        await insert(node, {"_id": 1, "t": at(1), "m": 1}, {"_id": 2, "t": at(2), "m": 2})
+        kept = await buckets(node)
+        assert (await node.run({"delete": name, "deletes": [{"q": {"meta": 1}, "limit": 1}]}))["n"] == 1
+        assert [row["_id"] for row in await found(node)] == [2]
+        (refused,) = (await node.run({"insert": name, "documents": [{}]}))["writeErrors"]
+        assert refused["code"] == Code.DocumentValidationFailure
+        assert (await node.run({"insert": name, "documents": [kept[0]]}))["n"] == 1
+        assert [row["_id"] for row in await found(node, sort={"_id": 1})] == [1, 2]
+        # What has become of the open bucket is no bucket: the next measurement goes into a new one.
+        broken = {"q": {"meta": 2}, "u": {"$unset": {"data.t": ""}}}
+        assert (await node.run({"update": name, "updates": [broken]}))["nModified"] == 1
+        await insert(node, {"_id": 3, "t": at(3), "m": 2})
+        assert [row["_id"] for row in await found(node, filter={"m": 1})] == [1]
+        assert len(await buckets(node)) == 3
 
     loop(work())
 
