@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -14,7 +15,9 @@ _PART = "dataSize tells of whole collections only"
 
 
 def run(context: Context, arguments: Arguments) -> Result:
-    stored = stored_count(node_of(context), arguments.value)
+    node = node_of(context)
+    check_no_view(node.store, arguments.value)
+    stored = stored_count(node, arguments.value)
     if stored is None:
         return {"size": 0, "numObjects": 0, "millis": 0}
     metrics: dict[str, Any] = {"estimate": arguments["estimate"], "size": number(stored.size)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bson.raw_bson import RawBSONDocument
 
+from docstore.collection.catalog.views import check_no_view
 from docstore.collection.index.build import IndexBuild
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
@@ -26,6 +27,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.IllegalOperation, "reIndex is only allowed on a standalone mongod instance")
     collection = node.store.collection(context.namespace)
     if collection is None:
+        check_no_view(node.store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, "collection does not exist")
     specs = [index.spec for index in collection.counted_indexes]
     reply = {

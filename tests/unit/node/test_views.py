@@ -129,6 +129,15 @@ def test_options_that_no_pipeline_has_are_refused(option: dict[str, Any]) -> Non
     loop(work())
 
 
+@pytest.mark.parametrize("command", [{"reIndex": "v"}, {"dataSize": "test.v"}, {"compact": "v"}, {"validate": "v"}])
+def test_what_is_about_stored_documents_is_refused_on_views(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = await with_view()
+        assert (await node.reply(command))["code"] == Code.CommandNotSupportedOnView
+
+    loop(work())
+
+
 def test_a_view_is_listed_dropped_and_not_renamed() -> None:
     async def work() -> None:
         node = await with_view()
