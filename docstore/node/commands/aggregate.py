@@ -15,6 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.change_streams.opening import open_change_stream
 from docstore.node.explain.change_stream import explain_change_stream
 from docstore.node.explain.pipeline import explain_aggregate
+from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
 from docstore.node.pipeline.out import write_results
@@ -57,7 +58,8 @@ def run(context: Context, arguments: Arguments) -> Response:
     if resolved is not None:
         hint = below_hint(context, resolved, hint)
     if arguments["explain"]:
-        return explain_aggregate(context, pipeline, hint, "queryPlanner")
+        command = None if resolved is None else command_below(resolved, stages, arguments)
+        return explain_aggregate(context, pipeline, hint, "queryPlanner", command)
     if arguments["cursor"] is None:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"

@@ -20,6 +20,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.explain.change_stream import explain_change_stream
 from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
 from docstore.node.explain.pipeline import explain_aggregate
+from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
 from docstore.node.read.requests import count_query_of, filter_of, find_query_of, hint_of, query_context_of, sort_of
 from docstore.node.read.views import view_pipeline, viewed
@@ -52,8 +53,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
     resolved = viewed(context) if name in _READS else None
     if resolved is not None:
         context = context.about(resolved.ns)
-        pipeline = view_pipeline(resolved, _stages(name, inner), query_context)
-        return await explain_aggregate(context, pipeline, hint_of(inner["hint"]), verbosity)
+        stages = _stages(name, inner)
+        pipeline = view_pipeline(resolved, stages, query_context)
+        command = command_below(resolved, stages, inner)
+        return await explain_aggregate(context, pipeline, hint_of(inner["hint"]), verbosity, command)
     check_no_view(node_of(context).store, context.namespace)
     if name == "aggregate":
         return await explain_aggregate(
@@ -91,7 +94,8 @@ def _stages(name: str, inner: Arguments) -> list[bytes]:
     if name == "find":
         return find_stages(inner)
     if name == "count":
-        return filter_stages(inner["query"]) + range_stages(inner["skip"], abs(inner["limit"]))
+        counted = document_from([("$count", *from_python("count"))])
+        return [*filter_stages(inner["query"]), *range_stages(inner["skip"], abs(inner["limit"])), counted]
     return filter_stages(inner["query"])
 
 

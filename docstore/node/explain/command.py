@@ -31,6 +31,7 @@ from docstore.node.explain.plan import (
     index_scan,
     query_planner,
 )
+from docstore.node.explain.shown_command import shown_command
 from docstore.node.explain.stats import Run, execution
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream
@@ -205,11 +206,11 @@ async def _counted(
     return stats
 
 
-def frame(context: Context) -> dict[str, Any]:
-    """What every reply of explain ends with: the command, and the server that answers."""
+def frame(context: Context, command: bytes | None = None) -> dict[str, Any]:
+    """What every reply of explain ends with: the command (by default that of the request), and the server."""
     settings = node_of(context).settings
     return {
-        "command": RawBSONDocument(context.raw),
+        "command": RawBSONDocument(shown_command(context) if command is None else command),
         "serverInfo": {
             "host": settings.host,
             "port": settings.port,

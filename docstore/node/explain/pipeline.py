@@ -33,14 +33,16 @@ from docstore.query.find import Hint
 from docstore.spill import SpillFile
 
 
-async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | None, verbosity: str) -> Result:
-    """The reply of explain for a pipeline."""
+async def explain_aggregate(
+    context: Context, pipeline: Pipeline, hint: Hint | None, verbosity: str, command: bytes | None = None
+) -> Result:
+    """The reply of explain for a pipeline; it shows `command`, by default that of the request."""
     runs = verbosity != "queryPlanner"
     if pipeline.has_source:
         running = RunningPipeline(pipeline)
         if runs:
             await running.run_own(context)
-        return {"explainVersion": "1", "stages": running.shown(runs), **frame(context)}
+        return {"explainVersion": "1", "stages": running.shown(runs), **frame(context, command)}
     collection = node_of(context).store.collection(context.namespace)
     query, rest = located(pipeline, collection, context.namespace).find_query(hint)
     running = RunningPipeline(rest)
@@ -51,11 +53,11 @@ async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | N
         running.close()
     if not rest.stages:
         planner = _optimized(found.pop("queryPlanner"))
-        return {"explainVersion": "1", "queryPlanner": planner, **found, **frame(context)}
+        return {"explainVersion": "1", "queryPlanner": planner, **found, **frame(context, command)}
     cursor: dict[str, Any] = {"$cursor": found}
     if runs:
         cursor |= _stats(found["executionStats"]["nReturned"], 0.0)
-    return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context)}
+    return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context, command)}
 
 
 def _optimized(planner: dict[str, Any]) -> dict[str, Any]:

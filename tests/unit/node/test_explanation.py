@@ -125,3 +125,36 @@ def test_explain_of_a_pipeline_tells_what_every_stage_gave() -> None:
     assert found[0]["$cursor"]["queryPlanner"]["parsedQuery"] == {"a": {"$lt": 3}}
     assert (found[3]["$sort"], found[3]["usedDisk"]) == ({"sortKey": {"_id": 1}}, False)
     assert plain["queryPlanner"]["optimizedPipeline"]
+
+
+_MATCHED = {"$match": {"a": 1}}
+_BELOW = {"aggregate": "c", "cursor": {}, "collation": {"locale": "simple"}}
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ({"explain": {"find": "c", "sort": {"a": 1}}}, {"find": "c", "sort": {"a": 1}, "$db": "test"}),
+        ({"explain": {"count": "c"}, "verbosity": "executionStats"}, {"count": "c", "$db": "test"}),
+        (
+            {"explain": {"aggregate": "c", "pipeline": [_MATCHED], "cursor": {}}},
+            {"aggregate": "c", "pipeline": [_MATCHED], "cursor": {}, "$db": "test"},
+        ),
+        ({"explain": {"find": "v", "limit": 2}}, _BELOW | {"pipeline": [_MATCHED, {"$limit": 2}]}),
+        ({"explain": {"count": "v"}}, _BELOW | {"pipeline": [_MATCHED, {"$count": "count"}]}),
+        (
+            {"aggregate": "v", "pipeline": [], "explain": True, "allowDiskUse": False},
+            _BELOW | {"pipeline": [_MATCHED], "allowDiskUse": False},
+        ),
+    ],
+)
+def test_the_command_that_is_explained_is_shown_and_of_a_view_what_it_comes_down_to(
+    command: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        node = LocalNode()
+        await node.insert("c", {"a": 1})
+        await node.run({"create": "v", "viewOn": "c", "pipeline": [_MATCHED]})
+        assert (await node.run(command))["command"] == shown
+
+    loop(story())
