@@ -116,6 +116,17 @@ def test_a_majority_read_sees_an_acknowledged_majority_write(member: Member) -> 
             assert read.count_documents({"_id": n}) == 1
 
 
+def test_a_count_at_a_past_time_is_that_of_then(member: Member) -> None:
+    with connect(member) as client:
+        client.blog.past.insert_many([{} for _ in range(10)])
+        then = client.blog.command("ping")["operationTime"]
+        client.blog.past.insert_many([{} for _ in range(30)])
+        pipeline = [{"$group": {"_id": 1, "n": {"$sum": 1}}}]
+        concern = {"level": "snapshot", "atClusterTime": then}
+        reply = client.blog.command({"aggregate": "past", "pipeline": pipeline, "cursor": {}, "readConcern": concern})
+        assert reply["cursor"]["firstBatch"] == [{"_id": 1, "n": 10}]
+
+
 def test_a_causal_session_reads_its_own_writes(member: Member) -> None:
     with connect(member) as client, client.start_session(causal_consistency=True) as session:
         client.blog.posts.insert_one({"_id": 1}, session=session)

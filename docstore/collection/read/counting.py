@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class Counting:
     """The number of documents that a query finds. Done when `advance` says so.
 
+    `newest`: whether the collection's counter may be taken for the count of all documents. It is that of the newest
+    state outside of transactions.
     `examined`: what has been passed over in an index whose entries are counted.
     """
 
@@ -42,6 +44,8 @@ class Counting:
         reader: Reader,
         owned: Predicate | None,
         clock: Clock,
+        *,
+        newest: bool = True,
     ) -> None:
         self._clock = clock
         self._skip = query.skip
@@ -55,7 +59,7 @@ class Counting:
         access = plan.access
         if coll is None:
             return
-        if counts_at_once(plan, owned):
+        if newest and counts_at_once(plan, owned):
             self._found = coll.count
             return
         count_uses(coll, access)
@@ -162,13 +166,15 @@ def open_count(
     owned: Predicate | None = None,
     clock: Clock,
     indexes: Sequence[Index] | None = None,
+    newest: bool = True,
 ) -> Counting:
-    """A count of what the query finds. Without filter and `owned` it is the collection's counter, its newest value.
+    """A count of what the query finds. Without filter and `owned`, and with `newest`, it is the collection's counter.
 
     `indexes`: as in `open_find`.
     """
 
     def opened() -> Counting:
-        return Counting(coll, query, plan_count(coll, query, reader, indexes=indexes), reader, owned, clock)
+        plan = plan_count(coll, query, reader, indexes=indexes)
+        return Counting(coll, query, plan, reader, owned, clock, newest=newest)
 
     return opened() if indexes is None else allowing(PAUSED, opened)

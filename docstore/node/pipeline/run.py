@@ -102,7 +102,9 @@ def open_pipeline(
     counted = counted_group(rest.stages)
     if counted is not None:
         collection = node.store.collection(context.namespace)
-        return CountSource(open_count(collection, query, view.reader, owned=view.owned, clock=node.clock), counted)
+        clock, newest = node.clock, view.newest
+        counting = open_count(collection, query, view.reader, owned=view.owned, clock=clock, newest=newest)
+        return CountSource(counting, counted)
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
         return ReleasingSource(source, partial(_close, None, spill, buffers))

@@ -35,12 +35,14 @@ _NEWEST = (ReadLevel.LOCAL, ReadLevel.AVAILABLE)
 @dataclass(slots=True)
 class View:
     """One state of the data. `owned` is None where the node owns all of the collection; `release` after the last
-    read.
+    read. `newest`: whether it is the state whose figures collections keep (`Collection.count`), as long as nothing is
+    awaited: not that of a transaction, and not one that a majority has.
     """
 
     reader: Reader
     release: Callable[[], None]
     owned: Predicate | None
+    newest: bool = False
 
 
 def view_of(context: Context) -> Steps[View]:
@@ -53,7 +55,7 @@ def view_of(context: Context) -> Steps[View]:
     if concern.level in _NEWEST and concern.after_cluster_time is None:
         owned = None if node.shard_filter is None else (yield from enter_read(context))
         snapshot = node.engine.snapshot()
-        return View(snapshot, snapshot.close, owned)
+        return View(snapshot, snapshot.close, owned, newest=node.transaction is None)
     check_level(node, concern.level)
     if node.replication.set_name is None and concern.after_cluster_time is not None:
         raise CommandError(Code.IllegalOperation, "afterClusterTime needs a member of a replica set")

@@ -376,6 +376,27 @@ def test_it_reads_one_snapshot_whatever_others_do() -> None:
     loop(work())
 
 
+def test_all_documents_are_counted_as_it_sees_them() -> None:
+    async def work() -> None:
+        node = await _node(*({"_id": number} for number in range(5)))
+        client = Client(node)
+        count = {"aggregate": "c", "pipeline": [{"$group": {"_id": 1, "n": {"$sum": 1}}}], "cursor": {}}
+
+        async def counted() -> int:
+            n: int = (await client.then(count))["cursor"]["firstBatch"][0]["n"]
+            return n
+
+        assert (await client.first({"insert": "c", "documents": [{"_id": 10}, {"_id": 11}]}))["ok"] == 1
+        await node.insert("c", *({"_id": 100 + number} for number in range(50)))
+        assert await counted() == 7
+        assert (await client.then({"delete": "c", "deletes": [{"q": {"_id": {"$lt": 3}}, "limit": 0}]}))["n"] == 3
+        assert await counted() == 4
+        assert (await client.commit())["ok"] == 1
+        assert (await node.run(count))["cursor"]["firstBatch"] == [{"_id": 1, "n": 54}]
+
+    loop(work())
+
+
 def test_a_view_is_read_in_it() -> None:
     async def work() -> None:
         node = await _node()
