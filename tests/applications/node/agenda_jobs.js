@@ -1,0 +1,35 @@
+// Agenda: jobs scheduled, repeated, unique, failing and locked, over collections in MongoDB.
+import assert from 'node:assert/strict';
+import { Agenda } from 'agenda';
+import { MongoBackend } from '@agendajs/mongo-backend';
+import { MongoClient } from 'mongodb';
+
+const client = await new MongoClient(process.argv[2]).connect();
+const database = client.db('agenda_jobs');
+await database.dropDatabase();
+const agenda = new Agenda({ backend: new MongoBackend({ mongo: database }), processEvery: 200 });
+const ran = [];
+const done = (name) => new Promise((resolve) => agenda.once(`complete:${name}`, resolve));
+agenda.define('mail', async (job) => { ran.push(job.attrs.data.to); });
+agenda.define('often', async () => { ran.push('often'); });
+agenda.define('broken', async () => { throw new Error('as expected'); });
+const failed = new Promise((resolve) => agenda.once('fail:broken', resolve));
+const [mailed, repeated] = [done('mail'), done('often')];
+await agenda.start();
+await agenda.now('mail', { to: 'ann' });
+await agenda.every('1 minute', 'often');
+await agenda.every('1 minute', 'often');
+await agenda.schedule('in 2 hours', 'mail', { to: 'later' });
+await agenda.now('broken');
+await Promise.all([mailed, repeated, failed]);
+assert.deepEqual(ran.filter((name) => name === 'ann'), ['ann']);
+const jobs = database.collection('agendaJobs');
+assert.equal(await jobs.countDocuments({ name: 'often' }), 1);
+const { total } = await agenda.queryJobs({ name: 'mail' });
+assert.equal(total, 2);
+await agenda.stop();
+assert.equal(await jobs.countDocuments({ name: 'broken', failReason: 'as expected' }), 1);
+assert.equal(await agenda.cancel({ name: 'mail' }), 2);
+await database.dropDatabase();
+await client.close();
+process.exit(0);

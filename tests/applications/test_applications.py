@@ -1,0 +1,56 @@
+"""Every application runs to its end on a replica set and through a router: it asserts on its way what it was told.
+
+Skipped where `scripts/applications` has not installed the packages. An application is a program that gets the
+connection string as its argument.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.testing import Cluster, ReplicaSet
+
+HERE = Path(__file__).parent
+INSTALLED = HERE.parents[1] / ".venv-applications"
+PYTHON = INSTALLED / "bin" / "python"
+PACKAGES = INSTALLED / "node_modules"
+pytestmark = [pytest.mark.applications, pytest.mark.cluster, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=["set", "router"])
+def uri(request: pytest.FixtureRequest) -> Iterator[str]:
+    with ReplicaSet(members=1) if request.param == "set" else Cluster(shards=2) as deployment:
+        yield deployment.uri
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment["TMPDIR"] = str(cwd)
+    ran = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-5000:]
+
+
+@pytest.mark.skipif(not PYTHON.exists(), reason="scripts/applications installs the packages")
+@pytest.mark.parametrize("program", sorted(path.stem for path in (HERE / "python").glob("*.py")))
+def test_applications_in_python(program: str, uri: str, tmp_path: Path) -> None:
+    run(PYTHON, "-W", "ignore", HERE / "python" / f"{program}.py", uri, cwd=tmp_path)
+
+
+@pytest.mark.skipif(
+    not PACKAGES.exists() or shutil.which("node") is None, reason="scripts/applications installs the packages"
+)
+@pytest.mark.parametrize("program", sorted(path.stem for path in (HERE / "node").glob("*.js")))
+def test_applications_under_node(program: str, uri: str, tmp_path: Path) -> None:
+    """The program is copied, since Node.js looks for packages in the directories above it."""
+    for name in (f"{program}.js", "package.json"):
+        shutil.copy(HERE / "node" / name, tmp_path)
+    (tmp_path / "node_modules").symlink_to(PACKAGES)
+    run("node", tmp_path / f"{program}.js", uri, cwd=tmp_path)
