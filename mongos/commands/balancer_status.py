@@ -6,6 +6,7 @@ from typing import Any
 
 from bson.int64 import Int64
 
+from docstore.commands.access.catalog_needs import settings_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
@@ -25,7 +26,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
 COMMAND = Command(
     "balancerStatus",
     run,
-    privilege=Privilege("getShardMap", Resource.CLUSTER),
+    privilege=Privilege("find", Resource.CLUSTER),
+    needs=settings_needs("find"),
     role=Role.ANY,
     admin_only=True,
     help="Whether balancing is on.",

@@ -20,7 +20,7 @@ COMMAND = Command(
     "balancerStop",
     run,
     privilege=Privilege("update", Resource.CLUSTER),
-    needs=settings_needs,
+    needs=settings_needs("update"),
     role=Role.ANY,
     admin_only=True,
     write_concern=True,

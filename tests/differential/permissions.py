@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bson.int64 import Int64
+from bson.objectid import ObjectId
 
 ROLES = (
     "read", "readWrite", "dbAdmin", "dbOwner", "userAdmin", "readAnyDatabase", "readWriteAnyDatabase",
@@ -16,12 +17,42 @@ OF_ADMIN = frozenset(ROLES[5:])
 _GRANT = {"resource": {"db": "own", "collection": "c"}, "actions": ["find"]}
 _LOOKUP = {"$lookup": {"from": "d", "pipeline": [{"$unionWith": "e"}], "as": "x"}}
 _GRAPH = {"$graphLookup": {"from": "d", "startWith": "$x", "connectFromField": "x", "connectToField": "y", "as": "z"}}
+_INDEX = {"key": {"y": 1}, "name": "y_1"}
+_RANGE = {"keyPattern": {"x": 1}, "min": {"x": 0}, "max": {"x": 9}}
+_IDENTITY = {"shardName": "s", "clusterId": ObjectId(), "configsvrConnectionString": "c/h:1"}
+_TRANSACTION = {"txnNumber": Int64(1), "autocommit": False}
 
 
 def _aggregate(*stages: dict[str, Any], on: Any = "c", **fields: Any) -> dict[str, Any]:
     return {"aggregate": on, "pipeline": list(stages), "cursor": {}, **fields}
 
 
+STAGES: tuple[dict[str, Any], ...] = (
+    {"$project": {"x": 1}},
+    {"$group": {"_id": 1}},
+    {"$sort": {"x": 1}},
+    {"$limit": 1},
+    {"$skip": 1},
+    {"$unwind": "$x"},
+    {"$count": "n"},
+    {"$geoNear": {"near": [0, 0], "distanceField": "d", "key": "p"}},
+    {"$redact": "$$KEEP"},
+    {"$sample": {"size": 1}},
+    {"$addFields": {"y": 1}},
+    {"$bucket": {"groupBy": "$x", "boundaries": [0, 1], "default": 2}},
+    {"$bucketAuto": {"groupBy": "$x", "buckets": 1}},
+    {"$replaceRoot": {"newRoot": "$$ROOT"}},
+    {"$sortByCount": "$x"},
+    {"$set": {"y": 1}},
+    {"$unset": "x"},
+    {"$replaceWith": "$$ROOT"},
+    {"$setWindowFields": {"output": {}}},
+    {"$densify": {"field": "x", "range": {"step": 1, "bounds": "full"}}},
+    {"$fill": {"output": {"x": {"value": 1}}}},
+    {"$changeStream": {}},
+    {"$_internalUnpackBucket": {"timeField": "t", "exclude": [], "bucketMaxSpanSeconds": 3600}},
+)
+"""Those that no request below is about, each as the first of a pipeline."""
 ON_A_DATABASE: tuple[dict[str, Any], ...] = (
     {"find": "c"},
     {"find": "system.js"},
@@ -117,6 +148,25 @@ ON_A_DATABASE: tuple[dict[str, Any], ...] = (
     {"connPoolStats": 1},
     {"invalidateUserCache": 1},
     {"nosuch": 1},
+    *map(_aggregate, STAGES),
+    _aggregate({"$changeStream": {}}, on=1),
+    {"getMore": Int64(12345), "collection": "c"},
+    {"checkShardingIndex": "own.c", "keyPattern": {"x": 1}},
+    {"cloneCollectionAsCapped": "nothing", "toCollection": "clone", "size": 4096},
+    {"getShardVersion": "own.c"},
+    {"getLastError": 1},
+    {"killAllSessionsByPattern": []},
+    {"listCommands": 1},
+    {"planCacheClearFilters": "c"},
+    {"planCacheSetFilter": "nothing", "query": {"x": 1}, "indexes": [{"x": 1}]},
+    {"refreshSessions": []},
+    {"setIndexCommitQuorum": "c", "indexNames": ["y_1"], "commitQuorum": 1},
+    {"splitVector": "own.c", "keyPattern": {"x": 1}, "maxChunkSizeBytes": Int64(1 << 20)},
+    {"validateDBMetadata": 1, "apiParameters": {"version": "1"}},
+    *({name: 1} for name in ("buildInfo", "getnonce", "hello", "isMaster", "whatsmyuri")),
+    {"saslStart": 1, "mechanism": "NONE", "payload": b""},
+    {"saslContinue": 1, "conversationId": 9, "payload": b""},
+    {"authenticate": 1, "mechanism": "MONGODB-X509"},
 )
 ON_ADMIN: tuple[dict[str, Any], ...] = (
     {"listDatabases": 1},
@@ -147,9 +197,48 @@ ON_ADMIN: tuple[dict[str, Any], ...] = (
     {"find": "system.users"},
     {"find": "system.roles"},
     {"insert": "system.users", "documents": [{"_id": "x"}]},
+    _aggregate({"$changeStream": {"allChangesForCluster": True}}, on=1),
+    {"abortTransaction": 1, **_TRANSACTION},
+    {"commitTransaction": 1, **_TRANSACTION},
+    {"fsyncUnlock": 1},
+    {"getClusterParameter": "changeStreamOptions"},
+    {"setClusterParameter": {"changeStreamOptions": {}}},
+    {"getDefaultRWConcern": 1},
+    {"logRotate": 1},
+    {"rotateCertificates": 1},
+    {"replSetAbortPrimaryCatchUp": 1},
+    {"replSetFreeze": 1},
+    {"replSetInitiate": {}},
+    {"replSetMaintenance": 1},
+    {"replSetReconfig": {}},
+    {"replSetStepUp": 1},
+    {"replSetSyncFrom": "h:1"},
+    {"shutdown": 1},
 )
 ON_OTHERS: tuple[tuple[str, dict[str, Any]], ...] = (
     *((db, command) for db in ("local", "config") for command in ({"find": "c"}, {"insert": "c", "documents": [{}]})),
     ("local", {"find": "startup_log"}),
     ("config", {"find": "settings"}),
+    ("config", _aggregate({"$listSessions": {}}, on="system.sessions")),
+    ("config", _aggregate({"$listSessions": {"allUsers": True}}, on="system.sessions")),
 )
+AMONG_PROCESSES: tuple[dict[str, Any], ...] = (
+    {
+        "_addShard": 1,
+        "shardIdentity": {"shardName": "s", "clusterId": ObjectId(), "configsvrConnectionString": "c/h:1"},
+    },
+    {"_configsvrAddShard": "h:1"},
+    {"_configsvrCreateDatabase": "own"},
+    {"_configsvrRemoveShard": "s"},
+    {"_recvChunkCommit": "own.c"},
+    {"_recvChunkStatus": "own.c"},
+    {"_shardsvrDropDatabase": 1},
+    {"_shardsvrMovePrimary": "own", "to": "s"},
+    {"prepareTransaction": 1},
+    {"splitChunk": "own.c", "from": "s", "splitKeys": [{"x": 1}], "epoch": ObjectId(), **_RANGE},
+    {"replSetGetRBID": 1},
+    {"replSetHeartbeat": "x"},
+    {"replSetRequestVotes": 1},
+    {"replSetUpdatePosition": 1},
+)
+"""Commands that processes send each other: those that a real server has too, and lets in or out by their names."""

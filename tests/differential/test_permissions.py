@@ -12,7 +12,8 @@ import pytest
 from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.errors import Code
 from docstore.replicaset.commands import COMMANDS as OF_SETS
-from tests.differential.permissions import OF_ADMIN, ON_A_DATABASE, ON_ADMIN, ON_OTHERS, ROLES
+from tests.differential.permission_page import Deciding
+from tests.differential.permissions import AMONG_PROCESSES, OF_ADMIN, ON_A_DATABASE, ON_ADMIN, ON_OTHERS, ROLES
 from tests.harness.reference import reference_server
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.logging_in import another_client, log_in
@@ -21,11 +22,17 @@ pytestmark = pytest.mark.reference
 Client = pymongo.MongoClient[dict[str, Any]]
 EXTRA = (MAP_REDUCE.command(lambda _context, _arguments: {}), *OF_SETS)
 """Map-reduce needs workers, and only who may ask for one is compared."""
-REQUESTS = (
-    *((db, command) for db in ("own", "other") for command in ON_A_DATABASE),
-    *(("admin", command) for command in ON_ADMIN),
-    *ON_OTHERS,
+REQUESTS = sorted(
+    (
+        *((db, command) for db in ("own", "other") for command in ON_A_DATABASE),
+        *(("admin", command) for command in ON_ADMIN),
+        *ON_OTHERS,
+    ),
+    key=lambda request: "dropAllUsersFromDatabase" in request[1],
 )
+"""What may drop who asks comes last."""
+WITHHELD = ("shutdown",)
+"""Commands that would end the real server: it is asked of those whom ours refuses."""
 DIFFERENT = {
     "replSetStepDown": "a standalone has no set to ask about, and ours says that first",
 }
@@ -75,6 +82,7 @@ def test_a_role_may_do_what_it_may_on_a_real_server(port: int, role: str | None)
                 root[db].command({"dropAllUsersFromDatabase": 1} if db != "admin" else {"ping": 1})
                 root[db].command(create, check=False)
         apart = []
+        deciding = Deciding()
         with pymongo.MongoClient("127.0.0.1", port, **credentials) as client:
             for where, command in REQUESTS:
                 if (
@@ -83,8 +91,15 @@ def test_a_role_may_do_what_it_may_on_a_real_server(port: int, role: str | None)
                     and where == db
                 ):
                     continue
+                name = next(iter(command))
+                admitted = deciding.admits(role, where, command)
+                if name in WITHHELD and admitted:
+                    continue
                 theirs = client[where].command(command, check=False)
-                ours = await node.reply(command, where)
+                if name in node.services.table and name not in WITHHELD:
+                    ours = await node.reply(command, where)
+                else:
+                    ours = {"ok": 1} if admitted else {"ok": 0, "code": Code.Unauthorized}
                 if decision(ours) != decision(theirs):
                     apart.append((where, command, ours.get("errmsg"), theirs.get("errmsg")))
         return apart
@@ -93,3 +108,14 @@ def test_a_role_may_do_what_it_may_on_a_real_server(port: int, role: str | None)
     for where, command, ours, theirs in found:
         print(f"{role}: {where} {command}\n    ours   {ours}\n    theirs {theirs}")
     assert not found
+
+
+@pytest.mark.parametrize("command", AMONG_PROCESSES, ids=lambda command: str(next(iter(command))))
+def test_what_processes_send_each_other_is_for_them_alone(port: int, command: dict[str, Any]) -> None:
+    """As it is here: `tests/layout/test_permissions.py`."""
+    make = {"pwd": "p", "mechanisms": ["SCRAM-SHA-1"]}
+    with pymongo.MongoClient[dict[str, Any]]("127.0.0.1", port, username="first", password="p") as root:
+        root.admin.command("createUser", "member", roles=["__system"], check=False, **make)
+        assert decision(root.admin.command(command, check=False)) == "out"
+    with pymongo.MongoClient[dict[str, Any]]("127.0.0.1", port, username="member", password="p") as member:
+        assert decision(member.admin.command(command, check=False)) == "in"

@@ -12,7 +12,7 @@ from docstore.commands.access.document_needs import pipeline_needs
 from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.namespace import split_namespace
-from docstore.security.privileges import ALL_DATABASES
+from docstore.security.privileges import ALL_DATABASES, ANY_ACTION, EVERYTHING
 
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
@@ -128,8 +128,13 @@ def named_database_needs(action: str) -> Needs:
     return needs
 
 
-def settings_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
-    return on_namespace("config.settings", "update")
+def settings_needs(action: str) -> Needs:
+    """Those of a command about what the documents of config.settings say."""
+
+    def needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
+        return on_namespace("config.settings", action)
+
+    return needs
 
 
 def everywhere_needs(action: str) -> Needs:
@@ -137,6 +142,17 @@ def everywhere_needs(action: str) -> Needs:
         return (Need(action, ALL_DATABASES),)
 
     return needs
+
+
+def anything_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
+    """Whoever may do everything may do what cannot be said beforehand."""
+    return (Need(ANY_ACTION, EVERYTHING),)
+
+
+def validate_metadata_needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
+    """On the database that is named, else on all."""
+    db = arguments["db"]
+    return on_database(db, "validate") if db else (Need("validate", ALL_DATABASES),)
 
 
 def batch_mutate_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from docstore.commands.access.catalog_needs import validate_metadata_needs
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -47,6 +48,7 @@ def _error(text: str) -> dict[str, Any]:
 
 COMMAND = Command(
     "validateDBMetadata", run, privilege=Privilege("validate", Resource.DATABASE), role=Role.ANY,
+    needs=validate_metadata_needs,
     parameters=(
         Parameter("db", Type.STRING),
         Parameter("collection", Type.STRING),

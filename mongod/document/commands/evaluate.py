@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from docstore.bson import document_from
 from docstore.bson.walk import CODE, EMPTY_DOCUMENT, STRING
+from docstore.commands.access.catalog_needs import anything_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -35,6 +36,7 @@ class EvalSwitch:
     def command(self) -> Command:
         return Command(
             "eval", self._run, aliases=("$eval",), privilege=Privilege("anyAction", Resource.CLUSTER),
+            needs=anything_needs,
             role=Role.PRIMARY, write_concern=False, value=Type.ANY,
             parameters=(
                 Parameter("args", Type.ARRAY, default=EMPTY_DOCUMENT),

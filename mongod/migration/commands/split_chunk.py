@@ -33,7 +33,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
 COMMAND = Command(
     "splitChunk",
     run,
-    privilege=Privilege("splitChunk", Resource.COLLECTION),
+    privilege=Privilege("internal", Resource.CLUSTER),
     role=Role.PRIMARY,
     write_concern=False,
     value=Type.NAMESPACE,
