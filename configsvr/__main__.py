@@ -11,6 +11,7 @@ from docstore.node.process.main import serve
 from docstore.node.process.settings import ClusterRole
 from docstore.node.process.stop import stop_server
 from docstore.options import (
+    AUDIT,
     AUTHORIZATION,
     CLUSTER_KEYS,
     LOGGING,
@@ -30,7 +31,7 @@ from docstore.options.build import KEY_FILE_REQUIRED
 
 
 @program(
-    "configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, TLS, REPLICATION,
+    "configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT, REPLICATION,
     ROLE, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:

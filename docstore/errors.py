@@ -173,6 +173,7 @@ class Code(IntEnum):
     APIVersionError = 322
     APIStrictError = 323
     MechanismUnavailable = 334
+    AuthenticationAbandoned = 337
     CannotDropShardKeyIndex = 370
     NotWritablePrimary = 10107
     BSONObjectTooLarge = 10334

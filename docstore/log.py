@@ -172,7 +172,7 @@ def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: boo
         handler = logging.StreamHandler(sys.stderr)
     else:
         if not append and path.exists():
-            _keep(path, datetime.fromtimestamp(path.stat().st_mtime, UTC))
+            keep(path, datetime.fromtimestamp(path.stat().st_mtime, UTC))
         handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8")
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
@@ -196,13 +196,14 @@ def rotate() -> bool:
     if path is None:
         return False
     if _settings.rename and path.exists():
-        _keep(path, datetime.now(UTC))
+        keep(path, datetime.now(UTC))
     # The handler sees at its next line that its file is no longer where it was.
     component("CONTROL").info("Log rotated", file=str(path))
     return True
 
 
-def _keep(path: Path, ended: datetime) -> None:
+def keep(path: Path, ended: datetime) -> None:
+    """Give a file that has ended a name with the time of its end. Errors: OSError."""
     path.rename(path.with_name(f"{path.name}.{ended.strftime('%Y-%m-%dT%H-%M-%S')}"))
 
 

@@ -11,6 +11,7 @@ from docstore.node.process.main import serve
 from docstore.node.process.settings import ClusterRole
 from docstore.node.process.stop import stop_server
 from docstore.options import (
+    AUDIT,
     AUTHORIZATION,
     CLUSTER_KEYS,
     LOGGING,
@@ -30,8 +31,8 @@ from mongod.composition import extension
 
 
 @program(
-    "mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, TLS, REPLICATION,
-    ROLE, PARAMETERS,
+    "mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT,
+    REPLICATION, ROLE, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:
     """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""

@@ -23,9 +23,10 @@ from docstore.js.scripts import carry_out
 from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
+from docstore.net.access.audit import audit_log
+from docstore.net.access.exposure import check_exposure
+from docstore.net.access.key_file import cluster_keys
 from docstore.net.errors import as_command_error
-from docstore.net.exposure import check_exposure
-from docstore.net.key_file import cluster_keys
 from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.services import apply_options, services_of
 from docstore.net.tls.certificates import TlsCertificates, tls_certificates
@@ -67,6 +68,7 @@ async def serve(process: Process, options: Options) -> None:
         raise StartError(str(error), 2) from None
     keys = cluster_keys(options.security)
     certificates = tls_certificates(options.tls)
+    audit = audit_log(process, options.audit)
     pool = Pool(application="mongos", keys=keys, certificates=certificates)
     set_name = await _config_set(process, configdb, pool)
     if set_name is None:
@@ -105,6 +107,7 @@ async def serve(process: Process, options: Options) -> None:
             users=router.users,
             keys=keys,
             certificates=certificates,
+            audit=audit,
         )
         services.access.passes_on = True
         dispatcher = Dispatcher(services, translate=as_command_error)
@@ -226,6 +229,9 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
         background.append(asyncio.ensure_future(router.hints.run()))
     process.ready(host, port)
     await process.stopped()
+    audit = listener.dispatcher.services.audit
+    if audit is not None:
+        audit.note(None, "shutdown", {})
     router.greeter.stop()
     await listener.stop()
     for task in background:

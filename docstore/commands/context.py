@@ -25,6 +25,7 @@ from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
     from docstore.commands.access.transport_security import TransportSecurity
+    from docstore.commands.audit.log import AuditLog
     from docstore.commands.client_connection import ClientConnection
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
@@ -98,6 +99,8 @@ class Services:
     access: AccessControl = field(default_factory=AccessControl)
     transport_security: TransportSecurity | None = None
     """None where connections are not encrypted."""
+    audit: AuditLog | None = None
+    """None where nothing is audited."""
     switches: Switches = field(default_factory=Switches)
     metrics: Metrics = field(default_factory=Metrics)
     peers: set[ClientConnection] = field(default_factory=set)

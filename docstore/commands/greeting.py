@@ -142,6 +142,8 @@ def _take_client(context: Context, arguments: Arguments) -> None:
         application = document_to_python(data).get("application")
         if isinstance(application, dict):
             peer.application_name = str(application.get("name", ""))
+        if context.services.audit is not None:
+            context.services.audit.client_metadata(peer, data)
     if arguments["compression"] and not peer.greeted:
         allowed = context.services.switches.compressors
         peer.compressors = tuple(name for name in agree(arguments["compression"]) if name in allowed)

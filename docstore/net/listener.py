@@ -158,7 +158,10 @@ class Listener:
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        self.dispatcher.services.peers.discard(connection.peer)
+        services = self.dispatcher.services
+        services.peers.discard(connection.peer)
+        if services.audit is not None:
+            services.audit.left(connection.peer)
         if not log.is_quiet():
             LOG.info(
                 "Connection ended", ctx=f"conn{connection.peer.id}", **connection.peer.describe(),

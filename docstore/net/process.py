@@ -103,6 +103,8 @@ class Process:
     def __init__(self, name: str, voice: Voice) -> None:
         self.name = name
         self._voice = voice
+        self.rotations: list[Callable[[], object]] = [log.rotate]
+        """What begins files anew when the process is told to rotate them. Errors: OSError."""
         self._stop = asyncio.Event()
         self._garbage = GarbageCollection(asyncio.get_running_loop())
         self._starting: asyncio.Task[Any] | None = asyncio.current_task()
@@ -269,14 +271,15 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, process: Process) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked, number)
-    loop.add_signal_handler(signal.SIGUSR1, _rotate)
+    loop.add_signal_handler(signal.SIGUSR1, _rotate, process)
 
 
-def _rotate() -> None:
-    try:
-        log.rotate()
-    except OSError as error:
-        LOG.error("The log was not rotated", reason=error.strerror)
+def _rotate(process: Process) -> None:
+    for rotate in process.rotations:
+        try:
+            rotate()
+        except OSError as error:
+            LOG.error("A log was not rotated", reason=error.strerror)
 
 
 def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from docstore import log
 from docstore.buffers import BUFFERS
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.transport_security import TransportSecurity
+from docstore.commands.audit.log import AuditLog, no_audit_parameter
 from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.context import Context, Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
@@ -48,6 +49,7 @@ def services_of(
     users: UserDirectory,
     keys: ClusterKeys | None = None,
     certificates: TransportSecurity | None = None,
+    audit: AuditLog | None = None,
 ) -> Services:
     """The services of one process, which finds its users in `users` and knows the cluster's processes by `keys`. Its
     own parameters are added to `parameters`. For the rest see `Services`.
@@ -65,6 +67,8 @@ def services_of(
         parameters=parameters,
         access=access,
         transport_security=certificates,
+        audit=audit,
+        observers=[] if audit is None else [audit.observe],
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
@@ -80,6 +84,7 @@ def services_of(
             _of_buffers(),
             _tls_mode(certificates),
             _cluster_mode(access, certificates),
+            no_audit_parameter() if audit is None else audit.parameter(),
         )
     )
     return services
@@ -183,6 +188,9 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
     dispatcher.services.access.enabled = options.security.auth
     dispatcher.slow_seconds = options.logging.slow_ms / 1000
     set_parameters(dispatcher.services.parameters, options)
+    audit = dispatcher.services.audit
+    if audit is not None:
+        audit.note(None, "startup", {"startupOptions": options.parsed})
 
 
 def set_parameters(table: ParameterTable, options: Options) -> None:

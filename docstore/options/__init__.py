@@ -15,6 +15,7 @@ that MongoDB has and we have not are refused with a sentence of their own; both 
 """
 
 from docstore.options.groups import (
+    AUDIT,
     AUTHORIZATION,
     CLUSTER_KEYS,
     LOGGING,
@@ -33,6 +34,7 @@ from docstore.options.program import program
 from docstore.options.values import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions, TlsOptions
 
 __all__ = [
+    "AUDIT",
     "AUTHORIZATION",
     "CLUSTER_KEYS",
     "LOGGING",

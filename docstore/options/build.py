@@ -12,6 +12,7 @@ from docstore.options.tls import PASSWORDS, tls_options
 from docstore.options.values import (
     COMPRESSORS,
     LOOPBACK,
+    AuditOptions,
     ClusterAuthMode,
     LoggingOptions,
     NetworkOptions,
@@ -76,6 +77,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
         role=role,
         security=_security(given),
         tls=tls_options(given),
+        audit=_audit(given),
         router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
         parameters=_parameters(given.get("setParameter", ())),
         parsed=_nest(given),
@@ -101,6 +103,21 @@ def _security(given: Mapping[str, Any]) -> SecurityOptions:
         what = "--clusterAuthMode x509" if key_file is None else "--keyFile"
         raise ValueError(f"{what} is not allowed where --noauth is specified")
     return replace(security, auth=(auth or security.knows_processes) and not transition)
+
+
+def _audit(given: Mapping[str, Any]) -> AuditOptions:
+    told = {key.removeprefix("auditLog."): value for key, value in given.items() if key.startswith("auditLog.")}
+    if not told:
+        return AuditOptions()
+    if "destination" not in told:
+        raise ValueError("--auditFormat, --auditPath and --auditFilter need --auditDestination")
+    of_file = {"format", "path"}
+    if told["destination"] != "file":
+        if of_file & told.keys():
+            raise ValueError("--auditFormat and --auditPath are those of --auditDestination file")
+    elif not of_file <= told.keys():
+        raise ValueError("--auditDestination file needs --auditFormat and --auditPath")
+    return AuditOptions(**told, rename=given.get("systemLog.logRotate", "rename") == "rename")
 
 
 def _cluster_mode(named: str | None, given: Mapping[str, Any]) -> ClusterAuthMode:

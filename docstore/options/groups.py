@@ -141,6 +141,13 @@ TLS = Group((
     Setting("--tlsAllowInvalidHostnames", "net.tls.allowInvalidHostnames", None,
             "Take the certificates of servers that were made for other hosts."),
 ))  # fmt: skip
+AUDIT = Group((
+    Setting("--auditDestination", "auditLog.destination", click.Choice(["file", "console", "syslog"]),
+            "Where to write who did what to users, roles, collections and the configuration [nowhere]."),
+    Setting("--auditFormat", "auditLog.format", click.Choice(["JSON", "BSON"]), "What the audit file consists of."),
+    Setting("--auditPath", "auditLog.path", _FILE, "The audit file, which is appended to."),
+    Setting("--auditFilter", "auditLog.filter", str, "Write only what matches this filter [all].", "FILTER"),
+))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
 ))  # fmt: skip

@@ -41,6 +41,19 @@ class LoggingOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """`destination`: "file", "console" or "syslog"; None: nothing is audited. `format`, `path`: of a file. `filter`:
+    of messages, as text. `rename`: a rotation keeps the old messages under another name.
+    """
+
+    destination: str | None = None
+    format: str = "JSON"
+    path: Path | None = None
+    filter: str | None = None
+    rename: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessOptions:
     fork: bool = False
     pid_file: Path | None = None
@@ -179,6 +192,7 @@ class Options:
     role: RoleOptions = RoleOptions()
     security: SecurityOptions = SecurityOptions()
     tls: TlsOptions = TlsOptions()
+    audit: AuditOptions = AuditOptions()
     router: RouterOptions = RouterOptions()
     parameters: Mapping[str, str] = field(default_factory=dict)
     """--setParameter, by name."""

@@ -57,9 +57,9 @@ def carried_out(directory: Path, block: str) -> Iterator[int]:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_the_commands_of_the_page_run(tmp_path: Path, number: int) -> None:
-    assert len(blocks()) == 4
+    assert len(blocks()) == 5
     encryption: dict[str, Any] = {}
     if "--tlsMode" in blocks()[number]:
         files = {"tlsCAFile": "ca.pem", "tlsCertificateKeyFile": "client.pem"}

@@ -40,6 +40,7 @@ ON_NODES: tuple[Own, ...] = (
     Own("own", {"eval": "1"}, (Need("anyAction", EVERYTHING),)),
     Own("own", {"group": {"ns": "c", "key": {}, "initial": {}, "$reduce": "function(){}"}}, on_namespace(_C, "find")),
     Own("admin", {"backup": "x"}, on_cluster("fsync")),
+    Own("admin", {"logApplicationMessage": "x"}, on_cluster("applicationMessage")),
     Own("admin", {"loadStorageConf": 1}, (Need("createCollection", ALL_DATABASES),)),
     Own("own", {"createKeyspace": "own"}, on_database("own", "createCollection")),
     Own("own", {"dropKeyspace": 1}, on_database("own", "dropDatabase")),

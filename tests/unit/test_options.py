@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from docstore.options import (
+    AUDIT,
     AUTHORIZATION,
     CLUSTER_KEYS,
     LOGGING,
@@ -31,6 +32,7 @@ from docstore.options.values import ClusterAuthMode, TlsMode
 
 GROUPS = (
     NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS, TLS,
+    AUDIT,
 )  # fmt: skip
 
 
@@ -305,3 +307,18 @@ def test_the_version_is_told() -> None:
     result, seen = invoke("--version")
     assert (result.exit_code, seen) == (0, [])
     assert "version" in result.output
+
+
+def test_an_audit_log_in_a_file_needs_its_path_and_format(tmp_path: Path) -> None:
+    assert parse().audit.destination is None
+    audit = parse(
+        "--auditDestination", "file", "--auditFormat", "BSON", "--auditPath", "a", "--logRotate", "rename"
+    ).audit
+    assert (audit.destination, audit.format, audit.path, audit.rename) == ("file", "BSON", Path("a"), True)
+    assert parse("--auditDestination", "syslog", "--auditFilter", "{}").audit.filter == "{}"
+    assert "--auditFormat" in refusal("--auditDestination", "file", "--auditPath", "a")
+    assert "--auditDestination" in refusal("--auditFilter", "{}")
+    assert "--auditDestination file" in refusal("--auditDestination", "console", "--auditPath", "a")
+    path = tmp_path / "thing.conf"
+    path.write_text("auditLog: {destination: file, format: JSON, path: a, filter: '{ atype: x }'}")
+    assert parse("--config", str(path)).audit.filter == "{ atype: x }"

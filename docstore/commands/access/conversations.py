@@ -50,7 +50,8 @@ def failed() -> CommandError:
     return CommandError(Code.AuthenticationFailed, "Authentication failed.")
 
 
-def _unavailable(mechanism: str) -> CommandError:
+def _unavailable(context: Context, mechanism: str, name: UserName | None) -> CommandError:
+    _note(context, mechanism, name, Code.MechanismUnavailable)
     return CommandError(
         Code.MechanismUnavailable, f"Received authentication for mechanism {mechanism} which is not enabled"
     )
@@ -135,7 +136,7 @@ async def by_certificate(context: Context, mechanism: str, user: str | None, db:
     access, connection, security = context.services.access, context.connection, context.services.transport_security
     subject = connection.subject
     if mechanism != X509:
-        raise _unavailable(mechanism)
+        raise _unavailable(context, mechanism, None)
     if security is None or subject is None:
         raise CommandError(Code.AuthenticationFailed, "No verified subject name available from client")
     if db != EXTERNAL:
@@ -148,7 +149,7 @@ async def by_certificate(context: Context, mechanism: str, user: str | None, db:
     if keys is not None and keys.mode.takes_certificates and security.subject.is_member_with(subject):
         found: User | None = keys.user
     elif X509 not in access.mechanisms:
-        raise _unavailable(mechanism)
+        raise _unavailable(context, mechanism, name)
     else:
         found = await access.find(name)
     if found is None:
@@ -161,16 +162,18 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
     """Begin a conversation; the reply to the client's first message. Errors: MechanismUnavailable,
     AuthenticationFailed.
     """
-    access, connection = context.services.access, context.connection
+    access, connection, audit = context.services.access, context.connection, context.services.audit
+    if audit is not None:
+        audit.abandoned(connection)
     connection.conversation = None
     try:
         first = ClientFirst(payload, db)
     except Malformed as error:
         if mechanism not in access.mechanisms or mechanism == X509:
-            raise _unavailable(mechanism) from None
+            raise _unavailable(context, mechanism, None) from None
         raise _refused(context, mechanism, None, str(error)) from None
     if not access.takes(mechanism, first.name):
-        raise _unavailable(mechanism)
+        raise _unavailable(context, mechanism, first.name)
     generation = access.directory.generation
     user = await access.find(first.name)
     connection.conversation = _begun(access, mechanism, first, user, generation, short)
@@ -229,7 +232,12 @@ def _admit(context: Context, mechanism: str, user: User, generation: int) -> Non
     client, server = (address.rpartition(":")[0].strip("[]") for address in (connection.remote, connection.local))
     if not admitted(user.restrictions, client, server):
         raise _refused(context, mechanism, user.name, "the client's address is not allowed")
-    log_in(connection, user, generation)
+    try:
+        log_in(connection, user, generation)
+    except CommandError as error:
+        _note(context, mechanism, user.name, int(error.code))
+        raise
+    _note(context, mechanism, user.name, 0)
     if context.services.access.enabled:
         keep_apart(connection)
     log = LOG.debug if user.name == SYSTEM else LOG.info
@@ -244,6 +252,15 @@ def _reply(payload: bytes, *, done: bool) -> dict[str, Any]:
 
 
 def _refused(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
+    _note(context, mechanism, name, Code.AuthenticationFailed)
     known = {} if name is None else {"user": name.user, "db": name.db}
     LOG.info("Authentication failed", mechanism=mechanism, **known, remote=context.connection.remote, reason=reason)
     return failed()
+
+
+def _note(context: Context, mechanism: str, name: UserName | None, code: int) -> None:
+    """Tell the audit log how an authentication ended."""
+    audit = context.services.audit
+    if audit is not None:
+        who = name or UserName("", context.db)
+        audit.note(context.connection, "authenticate", {**who.document(), "mechanism": mechanism}, code)

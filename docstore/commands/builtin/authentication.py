@@ -9,6 +9,8 @@ from docstore.bson.walk import BOOL
 from docstore.commands.access import conversations
 from docstore.commands.access.identity import current, log_out
 from docstore.commands.arguments import Arguments
+from docstore.commands.audit.log import logout as logged_out
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Result, Role, Type
 
@@ -32,8 +34,18 @@ async def authenticate(context: Context, arguments: Arguments) -> Result:
 
 
 def logout(context: Context, _arguments: Arguments) -> Result:
-    log_out(context.connection, context.db)
+    connection, audit = context.connection, context.services.audit
+    before = _users(connection)
+    log_out(connection, context.db)
+    if audit is not None and before:
+        reason = f"Explicit logout from {context.db}"
+        audit.note(connection, "logout", logged_out(reason, before, _users(connection)))
     return {}
+
+
+def _users(connection: ClientConnection) -> list[dict[str, str]]:
+    identity = connection.identity
+    return [] if identity is None else [identity.user.name.document()]
 
 
 def getnonce(context: Context, _arguments: Arguments) -> Result:

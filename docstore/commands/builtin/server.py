@@ -99,15 +99,25 @@ def get_log(_context: Context, arguments: Arguments) -> Result:
     return {"totalLinesWritten": len(found.lines), "log": list(found.lines)}
 
 
-def log_rotate(_context: Context, arguments: Arguments) -> Result:
+def log_rotate(context: Context, arguments: Arguments) -> Result:
     code, data = arguments.value
-    if code == STRING and text_of(data) != "server":
-        raise CommandError(Code.NoSuchKey, f"there is no log of the kind '{text_of(data)}'")
+    kind = text_of(data) if code == STRING else ""
+    audit = context.services.audit
+    if kind not in ("", "server") and (kind != "audit" or audit is None):
+        raise CommandError(Code.NoSuchKey, f"there is no log of the kind '{kind}'")
     try:
-        # Standard error has no file that could be begun anew, and the real server says ok then too.
-        log.rotate()
+        if audit is not None and kind != "server":
+            audit.rotate()
+        if kind != "audit":
+            # Standard error has no file that could be begun anew, and the real server says ok then too.
+            log.rotate()
     except OSError as error:
         raise CommandError(Code.OperationFailed, f"Log rotation failed: {error.strerror}") from None
+    return {}
+
+
+def log_application_message(_context: Context, _arguments: Arguments) -> Result:
+    """The audit log tells of it, as of other commands that have succeeded (`docstore.commands.audit.events`)."""
     return {}
 
 
@@ -149,5 +159,9 @@ COMMANDS: tuple[Command, ...] = (
         "rotateCertificates", rotate_certificates, privilege=Privilege("rotateCertificates", Resource.CLUSTER),
         role=Role.ANY, admin_only=True, parameters=(Parameter("message", Type.STRING),),
         help="read the files of certificates anew, for later connections",
+    ),
+    Command(
+        "logApplicationMessage", log_application_message, privilege=Privilege("applicationMessage", Resource.CLUSTER),
+        role=Role.ANY, admin_only=True, value=Type.STRING, help="have a message of one's own in the audit log",
     ),
 )  # fmt: skip

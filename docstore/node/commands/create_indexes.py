@@ -30,6 +30,7 @@ from docstore.node.node import node_of
 from docstore.node.slices import Steps, finish_steps
 from docstore.node.timeseries.indexes import bucket_spec
 from docstore.node.timeseries.series import series_of
+from docstore.node.upkeep.catalog_audit import ABORTED, STARTED, SUCCEEDED, note_index_builds
 from docstore.node.write.driver import check_writable
 
 
@@ -65,11 +66,17 @@ async def run(context: Context, arguments: Arguments) -> Result:
         node.transaction.check_new_index(collection)
     if len(wanted) < len(specs):
         reply["note"] = "index already exists"
-    if collection.count == 0:
-        target = collection
-        done = await change(context, reply, lambda unit: _create(context, unit, target, wanted))
-    else:
-        done = await _build(context, collection, wanted, reply)
+    note_index_builds(context, collection.ns, wanted, STARTED)
+    try:
+        if collection.count == 0:
+            target = collection
+            done = await change(context, reply, lambda unit: _create(context, unit, target, wanted))
+        else:
+            done = await _build(context, collection, wanted, reply)
+    except BaseException:
+        note_index_builds(context, collection.ns, wanted, ABORTED)
+        raise
+    note_index_builds(context, collection.ns, wanted, SUCCEEDED)
     if concern is not None:
         await wait_for_quorum(context, concern)
         done["commitQuorum"] = quorum

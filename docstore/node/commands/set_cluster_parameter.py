@@ -7,7 +7,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cluster_parameters import checked_value, set_value
+from docstore.node.cluster_parameters import checked_value, set_value, value_of
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import node_of
 
@@ -21,7 +21,13 @@ async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     if node.replication.set_name is None:
         raise CommandError(Code.IllegalOperation, "setClusterParameter cannot be run on standalones")
-    return await change(context, {}, lambda unit: set_value(node.store, unit, name, checked))
+    before = value_of(node.store, name)
+    reply = await change(context, {}, lambda unit: set_value(node.store, unit, name, checked))
+    audit = context.services.audit
+    if audit is not None:
+        parameters = {"originalParameter": before, "updatedParameter": value_of(node.store, name)}
+        audit.note(context.connection, "setClusterParameter", parameters)
+    return reply
 
 
 COMMAND = Command(

@@ -9,8 +9,9 @@ import errno
 import socket
 from typing import Any
 
-from docstore.net.exposure import check_exposure
-from docstore.net.key_file import cluster_keys
+from docstore.net.access.audit import audit_log
+from docstore.net.access.exposure import check_exposure
+from docstore.net.access.key_file import cluster_keys
 from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
 from docstore.net.tls.certificates import tls_certificates
@@ -45,6 +46,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         configure=lambda dispatcher: apply_options(dispatcher, options),
         keys=cluster_keys(options.security),
         certificates=tls_certificates(options.tls),
+        audit=audit_log(process, options.audit),
     )
     try:
         await running.start()

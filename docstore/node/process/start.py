@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
+from docstore.commands.audit.log import AuditLog
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
@@ -38,6 +39,7 @@ from docstore.node.node import DataNode, Replication
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.transactions.registry import TransactionRegistry
+from docstore.node.upkeep.catalog_audit import CatalogAudit
 from docstore.node.upkeep.periodic import Housekeeping
 from docstore.node.upkeep.snapshot_window import snapshot_window
 from docstore.node.upkeep.ttl import TtlMonitor
@@ -92,12 +94,14 @@ class NodeProcess:
         configure: Callable[[Dispatcher], None] = lambda _dispatcher: None,
         keys: ClusterKeys | None = None,
         certificates: TlsCertificates | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`addresses`: where to listen; the port is the settings' own. `configure` is told of the dispatcher before the
         first request comes. `keys`: by which the processes of the cluster authenticate to each other. `certificates`:
-        with which connections are encrypted.
+        with which connections are encrypted. `audit`: what is told of what clients do.
         """
         self._certificates = certificates
+        self._audit = audit
         self._keys = keys
         self._configure = configure
         self._settings = settings
@@ -120,6 +124,8 @@ class NodeProcess:
         time that the node's `shutdown_seconds` allow.
         """
         LOG.info("Shutting down")
+        if self._audit is not None:
+            self._audit.note(None, "shutdown", {})
         if not self._stopping:
             self._stopping = True
             await self._take_leave()
@@ -226,7 +232,10 @@ class NodeProcess:
             users=self.node.users,
             keys=self._keys,
             certificates=self._certificates,
+            audit=self._audit,
         )
+        if self._audit is not None:
+            CatalogAudit(self.node.store, self._audit)
         if services.fail_points is not None:
             services.fail_points.watch_writes = partial(setattr, self.node.store.sessions, "before_write")
         dispatcher = Dispatcher(services, translate=translate_storage_error)

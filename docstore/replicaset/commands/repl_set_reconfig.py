@@ -5,14 +5,20 @@ from __future__ import annotations
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Response, Role, Type
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.replicaset.access import replica_set_of
 from docstore.replicaset.administration import reconfigure
 
 
-def run(context: Context, arguments: Arguments) -> Response:
+async def run(context: Context, arguments: Arguments) -> Result:
     document = document_to_python(arguments.value)
-    return reconfigure(replica_set_of(context), document, force=arguments["force"], deadline=context.deadline)
+    replica_set, audit = replica_set_of(context), context.services.audit
+    before = replica_set.membership.state.config
+    reply = await reconfigure(replica_set, document, force=arguments["force"], deadline=context.deadline)
+    if audit is not None:
+        old = {} if before is None else before.to_document()
+        audit.note(context.connection, "replSetReconfig", {"old": old, "new": document})
+    return reply
 
 
 COMMAND = Command(

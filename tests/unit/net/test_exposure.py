@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docstore.net.exposure import UNRESTRICTED, Reach, check_exposure, reach_of
+from docstore.net.access.exposure import UNRESTRICTED, Reach, check_exposure, reach_of
 from docstore.net.process import StartError
 from docstore.options import NetworkOptions, Options
 from docstore.options.values import SecurityOptions

@@ -14,9 +14,9 @@ from docstore.commands.declaration import INTERNAL
 from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code
 from docstore.net import Listener, Pool
+from docstore.net.access.key_file import cluster_keys
 from docstore.net.errors import NetworkError
 from docstore.net.guarded_connection import UNPROVEN_BYTES
-from docstore.net.key_file import cluster_keys
 from docstore.net.process import StartError
 from docstore.options.values import SecurityOptions
 from docstore.security.cluster_keys import MECHANISM, ClusterKeys

@@ -17,6 +17,7 @@ from bson.int64 import Int64
 from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
 from docstore.commands.access.control import AccessControl
+from docstore.commands.audit.log import AuditLog
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
@@ -33,6 +34,7 @@ from docstore.node.node import DataNode
 from docstore.node.process.settings import NodeSettings
 from docstore.node.process.start import translate_storage_error
 from docstore.node.transactions.registry import TransactionRegistry
+from docstore.node.upkeep.catalog_audit import CatalogAudit
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.storage import Engine, open_engine
@@ -93,6 +95,7 @@ class LocalNode:
         engine: Engine | None = None,
         mode: StorageMode | None = None,
         pauses: bool = False,
+        audit: AuditLog | None = None,
     ) -> None:
         engine = engine or open_engine("inMemory", "")
         store = Store(engine, clock=time.time, mode=mode)
@@ -125,9 +128,13 @@ class LocalNode:
             transactions=self.node.transactions,
             parameters=self.node.parameters,
             access=AccessControl(self.node.users),
+            audit=audit,
+            observers=[] if audit is None else [audit.observe],
             carry_out=(lambda _context, begin: Turns(begin, None)) if pauses else None,
             supervised_pause=let_others_run,
         )
+        if audit is not None:
+            CatalogAudit(store, audit)
         self.dispatcher = Dispatcher(self.services, translate=translate_storage_error)
         self.peer = ClientConnection(1, "127.0.0.1:9")
 

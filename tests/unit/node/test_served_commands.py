@@ -28,6 +28,7 @@ ADMIN: dict[str, dict[str, Any]] = {
     "killOp": {"op": 1},
     "listDatabases": {},
     "lockInfo": {},
+    "logApplicationMessage": {"logApplicationMessage": "hello"},
     "logRotate": {},
     "renameCollection": {"renameCollection": "test.c", "to": "test.renamed"},
     "rotateCertificates": {"message": "new ones"},

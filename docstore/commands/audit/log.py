@@ -1,0 +1,169 @@
+"""Messages of the audit log, in the shape that MongoDB's manual gives them.
+
+    {atype, ts, uuid, local, remote, users, roles, param, result}
+
+`uuid` is that of the client's connection. `result` is 0 or the code of an error. Always true: a message that is wanted
+is written before the reply that it is about leaves, and no message holds a password or what proves one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.binary import UUID_SUBTYPE, Binary
+
+from docstore.bson import document_to_python, get_field
+from docstore.bson.walk import INT32
+from docstore.commands.audit.events import EVENTS, FAILURES
+from docstore.commands.declaration import Resource
+from docstore.commands.parameters import ServerParameter, truth
+from docstore.commands.values import NUMBERS, integer_of, truth_of
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.security.names import SYSTEM
+
+if TYPE_CHECKING:
+    from docstore.commands.client_connection import ClientConnection
+    from docstore.commands.context import Context
+
+_SUCCESS = "auditAuthorizationSuccess"
+
+
+class AuditLog:
+    """`write` takes a message, as BSON. `wanted`: which messages are written; None: all. `rotate` begins the log anew.
+
+    `authorization_success`: whether requests that were allowed are told of too.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        wall_clock: Callable[[], float],
+        process: uuid.UUID,
+        *,
+        wanted: Predicate | None = None,
+        rotate: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._write = write
+        self._clock = wall_clock
+        self._process = process
+        self._wanted = wanted
+        self.rotate = rotate
+        self.authorization_success = False
+        self._ended = False
+
+    def note(
+        self, connection: ClientConnection | None, kind: str, parameters: Mapping[str, Any], result: int = 0
+    ) -> None:
+        """Something happened on that client's behalf; None: the process did it by itself."""
+        if kind == "shutdown":
+            if self._ended:
+                return
+            self._ended = True
+        identity = None if connection is None else connection.identity
+        user = None if identity is None else identity.user
+        message = bson.encode(
+            {
+                "atype": kind,
+                "ts": datetime.fromtimestamp(self._clock(), UTC),
+                "uuid": Binary(self._uuid_of(connection).bytes, UUID_SUBTYPE),
+                "local": _SELF if connection is None else endpoint(connection.local),
+                "remote": _SELF if connection is None else endpoint(connection.remote),
+                "users": [] if user is None else [user.name.document()],
+                "roles": [] if user is None else [role.document() for role in user.roles],
+                "param": parameters,
+                "result": result,
+            }
+        )
+        if self._wanted is None or self._wanted.matches(message):
+            self._write(message)
+
+    def observe(self, context: Context, body: bytes) -> None:
+        """A request has been answered with that body."""
+        code = _code_of(body)
+        command = context.command
+        if code == Code.Unauthorized:
+            self._authorization(context, code)
+        elif self.authorization_success and command.privilege.resource is not Resource.NONE:
+            identity = context.connection.identity
+            if context.services.access.enabled and identity is not None and identity.user.name != SYSTEM:
+                self._authorization(context, 0)
+        shape = (EVENTS if code == 0 else FAILURES.get(code, {})).get(command.name)
+        if shape is not None:
+            self.note(context.connection, *shape(context, body), code)
+
+    def client_metadata(self, connection: ClientConnection, metadata: bytes) -> None:
+        """The client has said what it is."""
+        parameters = {"localEndpoint": endpoint(connection.local), "clientMetadata": document_to_python(metadata)}
+        self.note(connection, "clientMetadata", parameters)
+
+    def abandoned(self, connection: ClientConnection) -> None:
+        """The client leaves the conversation that it has begun, if there is one under way."""
+        conversation = connection.conversation
+        if conversation is not None:
+            name = conversation.scram.name.document()
+            parameters = {**name, "mechanism": conversation.mechanism}
+            self.note(connection, "authenticate", parameters, Code.AuthenticationAbandoned)
+
+    def left(self, connection: ClientConnection) -> None:
+        """The client's connection has ended."""
+        self.abandoned(connection)
+        if connection.identity is not None:
+            users = [connection.identity.user.name.document()]
+            self.note(connection, "logout", logout(CLOSED, users, []))
+
+    def parameter(self) -> ServerParameter:
+        def put(value: Any) -> None:
+            self.authorization_success = truth(value)
+
+        return ServerParameter(name=_SUCCESS, get=lambda: self.authorization_success, put=put)
+
+    def _authorization(self, context: Context, code: int) -> None:
+        parameters = {
+            "command": context.command.name,
+            "ns": context.namespace or context.db,
+            "args": document_to_python(context.shown),
+        }
+        self.note(context.connection, "authCheck", parameters, code)
+
+    def _uuid_of(self, connection: ClientConnection | None) -> uuid.UUID:
+        return self._process if connection is None else uuid.uuid5(self._process, str(connection.id))
+
+
+def no_audit_parameter() -> ServerParameter:
+    """That of a process without an audit log."""
+
+    def refuse(_value: Any) -> None:
+        raise CommandError(Code.BadValue, f"{_SUCCESS} needs an audit log: start with --auditDestination")
+
+    return ServerParameter(name=_SUCCESS, get=lambda: False, put=refuse)
+
+
+CLOSED = "Implicit logout due to client connection closure"
+
+
+def logout(reason: str, before: list[dict[str, str]], after: list[dict[str, str]]) -> dict[str, Any]:
+    """What is told of a client that has been one of the users before, and is one of those after."""
+    return {"reason": reason, "initialUsers": before, "updatedUsers": after}
+
+
+_SELF = {"isSystemUser": True}
+
+
+def endpoint(address: str) -> dict[str, Any]:
+    """One side of a connection, of its "host:port"."""
+    host, _, port = address.rpartition(":")
+    return {"ip": host.strip("[]"), "port": int(port) if port.isdecimal() else 0}
+
+
+def _code_of(body: bytes) -> int:
+    """The code of a reply's error; 0 of a reply that is none."""
+    ok = get_field(body, "ok")
+    if ok is None or (ok[0] in NUMBERS and truth_of(*ok)):
+        return 0
+    code = get_field(body, "code")
+    return integer_of(*code) if code is not None and code[0] == INT32 else int(Code.InternalError)
