@@ -7,6 +7,9 @@ that varies is an attribute. `id` is the real server's for the messages that peo
 component and message, so it is the same wherever the same thing is logged. `ctx` names the connection (an attribute of
 that name), else the thread that logged.
 
+Where client data are redacted, what may hold them (`_OF_CLIENTS`) shows its shape and none of its values; names of
+collections, codes and times stay.
+
 Rotation by an outside program is safe: a log file that was moved or removed is opened anew.
 """
 
@@ -18,6 +21,7 @@ import logging.handlers
 import sys
 import zlib
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +34,9 @@ _STARTUP = "startupWarnings"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
 _WIDTHS = {"s": 6, "c": 12, "id": 9}
+_OF_CLIENTS = frozenset(("command", "error", "range", "reason", "traceback"))
+"""Attributes that may hold what clients have sent or stored."""
+_REDACTED = "###"
 _THREADS = {"MainThread": "main"}
 _IDS = {
     "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
@@ -110,11 +117,22 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             attributes["traceback"] = self.formatException(record.exc_info)
         tags = attributes.pop("tags", None)
+        if _settings.redact:
+            attributes = {key: _redacted(value) if key in _OF_CLIENTS else value for key, value in attributes.items()}
         if attributes:
             line["attr"] = attributes
         if tags:
             line["tags"] = tags
         return "{" + "".join(_spaced(key, value) for key, value in line.items()).rstrip(", ") + "}"
+
+
+def _redacted(value: Any) -> Any:
+    """The shape of a value."""
+    if isinstance(value, Mapping):
+        return {key: _redacted(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(inner) for inner in value]
+    return _REDACTED
 
 
 def _spaced(key: str, value: Any) -> str:
@@ -152,6 +170,7 @@ class _Settings:
     quiet: bool = False
     path: Path | None = None
     rename: bool = True
+    redact: bool = False
 
 
 _settings = _Settings()
@@ -226,3 +245,13 @@ def set_quiet(quiet: bool) -> None:
 def is_quiet() -> bool:
     """Whether lines of connections are left out."""
     return _settings.quiet
+
+
+def set_redaction(redact: bool) -> None:
+    """Show no values that clients have sent."""
+    _settings.redact = redact
+
+
+def is_redacted() -> bool:
+    """Whether values that clients have sent are left out."""
+    return _settings.redact

@@ -82,6 +82,8 @@ def parse_address(text: str, *, host: str | None = None, port: int | None = None
         return _parse_uri(host[len(SCHEME) :])
     if text.startswith("mongodb+srv://"):
         raise AddressError("mongodb+srv:// addresses need DNS service records, which this shell does not look up")
+    if "@" in text or (host is not None and "@" in host):
+        raise AddressError("an address with a user and a password begins with mongodb://")
     if host is not None:
         set_name, hosts = _split_set(host)
         return Address(_hosts(hosts, port), text or DEFAULT_DATABASE, set_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -23,10 +24,25 @@ _WORD_OF_COMMAND = re.compile(r"^\s*(?:use|show|help)\s+(\S*)$")
 _LAST_WORD = re.compile(r"([\w$]*)$")
 
 
+_SECRET = re.compile(
+    r"\b(createUser|updateUser|addUser|changeUserPassword|auth|logIn|passwordPrompt|pwd|password)\b|mongodb(\+srv)?://[^/@\s]*@"
+)
+
+
+class History(FileHistory):
+    """The lines that were typed, in a file of their user alone; those that may hold a password are not kept there."""
+
+    def store_string(self, string: str) -> None:
+        if _SECRET.search(string):
+            return
+        os.close(os.open(self.filename, os.O_WRONLY | os.O_CREAT, 0o600))
+        super().store_string(string)
+
+
 def terminal_lines(session: Session) -> Lines:
     """Lines typed at a terminal. Pasted lines are taken one by one, as if typed."""
     prompts: PromptSession[str] = PromptSession(
-        history=FileHistory(str(HISTORY.expanduser())),
+        history=History(str(HISTORY.expanduser())),
         completer=Names(session),
         complete_while_typing=False,
         complete_style=CompleteStyle.READLINE_LIKE,

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from docstore.security.names import UserName
 
 _LSID = frozenset((b"lsid",))
+_USERS = "admin.system.users"
+_WRITTEN = ("documents", "updates", "update")
+"""Fields of commands that write documents, which hold the keys of users where they are documents of users."""
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 
@@ -295,7 +298,7 @@ class Context:
     @property
     def shown(self) -> bytes:
         """The request's document without what nobody is to see: for logs, currentOp, the profiler and errors."""
-        hidden = self.command.sensitive
+        hidden = self.command.sensitive or (_WRITTEN if self.namespace == _USERS else ())
         return redacted(self.raw, hidden) if hidden else self.raw
 
     @property

@@ -155,6 +155,7 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
             quiet=logging_options.quiet,
             rename=logging_options.rotate == "rename",
         )
+        log.set_redaction(logging_options.redact)
     except OSError as error:
         print(f"{name}: cannot write the log {options.logging.path}: {error.strerror}", file=sys.stderr)
         sys.exit(1)

@@ -121,6 +121,9 @@ def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
         ServerParameter(
             name="logLevel", get=log.verbosity, put=lambda value: log.set_verbosity(whole_number("logLevel", value))
         ),
+        ServerParameter(
+            name="redactClientLogData", get=log.is_redacted, put=lambda value: log.set_redaction(truth(value))
+        ),
         ServerParameter(name="quiet", get=log.is_quiet, put=lambda value: log.set_quiet(truth(value))),
     )
 

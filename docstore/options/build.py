@@ -47,6 +47,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
         bool(given.get("systemLog.quiet")),
         given.get("systemLog.logRotate", "rename"),
         given.get("operationProfiling.slowOpThresholdMs", 100),
+        bool(given.get("security.redactClientLogData")),
     )
     process = ProcessOptions(
         bool(given.get("processManagement.fork")),

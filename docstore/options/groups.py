@@ -78,6 +78,8 @@ LOGGING = Group((
     Setting("--verbose", "systemLog.verbosity", _Verbosity(),
             "Also log what is for debugging: -v to -vvvvv, 0 to 5 [0].", "LEVEL"),
     Setting("--quiet", "systemLog.quiet", None, "Leave out the log lines of connections that come and go."),
+    Setting("--redactClientLogData", "security.redactClientLogData", None,
+            "Leave values that clients have sent out of the log."),
     Setting("--slowms", "operationProfiling.slowOpThresholdMs", click.IntRange(0),
             "Log operations that take as long as this [100].", "MS"),
 ))  # fmt: skip

@@ -42,7 +42,7 @@ UNSUPPORTED = {
             "syslog", "unixSocketPrefix", "nounixsocket", "filePermissions", "profile",
             "slowOpSampleRate", "notablescan", "objcheck", "listenBacklog", "maxConnsOverride",
             "cpu", "sysinfo", "localThreshold", "timeZoneInfo", "timeStampFormat",
-            "redactClientLogData", "traceExceptions", "enableMajorityReadConcern", "serviceExecutor", "test",
+            "traceExceptions", "enableMajorityReadConcern", "serviceExecutor", "test",
             "chunkSize",
         ),
         "it is not implemented",

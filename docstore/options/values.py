@@ -38,6 +38,8 @@ class LoggingOptions:
     """What a rotation does: "rename" keeps the old lines under another name, "reopen" leaves that to someone else."""
     slow_ms: int = 100
     """Operations at least as long are logged."""
+    redact: bool = False
+    """No values that clients have sent are logged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def connect(
         raise click.UsageError("a password, a mechanism or an authentication database needs --username")
     try:
         client: Client = MongoClient(uri or _servers(host, port), **options, document_class=RawBSONDocument)
-    except (ConfigurationError, InvalidURI) as error:
+    except (ConfigurationError, InvalidURI, ValueError) as error:
         raise click.UsageError(str(error)) from error
     Terminal(quiet=quiet).say(f"connected to: {_place(uri, host, port)}")
     return client

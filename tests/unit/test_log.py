@@ -102,3 +102,23 @@ def test_the_newest_lines_are_kept_for_get_log(tmp_path: Path) -> None:
     kept = [json.loads(line) for line in log.WARNINGS.lines]
     assert [(line["msg"], line["s"], line["attr"]) for line in kept] == [("three", "W", {"why": "so"})]
     assert kept[0]["tags"] == ["startupWarnings"]
+
+
+def test_redacted_lines_show_the_shape_of_what_clients_sent_and_no_value(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    log.set_redaction(True)
+    try:
+        command = {"find": "people", "filter": {"name": "Ann", "of": [1, {"x": "y"}]}}
+        LOG.info("Slow query", ns="d.people", command=command, durationMillis=7)
+        try:
+            raise ValueError("Ann")
+        except ValueError as error:
+            LOG.error("Command failed unexpectedly", error=repr(error), exc_info=error)
+    finally:
+        log.set_redaction(False)
+    slow, failed = (line["attr"] for line in lines(tmp_path / "log"))
+    shape = {"find": "###", "filter": {"name": "###", "of": ["###", {"x": "###"}]}}
+    assert slow == {"ns": "d.people", "command": shape, "durationMillis": 7}
+    assert failed == {"error": "###", "traceback": "###"}
+    assert "Ann" not in (tmp_path / "log").read_text()
+    assert "Ann" not in "".join(log.RECENT.lines)

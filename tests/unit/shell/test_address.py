@@ -104,3 +104,10 @@ def test_users_are_known_to_a_database() -> None:
     assert parse_address("mongodb://u:p@a").credentials == Credentials("u", "p", "admin")
     assert parse_address("mongodb://u:p@a/shop?authSource=b").credentials == Credentials("u", "p", "b")
     assert parse_address("a:1/shop").with_credentials("u", "p", None, None).credentials == Credentials("u", "p", "shop")
+
+
+@pytest.mark.parametrize("text", ["mongodb:/ann:hidden@h/", "ann:hidden@h:1/blog"])
+def test_a_password_without_the_scheme_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(AddressError) as refusal:
+        parse_address(text)
+    assert "hidden" not in str(refusal.value)

@@ -34,6 +34,7 @@ def test_where_a_tool_connects_to(given: dict[str, Any], place: str, capsys: pyt
         {"uri": "mongodb://a/", "host": "b"},
         {"uri": "mongodb://a/", "port": 1},
         {"uri": "http://a/"},
+        {"uri": "mongodb://ann:secret@:x/@@"},
         {"password": "x"},
         {"source": "admin"},
         {"mechanism": "SCRAM-SHA-256"},
