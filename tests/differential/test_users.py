@@ -9,7 +9,7 @@ from typing import Any
 import pymongo
 import pytest
 
-from tests.differential.user_commands import ROLES, USERS
+from tests.differential.user_commands import ROLES, SESSIONS, USERS
 from tests.harness.reference import reference_server
 from tests.unit.node.local import LocalNode, loop
 
@@ -34,7 +34,7 @@ def comparable(value: Any, name: str = "") -> Any:
     return type(value).__name__ if name in ("userId", "salt", "storedKey", "serverKey") else value
 
 
-@pytest.mark.parametrize("script", [USERS, ROLES], ids=["users", "roles"])
+@pytest.mark.parametrize("script", [USERS, ROLES, SESSIONS], ids=["users", "roles", "sessions"])
 def test_replies_are_alike(
     reference: pymongo.MongoClient[dict[str, Any]], script: tuple[tuple[str, dict[str, Any]], ...]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bson.binary import Binary
+
 _C = {"db": "db1", "collection": "c"}
 _D = {"db": "db1", "collection": "d"}
 _CLUSTER = {"cluster": True}
@@ -201,4 +203,24 @@ ROLES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("admin", {"dropAllRolesFromDatabase": 1}),
     ("db1", {"dropUser": "ru"}),
     ("admin", {"invalidateUserCache": 1}),
+)  # fmt: skip
+_LSID = Binary(bytes(16), 4)
+SESSIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("db1", _user("su", roles=[])),
+    ("admin", {"killAllSessions": [{"user": "su", "db": "db1"}]}),
+    *(
+        ("admin", {"killAllSessions": users})
+        for users in ([{"user": "x", "db": "db1"}], [{"user": "su"}], [{"user": "su", "db": "db1", "x": 1}],
+                      [{"user": 1, "db": "db1"}])
+    ),
+    *(
+        ("admin", {"killAllSessionsByPattern": [pattern]})
+        for pattern in (
+            {"uid": Binary(bytes(32))}, {"uid": Binary(b"x")}, {"uid": 1}, {"x": 1}, {"users": 1}, {"roles": 1},
+            {"users": [{"user": "x"}]}, {"roles": [{"role": "x"}]}, {"users": [{"user": "x", "db": "y"}]},
+            {"lsid": {"id": _LSID}}, {"lsid": {"id": _LSID, "uid": Binary(b"x")}}, {"lsid": {"id": _LSID, "uid": "x"}},
+            {"lsid": {"id": _LSID, "uid": Binary(bytes(32))}},
+        )
+    ),
+    ("db1", {"dropUser": "su"}),
 )  # fmt: skip

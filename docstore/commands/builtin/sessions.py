@@ -1,18 +1,14 @@
-"""Logical sessions: their beginning, their life, their end.
-
-What is open in a session are cursors and operations; without users there is nobody to choose sessions by.
-"""
+"""Logical sessions: their beginning, their life, their end. What is open in a session are cursors and operations."""
 
 from __future__ import annotations
 
-from docstore.bson import elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.sessions.fields import lsid_document, parse_lsid
+from docstore.commands.sessions.fields import lsid_document
 from docstore.commands.sessions.lists import kill, kill_own, lsids_of
+from docstore.commands.sessions.patterns import Pattern, of_patterns, of_users
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES
-from docstore.errors import Code, CommandError
 
 MAX_SESSIONS_AT_ONCE = 10_000
 _KILL_ANY = Privilege("killAnySession", Resource.CLUSTER)
@@ -49,26 +45,23 @@ def kill_sessions(context: Context, arguments: Arguments) -> Result:
     return {}
 
 
-def kill_all_sessions(context: Context, arguments: Arguments) -> Result:
-    if arguments.value:
-        raise CommandError(Code.UserNotFound, "Could not find the user: there are none")
-    kill(context, set())
-    return {}
+async def kill_all_sessions(context: Context, arguments: Arguments) -> Result:
+    """Of the named users; of everybody when none is named."""
+    return _kill_matching(context, await of_users(context, arguments.value or []))
 
 
 def kill_all_sessions_by_pattern(context: Context, arguments: Arguments) -> Result:
-    """Of the sessions that one of the patterns picks; of all for no pattern."""
-    lsids: set[bytes] = set()
-    everything = not arguments.value
-    for pattern in arguments.value or ():
-        lsid = get_field(pattern, "lsid")
-        if any(name != "lsid" for name, _, _ in elements(pattern)):
-            raise CommandError(Code.NotImplemented, "sessions cannot be chosen by user: there are no users")
-        if lsid is None:
-            everything = True
-        else:
-            lsids.add(parse_lsid(*lsid, field="killAllSessionsByPattern.lsid"))
-    kill(context, set() if everything else lsids)
+    """Of the sessions that one of the patterns chooses; of all for no pattern."""
+    return _kill_matching(context, of_patterns(context, arguments.value or []))
+
+
+def _kill_matching(context: Context, patterns: list[Pattern]) -> Result:
+    if not patterns or any(pattern.everything for pattern in patterns):
+        kill(context, set())
+        return {}
+    lsids = {lsid for lsid in context.services.sessions if any(pattern.matches(lsid) for pattern in patterns)}
+    if lsids:
+        kill(context, lsids)
     return {}
 
 
