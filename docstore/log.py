@@ -40,6 +40,7 @@ _REDACTED = "###"
 _THREADS = {"MainThread": "main"}
 _IDS = {
     "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
+    "Accepted connection with TLS": 23218,
     "Successfully rotated X509 certificates.": 4913400, "Certificate information": 4913010,
     "Access control is not enabled for the database. Read and write access to data and configuration is unrestricted":
         22120,

@@ -84,6 +84,7 @@ def services_of(
             _of_buffers(),
             _tls_mode(certificates),
             _cluster_mode(access, certificates),
+            *(() if certificates is None else (certificates.parameter(),)),
             no_audit_parameter() if audit is None else audit.parameter(),
         )
     )
@@ -191,6 +192,8 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
     dispatcher.services.access.enabled = options.security.auth
     dispatcher.slow_seconds = options.logging.slow_ms / 1000
     set_parameters(dispatcher.services.parameters, options)
+    if dispatcher.services.transport_security is not None:
+        dispatcher.services.transport_security.begin()
     audit = dispatcher.services.audit
     if audit is not None:
         audit.note(None, "startup", {"startupOptions": options.parsed})

@@ -33,6 +33,8 @@ def tls_options(given: Mapping[str, Any]) -> TlsOptions:
         cluster_ca_file=_path(told, "clusterCAFile"),
         crl_file=_path(told, "CRLFile"),
         disabled_protocols=_protocols(told.get("disabledProtocols")),
+        log_versions=tuple(_dotted(name) for name in _names("tlsLogVersions", told.get("logVersions"))),
+        fips=bool(told.get("FIPSMode")),
         without_certificates=bool(told.get("allowConnectionsWithoutCertificates")),
         invalid_certificates=bool(told.get("allowInvalidCertificates")),
         invalid_hostnames=bool(told.get("allowInvalidHostnames")),
@@ -59,13 +61,21 @@ def _path(told: Mapping[str, Any], name: str) -> Path | None:
     return None if value is None else Path(value)
 
 
-def _protocols(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return ()
-    names = tuple(name.strip() for name in text.split(","))
+def _names(what: str, text: str | None) -> tuple[str, ...]:
+    """A list of protocols. Errors: ValueError."""
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in _PROTOCOLS:
-            raise ValueError(f"Unrecognized disabledProtocols '{name}': it is one of {', '.join(_PROTOCOLS)}")
+            raise ValueError(f"Unrecognized {what} '{name}': it is one of {', '.join(_PROTOCOLS)}")
+    return names
+
+
+def _dotted(name: str) -> str:
+    return name.removeprefix("TLS").replace("_", ".")
+
+
+def _protocols(text: str | None) -> tuple[str, ...]:
+    names = _names("disabledProtocols", text)
     if set(_SPOKEN) <= set(names):
         raise ValueError("--tlsDisabledProtocols leaves no protocol: TLS1_2 and TLS1_3 are the ones that there are")
     return tuple(name for name in _SPOKEN if name in names)

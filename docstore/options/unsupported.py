@@ -19,7 +19,7 @@ UNSUPPORTED = {
         "it is an old name; use --tlsMode and the other options that begin with tls",
     ),
     **dict.fromkeys(
-        ("tlsFIPSMode", "tlsCertificateSelector", "tlsClusterCertificateSelector", "tlsLogVersions"),
+        ("tlsCertificateSelector", "tlsClusterCertificateSelector"),
         "it is not implemented",
     ),
     **dict.fromkeys(

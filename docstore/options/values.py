@@ -156,6 +156,10 @@ class TlsOptions:
     cluster_ca_file: Path | None = None
     crl_file: Path | None = None
     disabled_protocols: tuple[str, ...] = ()
+    log_versions: tuple[str, ...] = ()
+    """Every connection that speaks one of these is logged: "1.2", "1.3"."""
+    fips: bool = False
+    """Nothing but the FIPS module of OpenSSL computes."""
     without_certificates: bool = False
     """Clients may show no certificate."""
     invalid_certificates: bool = False

@@ -322,3 +322,9 @@ def test_an_audit_log_in_a_file_needs_its_path_and_format(tmp_path: Path) -> Non
     path = tmp_path / "thing.conf"
     path.write_text("auditLog: {destination: file, format: JSON, path: a, filter: '{ atype: x }'}")
     assert parse("--config", str(path)).audit.filter == "{ atype: x }"
+
+
+def test_versions_of_encryption_that_are_logged_are_named() -> None:
+    encryption = ("--tlsMode", "allowTLS", "--tlsCertificateKeyFile", "a")
+    assert parse(*encryption, "--tlsLogVersions", "TLS1_0,TLS1_3", "--tlsFIPSMode").tls.log_versions == ("1.0", "1.3")
+    assert "Unrecognized tlsLogVersions" in refusal(*encryption, "--tlsLogVersions", "TLS1_9")

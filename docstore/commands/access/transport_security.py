@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from bson.int64 import Int64
 
+from docstore.commands.parameters import ServerParameter
 from docstore.security.certificates import Subject
 
 
@@ -34,6 +35,12 @@ class TransportSecurity(Protocol):
 
     def rotate(self) -> None:
         """Read all files anew, for later connections. Errors: CommandError; nothing changes then."""
+
+    def begin(self) -> None:
+        """Say in the log which certificates are used, and which of them end soon."""
+
+    def parameter(self) -> ServerParameter:
+        """How long before its end a certificate is warned of."""
 
     def accepted_by_version(self) -> dict[str, int]:
         """How many connections were accepted, by the protocol that they speak: "1.2", "1.3"."""

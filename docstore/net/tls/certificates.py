@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import ssl
 import stat
+from _hashlib import get_fips_mode
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from docstore.commands.parameters import ServerParameter, whole_number
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.process import StartError
@@ -25,7 +27,8 @@ from docstore.security.certificates import BadCertificate, Certificate, Subject,
 LOG = component("NETWORK")
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _EXIT_CODE = 1
-_SOON = timedelta(days=30)
+WARNING_DAYS = 30
+_WARNING_PARAMETER = "tlsX509ExpirationWarningThresholdDays"
 _NEXT: dict[TlsMode, TlsMode] = {TlsMode.ALLOW: TlsMode.PREFER, TlsMode.PREFER: TlsMode.REQUIRE}
 _ANY_CERTIFICATE = (
     "While invalid X509 certificates may be used to connect to this server, they will not be considered permissible for"
@@ -64,6 +67,7 @@ class TlsCertificates:
         self.mode: TlsMode = options.mode
         self._options = options
         self._versions: Counter[str] = Counter()
+        self._warning_days = WARNING_DAYS
         self._material = _read(options)
 
     @property
@@ -116,9 +120,27 @@ class TlsCertificates:
         LOG.info("Successfully rotated X509 certificates.")
         self.tell(datetime.now(UTC))
 
-    def accepted(self, version: str | None) -> None:
+    def accepted(self, version: str | None, remote: str) -> None:
         """A connection was accepted that speaks this protocol, as Python calls it."""
-        self._versions[(version or "unknown").removeprefix("TLSv")] += 1
+        name = (version or "unknown").removeprefix("TLSv")
+        self._versions[name] += 1
+        if name in self._options.log_versions:
+            LOG.info("Accepted connection with TLS", tlsVersion=name, remoteHost=remote)
+
+    def begin(self) -> None:
+        self.tell(datetime.now(UTC))
+
+    def parameter(self) -> ServerParameter:
+        def put(value: Any) -> None:
+            days = whole_number(_WARNING_PARAMETER, value)
+            if days < 0:
+                raise CommandError(
+                    Code.BadValue,
+                    f"Invalid value for parameter {_WARNING_PARAMETER}: {days} is not greater than or equal to 0",
+                )
+            self._warning_days = days
+
+        return ServerParameter(name=_WARNING_PARAMETER, get=lambda: self._warning_days, put=put, startup_only=True)
 
     def accepted_by_version(self) -> dict[str, int]:
         return dict(self._versions)
@@ -133,7 +155,7 @@ class TlsCertificates:
                 "Certificate information", subject=subject, notValidBefore=certificate.begins, notValidAfter=ends,
                 type=kind,
             )  # fmt: skip
-            if ends - now <= _SOON:
+            if self._warning_days and ends - now <= timedelta(days=self._warning_days):
                 LOG.startup_warning(
                     "Server certificate will expire on the following date", subject=subject, date=ends,
                     days=(ends - now).days,
@@ -144,11 +166,16 @@ def tls_certificates(options: TlsOptions) -> TlsCertificates | None:
     """The certificates that the options name; None without encryption. Errors: StartError."""
     if options.mode is TlsMode.DISABLED:
         return None
+    if options.fips and not get_fips_mode():
+        raise StartError(
+            f"--tlsFIPSMode: {ssl.OPENSSL_VERSION} does not compute with a FIPS module alone; it is told to in its own"
+            " configuration (openssl.cnf)",
+            _EXIT_CODE,
+        )
     try:
         certificates = TlsCertificates(options)
     except Unusable as error:
         raise StartError(str(error), _EXIT_CODE) from None
-    certificates.tell(datetime.now(UTC))
     for holds, message in (
         (options.invalid_certificates, _ANY_CERTIFICATE),
         (options.invalid_hostnames, _ANY_HOST),

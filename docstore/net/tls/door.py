@@ -101,7 +101,7 @@ class Door(asyncio.Protocol):
 
 def secured(certificates: TlsCertificates, connection: Connection, stream: TlsStream) -> None:
     """The handshake is done: note what was shown and agreed on."""
-    certificates.accepted(stream.tls.version())
+    certificates.accepted(stream.tls.version(), connection.peer.remote)
     shown = stream.tls.getpeercert(binary_form=True)
     # Where others' certificates are not looked at, anyone may show any.
     if shown is not None and certificates.verifies:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +15,9 @@ import pytest
 
 from docstore.errors import CommandError
 from docstore.net import Listener, NetworkError, Pool
+from docstore.net.process import StartError
 from docstore.net.tls import door, stream
-from docstore.net.tls.certificates import TlsCertificates, Unusable
+from docstore.net.tls.certificates import TlsCertificates, Unusable, tls_certificates
 from docstore.net.tls.door import is_handshake
 from docstore.options import TlsOptions
 from docstore.options.values import TlsMode
@@ -278,14 +280,45 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
     TlsCertificates(options(authority, certificate_key_file=locked, password="secret"))
 
 
-def test_a_certificate_that_ends_soon_is_told_of(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    from docstore.net.tls.certificates import tls_certificates
+@pytest.mark.parametrize(
+    ("days", "threshold", "told"), [(29, None, 1), (31, None, 0), (31, 40, 1), (29, 10, 0), (1, 0, 0)]
+)
+def test_a_certificate_that_ends_soon_is_told_of(
+    authority: Authority, caplog: pytest.LogCaptureFixture, days: int, threshold: int | None, told: int
+) -> None:
+    path = authority.issue("server", days=days)
+    certificates = tls_certificates(options(authority, certificate_key_file=path))
+    assert certificates is not None
+    put = certificates.parameter().put
+    assert put is not None
+    if threshold is not None:
+        put(threshold)
+    certificates.begin()
+    messages = [each.getMessage() for each in caplog.records]
+    assert messages.count("Server certificate will expire on the following date") == told
+    with pytest.raises(CommandError, match="not greater than or equal to 0"):
+        put(-1)
 
-    for days, told in ((29, 1), (31, 0)):
+
+def test_connections_of_named_versions_are_logged(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "docstore.NETWORK")
+
+    async def scenario(*versions: str) -> None:
         caplog.clear()
-        path = authority.issue("server", days=days)
-        certificates = tls_certificates(options(authority, certificate_key_file=path))
-        assert certificates is not None
-        assert [each.getMessage() for each in caplog.records].count(
-            "Server certificate will expire on the following date"
-        ) == told
+        async with encrypted(options(authority, log_versions=versions)) as listener:
+            await ping(listener, options(authority))
+
+    for versions, logged in ((("1.2",), 0), (("1.2", "1.3"), 1)):
+        run(scenario(*versions))
+        found = [each for each in caplog.records if each.getMessage() == "Accepted connection with TLS"]
+        assert len(found) == logged
+
+
+def test_fips_mode_is_refused_where_openssl_is_not_told_to(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("docstore.net.tls.certificates.get_fips_mode", lambda: 0)
+    with pytest.raises(StartError, match="--tlsFIPSMode: OpenSSL"):
+        tls_certificates(options(authority, fips=True))
+    monkeypatch.setattr("docstore.net.tls.certificates.get_fips_mode", lambda: 1)
+    assert tls_certificates(options(authority, fips=True)) is not None
