@@ -24,16 +24,17 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from bson import json_util
 
 _ROOT = "docstore"
+_PREFIX = f"{_ROOT}."
 _STARTUP = "startupWarnings"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
-_WIDTHS = {"s": 6, "c": 12, "id": 9}
 _OF_CLIENTS = frozenset(("command", "error", "range", "reason", "traceback"))
 """Attributes that may hold what clients have sent or stored."""
 _REDACTED = "###"
@@ -100,31 +101,57 @@ def component(name: str) -> Component:
 
 
 class JsonFormatter(logging.Formatter):
-    """One record as one line."""
+    """One record as one line, which is made once, whichever handlers show it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        name = record.name.removeprefix(f"{_ROOT}.") if record.name.startswith(f"{_ROOT}.") else "-"
+        line: str | None = getattr(record, "line", None)
+        if line is None:
+            line = record.line = self._line(record)
+        return line
+
+    def _line(self, record: logging.LogRecord) -> str:
+        name = record.name.removeprefix(_PREFIX) if record.name.startswith(_PREFIX) else "-"
         message = record.getMessage()
-        line: dict[str, Any] = {
-            "t": {"$date": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")},
-            "s": next((letter for level, letter in _SEVERITIES if record.levelno >= level), "D1"),
-            "c": name,
-            "id": _IDS.get(message) or 1_000_000 + zlib.crc32(f"{name} {message}".encode()) % 9_000_000,
-            "ctx": "",
-            "msg": message,
-        }
+        severity = next((letter for level, letter in _SEVERITIES if record.levelno >= level), "D1")
         attributes = dict(getattr(record, "attributes", {}))
-        line["ctx"] = attributes.pop("ctx", _THREADS.get(record.threadName or "", record.threadName))
+        context = attributes.pop("ctx", _THREADS.get(record.threadName or "", record.threadName))
         if record.exc_info:
             attributes["traceback"] = self.formatException(record.exc_info)
         tags = attributes.pop("tags", None)
         if _settings.redact:
             attributes = {key: _redacted(value) if key in _OF_CLIENTS else value for key, value in attributes.items()}
+        # Some are as wide as the real server makes them, so that lines stand in columns.
+        parts = [
+            f'{{"t":{{"$date":"{_time(record.created)}"}},',
+            f'"s":"{severity}",'.ljust(10),
+            f'"c":"{name}",'.ljust(16),
+            f'"id":{_id_of(name, message)},'.ljust(14),
+            f'"ctx":{_encode(context)},"msg":{_encode(message)}',
+        ]
         if attributes:
-            line["attr"] = attributes
+            parts.append(f',"attr":{_encode(attributes)}')
         if tags:
-            line["tags"] = tags
-        return "{" + "".join(_spaced(key, value) for key, value in line.items()).rstrip(", ") + "}"
+            parts.append(f',"tags":{_encode(tags)}')
+        parts.append("}")
+        return "".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _id_of(name: str, message: str) -> int:
+    return _IDS.get(message) or 1_000_000 + zlib.crc32(f"{name} {message}".encode()) % 9_000_000
+
+
+@lru_cache(maxsize=4)
+def _second(second: int) -> tuple[str, str]:
+    """What stands before and behind the milliseconds of a time in that second."""
+    text = datetime.fromtimestamp(second).astimezone().isoformat()
+    return text[:19], text[19:]
+
+
+def _time(created: float) -> str:
+    second = int(created)
+    before, behind = _second(second)
+    return f"{before}.{int((created - second) * 1000):03}{behind}"
 
 
 def _redacted(value: Any) -> Any:
@@ -136,18 +163,15 @@ def _redacted(value: Any) -> Any:
     return _REDACTED
 
 
-def _spaced(key: str, value: Any) -> str:
-    """A member of the line, as wide as the real server makes it so that lines stand in columns."""
-    text = json.dumps(value, default=_extended, separators=(",", ":"))
-    return f'"{key}":' + f"{text},".ljust(_WIDTHS.get(key, 0))
-
-
 def _extended(value: Any) -> Any:
     """BSON values as extended JSON, anything else as its text."""
     try:
         return json_util.default(value)
     except TypeError:
         return str(value)
+
+
+_encode = json.JSONEncoder(default=_extended, separators=(",", ":")).encode
 
 
 class RecentLines(logging.Handler):

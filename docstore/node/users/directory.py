@@ -7,7 +7,7 @@ means nothing: clients may write into these collections, if they have the privil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from docstore.bson import document_to_python, from_python
 from docstore.collection.collection import Collection
@@ -19,16 +19,29 @@ from docstore.security.roles import Role, RoleGraph
 from docstore.security.users import User, user_of
 
 LOG = component("ACCESS")
+_MOST_KNOWN = 1024
+_NOBODY = UserName("", "")
 _INVALID = (KeyError, TypeError, ValueError, AttributeError)
 
 
+class _Known(NamedTuple):
+    """A user as its document and all roles were in a generation."""
+
+    generation: int
+    raw: bytes
+    user: User
+
+
 class LocalUsers:
-    """The directory of a data node."""
+    """The directory of a data node. What follows from a user's document is remembered; the document is read each time,
+    and to look for a user who is not there takes as long.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._generation = 1
         self._seen: tuple[Collection | None, Collection | None, int] = (None, None, 0)
+        self._known: dict[UserName, _Known] = {}
         self.graph = RoleGraph(self.role)
 
     @property
@@ -51,15 +64,27 @@ class LocalUsers:
         self._generation += 1
 
     async def find(self, name: UserName) -> User | None:
-        document = self.user_document(name)
-        if document is None:
+        raw = self._raw(USERS_NS, name.key)
+        # One that is there and one that is not are looked for, whoever is asked about.
+        if raw is None:
+            self._raw(USERS_NS, next(iter(self._known), name).key)
             return None
+        self._raw(USERS_NS, _NOBODY.key)
+        generation = self.generation
+        known = self._known.get(name)
+        if known is not None and known.generation == generation and known.raw == raw:
+            return known.user
         try:
-            found = user_of(document, self.graph)
+            found = user_of(document_to_python(raw), self.graph)
         except _INVALID as error:
             LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
             return None
-        return found if found.name == name else None
+        if found.name != name:
+            return None
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[name] = _Known(generation, raw, found)
+        return found
 
     def role(self, name: RoleName) -> Role | None:
         """A role of users' own."""
@@ -87,9 +112,13 @@ class LocalUsers:
         return self._all(ROLES_NS, "role")
 
     def _by_id(self, namespace: str, key: str) -> dict[str, Any] | None:
+        raw = self._raw(namespace, key)
+        return None if raw is None else document_to_python(raw)
+
+    def _raw(self, namespace: str, key: str) -> bytes | None:
         collection = self._store.collection(namespace)
         found = None if collection is None else collection.by_id(self._store.engine, from_python(key))
-        return None if found is None else document_to_python(found[1])
+        return None if found is None else found[1]
 
     def _all(self, namespace: str, field: str) -> Iterator[dict[str, Any]]:
         collection = self._store.collection(namespace)
