@@ -180,6 +180,7 @@ class _PlainSearch:
     def give_back(self, matches: list[Match]) -> None:
         self._found = chain(matches, self._found)
         self._overtaken = True
+        self.exhausted = False
 
     def pause(self) -> None:
         self._paused_at = self._node.store.sequence
@@ -253,6 +254,7 @@ class _ScriptedSearch:
 
     def give_back(self, matches: list[Match]) -> None:
         self._found = chain(matches, self._found)
+        self.exhausted = False
 
     def pause(self) -> None:
         """Others are served within `take` too, so what they change is remembered from the beginning."""

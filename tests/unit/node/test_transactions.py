@@ -257,6 +257,33 @@ def test_whoever_meets_it_outside_waits_for_its_end(request_: dict[str, Any], co
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [
+        {"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 5}}, "multi": True}]},
+        {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
+    ],
+    ids=["update", "delete"],
+)
+def test_a_statement_over_many_that_meets_it_in_its_midst_passes_over_none(statement: dict[str, Any]) -> None:
+    """What it had found before it waited is looked at again, in as many slices as that takes."""
+
+    async def work() -> None:
+        node = await _node(*({"_id": number, "n": 0} for number in range(40)))
+        client = Client(node)
+        await client.first(change(39))
+        waiting = asyncio.ensure_future(node.reply(statement))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        node.hurry()
+        await client.abort()
+        assert (await waiting)["n"] == 40
+        assert {each["n"] for each in await node.documents("c")} <= {5}
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
     ("request_", "left"),
     [
         (change(1), [1, 0]),
