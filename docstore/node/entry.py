@@ -37,7 +37,8 @@ class SlicedWrite(Protocol):
 
     def outlives(self, error: CommandError) -> bool:
         """Whether what has begun goes on although its routing is stale now; `advance` is then told nothing of what is
-        owned, and does that alone."""
+        owned, and does that alone. Errors: MustWait while that is not known.
+        """
 
     def fail_rest(self, error: CommandError) -> None:
         """What is left may not be written here any more (StaleConfig): note that, or raise the error."""
@@ -93,12 +94,10 @@ def write_in_slices(
                     raise
                 if error.code not in STALE_CODES:
                     raise interrupted(error) from None
-                if not writing.outlives(error):
+                if not (yield from begun(_goes_on(node, namespace, writing, error))):
                     writing.fail_rest(error)
                     return
                 owned = None
-                if replicates(namespace):
-                    _check_still_primary(node)
             has_begun = True
             try:
                 if writing.advance(owned, slice_end(node)):
@@ -115,11 +114,19 @@ def write_in_slices(
         writing.close()
 
 
-def _check_still_primary(node: DataNode) -> None:
-    try:
-        node.replication.check_write()
-    except CommandError as error:
-        raise interrupted(error) from None
+def _goes_on(node: DataNode, namespace: str, writing: SlicedWrite, error: CommandError) -> Steps[bool]:
+    """Whether what has begun goes on although its routing is stale, in the step in which that is known and nobody has
+    the collection to himself. Errors: those of `enter_write`.
+    """
+    while True:
+        try:
+            if not writing.outlives(error):
+                return False
+            _may_write(node, namespace, None)
+        except MustWait as others:
+            yield others.over()
+        else:
+            return True
 
 
 def begun(work: Steps[T]) -> Steps[T]:

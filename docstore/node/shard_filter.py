@@ -10,7 +10,7 @@ its snapshot before its next await. After every pause a write asks again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from typing import Protocol
 
 from docstore.kernel.match.predicate import Predicate
@@ -49,7 +49,10 @@ class Hold(Protocol):
     def owned(self) -> Predicate | None: ...
 
     def kept(self) -> bool:
-        """Whether this node still owns those, after it was told that the routing it came by is stale."""
+        """Whether this node still owns those, after it was told that the routing it came by is stale.
+
+        Errors: MustWait where that has been forgotten meanwhile.
+        """
 
     def close(self) -> None:
         """It has ended."""
@@ -80,9 +83,9 @@ class ShardFilter(Protocol):
         `within`: the shard keys that it is about; None for all that this node owns. Errors: MustWait.
         """
 
-    def for_transaction(self, taken_at: int) -> ShardFilter:
-        """The same for a transaction that reads the state of the packed timestamp `taken_at`. Its `check_version` also
-        raises SnapshotUnavailable and LockTimeout.
+    def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionFilter:
+        """The same for a transaction that reads the state of the packed timestamp `taken_at`. `claimed`: the names of
+        the collections that it has claimed, more and more of them.
         """
 
     async def known(self, namespace: str) -> Owned | None:
@@ -90,6 +93,15 @@ class ShardFilter(Protocol):
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
         """Whether nothing has been heard since that could have changed it."""
+
+
+class TransactionFilter(ShardFilter, Protocol):
+    """What one transaction asks. Its `check_version` also raises SnapshotUnavailable and LockTimeout."""
+
+    def check_use(self, namespace: str) -> None:
+        """To be asked before a request of the transaction looks at the collection. Errors: MustWait while others wait
+        to have the collection to themselves: they would wait for the transaction then.
+        """
 
 
 def post_images_of(shard_filter: ShardFilter | None, namespace: str, shard_version: bytes | None) -> PostImages | None:

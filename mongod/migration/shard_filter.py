@@ -23,7 +23,7 @@ Routing is read from the config servers when it is first needed or was forgotten
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from typing import Protocol
 
@@ -109,7 +109,8 @@ class FilteringMetadata:
 
 class RangeShardFilter:
     """Implements `docstore.node.shard_filter.ShardFilter`. `on_term` is called, in the step in which the first
-    operation comes, when this member has become primary in a new term; it may begin critical sections.
+    operation comes, when this member has become primary in a new term; it may begin critical sections. `sections`:
+    those of moves away, by collection.
     """
 
     def __init__(self, node: DataNode, pool: Pool, membership: Membership) -> None:
@@ -120,7 +121,7 @@ class RangeShardFilter:
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
         self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
-        self._sections: dict[str, CriticalSection] = {}
+        self.sections: dict[str, CriticalSection] = {}
         self.holds = Holds(node)
         self.holds.on_end = partial(_forget_held, self)
         self.handovers = Handovers(MigrationRecords(node), self.forget)
@@ -144,9 +145,9 @@ class RangeShardFilter:
         oplog = self._node.store.oplog
         if oplog is not None and oplog.term != self._term:
             self.settle_term()
-        if self._sections or self.holds.sections or self.handovers.sections:
+        if self.sections or self.holds.sections or self.handovers.sections:
             section = (
-                self._sections.get(namespace)
+                self.sections.get(namespace)
                 or self.handovers.sections.get(namespace)
                 or self.holds.section(namespace, shard_version)
             )
@@ -176,7 +177,7 @@ class RangeShardFilter:
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
         """See the protocol."""
         self.statements.check_begin(namespace)
-        now = partial(self._known.get, namespace)
+        now = partial(self.current, namespace)
         return self.statements.begin(namespace, self.current(namespace), self.shard_name, within, now)
 
     def current(self, namespace: str) -> FilteringMetadata:
@@ -186,9 +187,9 @@ class RangeShardFilter:
             raise MustWait(partial(_refreshed, self, namespace))
         return known
 
-    def for_transaction(self, taken_at: int) -> TransactionShardFilter:
+    def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionShardFilter:
         """See the protocol."""
-        return TransactionShardFilter(self, taken_at)
+        return TransactionShardFilter(self, taken_at, claimed)
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(document_to_python(shard_version))
@@ -224,7 +225,7 @@ class RangeShardFilter:
         except CommandError:
             return
         self._term = oplog.term
-        for namespace, section in list(self._sections.items()):
+        for namespace, section in list(self.sections.items()):
             self.unblock(namespace, section)
         self.holds.load()
         self.on_term()
@@ -243,15 +244,15 @@ class RangeShardFilter:
 
     def block(self, namespace: str, *, reads: bool) -> CriticalSection:
         """Make operations wait."""
-        section = self._sections.setdefault(namespace, CriticalSection())
+        section = self.sections.setdefault(namespace, CriticalSection())
         section.reads = section.reads or reads
         return section
 
     def unblock(self, namespace: str, section: CriticalSection) -> None:
         """Forget the routing, then let the operations go on that wait for this section."""
         self.forget(namespace)
-        if self._sections.get(namespace) is section:
-            del self._sections[namespace]
+        if self.sections.get(namespace) is section:
+            del self.sections[namespace]
         section.end()
 
     # Routing

@@ -48,7 +48,7 @@ class Hold:
     """One statement. Implements `docstore.node.shard_filter.Hold`."""
 
     def __init__(
-        self, known: Held, shard: str, within: KeyRanges | None, *, now: Callable[[], Held | None],
+        self, known: Held, shard: str, within: KeyRanges | None, *, now: Callable[[], Held],
         ended: Callable[[Hold], None],
     ) -> None:  # fmt: skip
         self.owned = known.owned
@@ -63,10 +63,10 @@ class Hold:
             self.owned = Ranges(collection.key.pattern, ranges) if ranges else Always(False)
 
     def kept(self) -> bool:
-        """Whether the shard still owns what is the statement's."""
+        """Whether the shard still owns what is the statement's. Errors: MustWait where it does not know at present."""
         now = self._now()
-        if now is None or now.owned is None:
-            return now is not None
+        if now.owned is None:
+            return True
         before, after = self._begun.routing.collection, now.routing.collection
         if before is None or after is None or before.epoch != after.epoch:
             return False
@@ -105,10 +105,10 @@ class RunningStatements:
         if gate is not None:
             raise MustWait(lambda: _opened(gate))
 
-    def begin(
-        self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held | None]
-    ) -> Hold:
-        """A statement begins in the step in which it was let in."""
+    def begin(self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held]) -> Hold:
+        """A statement begins in the step in which it was let in. `now`: what the shard knows later; it raises MustWait
+        where that was forgotten.
+        """
         holds = self._holds.setdefault(namespace, set())
 
         def ended(hold: Hold) -> None:
@@ -165,6 +165,7 @@ class MovesTurn:
         self._namespace = namespace
         self._since: float | None = None
         self._waiting_since: float | None = None
+        self._holds_back = False
 
     async def comes(self, *, few: bool) -> bool:
         """Whether it is the move's turn. `few`: so few changes are left to be sent that it is ready.
@@ -174,7 +175,7 @@ class MovesTurn:
         now = asyncio.get_running_loop().time()
         if few:
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
-            self._statements.hold_back(self._namespace)
+            self._hold_back()
             if await self._statements.ended(self._namespace, _LOOK_SECONDS):
                 return True
             if now > self._waiting_since + STATEMENT_SECONDS:
@@ -186,9 +187,15 @@ class MovesTurn:
             self.over()
             self._since = now
         elif now > self._since + _CATCH_UP_SECONDS:
-            self._statements.hold_back(self._namespace)
+            self._hold_back()
         return False
 
+    def _hold_back(self) -> None:
+        self._holds_back = True
+        self._statements.hold_back(self._namespace)
+
     def over(self) -> None:
-        """The move has gone on, or was given up."""
-        self._statements.let_begin(self._namespace)
+        """The move has gone on, or was given up. Again is the same as once: the next one may have its turn by now."""
+        if self._holds_back:
+            self._holds_back = False
+            self._statements.let_begin(self._namespace)

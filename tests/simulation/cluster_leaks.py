@@ -94,7 +94,7 @@ def _of_shard(shard: Any) -> Iterator[str]:
         # What an earlier primary has begun to take it forgets when it is primary anew.
         yield from _named("migrations coming in", [each for each in [shard.recipient.running] if each is not None])
     yield from _named("requests of donors", shard.recipient._answers)
-    yield from _named("critical sections", shard_filter._sections)
+    yield from _named("critical sections", shard_filter.sections)
     yield from _named("holds", shard_filter.holds._standing.values())
     yield from _named("held sections", shard_filter.holds.sections)
     yield from _named("running statements", [each for each in shard_filter.statements._holds.values() if each])

@@ -49,6 +49,7 @@ COMMIT = (
     "commit resumed", "prepared transaction taken over", "router commits", "router recovers",
 )  # fmt: skip
 ROUTING = ("shard reads the routing", "router reads the routing")
+ROUTING_READ = "shard has read the routing"
 
 
 def install() -> None:
@@ -117,7 +118,9 @@ class _Coordinator(Coordinator):
 class _ShardFilter(RangeShardFilter):
     async def _read(self, namespace: str) -> Any:
         _tell("shard reads the routing")
-        return await super()._read(namespace)
+        known = await super()._read(namespace)
+        _tell(ROUTING_READ)
+        return known
 
 
 class _RangeDeleter(RangeDeleter):

@@ -85,6 +85,7 @@ class TransactionRegistry:
         try:
             _check_target(context)
             yield from self._patience(context)
+            yield from transaction.enter(context.namespace)
             transaction.check()
             inner = transaction.request(context)
             result = execute(inner, arguments)

@@ -19,6 +19,7 @@ from docstore.commands.context import Context, Services
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
+from docstore.node.shard_filter import MustWait, TransactionFilter
 from docstore.node.slices import Steps
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Transaction:
 
     __slots__ = (
         "_cursors",
+        "_filter",
         "_node",
         "_opened",
         "_services",
@@ -72,6 +74,7 @@ class Transaction:
         self.reason: CommandError | None = None
         self.store: TransactionStore | None = None
         self._node: DataNode | None = None
+        self._filter: TransactionFilter | None = None
         self._services: Services | None = None
         self._state: TransactionState | None = None
         self._cursors = False
@@ -85,11 +88,21 @@ class Transaction:
         inner.engine = store.engine
         inner.transaction = store
         if node.shard_filter is not None:
-            inner.shard_filter = node.shard_filter.for_transaction(taken_at)
+            inner.shard_filter = self._filter = node.shard_filter.for_transaction(taken_at, store.catalog.used)
         inner.parts = Parts(node.parts)
         inner.parts[type(node)] = inner
         self._node = inner
         self._services = replace(services, parts=inner.parts)
+
+    def enter(self, namespace: str) -> Steps[None]:
+        """Before a request begins to use a collection: wait for those who are about to have it to themselves."""
+        while self.state is State.OPEN and self._filter is not None:
+            try:
+                self._filter.check_use(namespace)
+            except MustWait as others:
+                yield others.over()
+            else:
+                return
 
     def request(self, context: Context) -> Context:
         """The request as it is carried out in the transaction, which may be ended by others before the request is."""
@@ -194,7 +207,7 @@ class Transaction:
     def _end(self, state: State) -> None:
         self.state = state
         self._end_cursors()
-        self.store = self._node = self._services = None
+        self.store = self._node = self._filter = self._services = None
         waiting, self.waiting = self.waiting, []
         for wake in waiting:
             wake()

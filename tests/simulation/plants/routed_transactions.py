@@ -125,4 +125,11 @@ PLANTS = (
         "(transaction := self._claims.holder(namespace)) is not None",
         "(transaction := None) is not None",
     ),
+    Plant(
+        "a transaction waits for who waits for it",
+        "handover-many",
+        "mongod.migration.transaction_filter:TransactionShardFilter._uses",
+        "return namespace in self._entered or namespace in self._claimed",
+        "return namespace in self._entered",
+    ),
 )

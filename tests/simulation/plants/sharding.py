@@ -58,6 +58,20 @@ PLANTS = (
         "if True:",
     ),
     Plant(
+        "a statement ends where the routing was forgotten in its midst",
+        "handover-many",
+        "mongod.migration.statements:Hold.kept",
+        "now = self._now()",
+        "try:\n        now = self._now()\n    except Exception:\n        return False",
+    ),
+    Plant(
+        "what a statement over many gives back is passed over",
+        "handover-many",
+        "docstore.node.write.search:_PlainSearch.give_back",
+        "self.exhausted = False",
+        "pass",
+    ),
+    Plant(
         "orphans are shown",
         "handover",
         f"{_FILTER}:_filter_of",

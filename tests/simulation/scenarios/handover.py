@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import random
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable, Sequence
 from typing import Any
 
 from docstore.errors import CommandError
 from docstore.net import NetworkError
-from tests.checkers.history import Kind, Operation
-from tests.simulation.clients import Client, quietly
+from tests.checkers.history import Anomaly, Kind, Operation
+from tests.simulation.clients import Client, Refused, Unknown, quietly
+from tests.simulation.moments import ROUTING_READ
+from tests.simulation.process import Incarnation, Machine
 from tests.simulation.scenarios import moves
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
 from tests.simulation.sharded import SimulatedCluster, of_routers
+from tests.simulation.transactions import Aborted, OpenTransaction
 from tests.simulation.workloads import Workload
 from tests.simulation.world import World
 
@@ -28,7 +32,11 @@ CHUNKS, WIDTH = 8, 50
 MOVED = (0, 0, 1, 2)
 HOT = (0, 0, 0, 0, 1, 1, 2, 5)
 """Numbers of chunks: those that move, and those that are asked for."""
+STAYING = (6, 7)
+"""Of chunks that do not move, one on each shard."""
 SECONDS = 1.2
+PLENTY = 120
+"""Documents, at least, that statements over many change: more on some shard than in one write unit."""
 
 
 async def a_small_cluster(world: World, members: int = 1) -> SimulatedCluster:
@@ -49,8 +57,19 @@ async def keep_fresh(cluster: SimulatedCluster, over: list[bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+def forget(often: float, dice: random.Random, process: Incarnation, moment: str) -> None:
+    """At some of the moments at which a shard has read its routing, have it forgotten in the next step."""
+    if moment == ROUTING_READ and dice.random() < often:
+        asyncio.get_running_loop().call_soon(process.node.node.shard_filter.forget, moves.COLLECTION)
+
+
 class Documents(moves.Documents):
     """Some are on each chunk, and reads of one key go to its owner alone."""
+
+    movers = 1
+    """How many move chunks, side by side."""
+    forgetful = 0.0
+    """How often a shard forgets the routing as soon as it has read it, as when a move begins just then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,6 +77,12 @@ class Documents(moves.Documents):
         self._own: dict[int, tuple[str, int]] = {}
         """Of each client a document that changes its shard key, and this key as long as the client knows it."""
         self._rekeyings: list[Operation] = []
+        self.refused: list[Anomaly] = []
+        """What should have been done and was not."""
+
+    def routers(self, cluster: SimulatedCluster) -> list[list[Machine]]:
+        """Those that the clients ask, one after another."""
+        return [cluster.routers]
 
     async def act(self, client: Client, work: Workload) -> None:
         """More of what shows a chunk that is owned by nobody, or by two."""
@@ -118,6 +143,98 @@ def _overlap(one: Operation, other: Operation) -> bool:
     return one.invoked < other.ended and other.invoked < one.ended
 
 
+class ManyDocuments(Documents):
+    """Changed by statements over many documents, which take a while. Nothing goes wrong, so none may fail.
+
+    Most of the moves that are asked for are refused, because another is under way, but make the donor read its routing.
+    """
+
+    movers = 2
+    forgetful = 0.5
+
+    async def act(self, client: Client, work: Workload) -> None:
+        """See the base. Many in the beginning, and then more and less of them."""
+        if client.number < len(STAYING):
+            await self.have_others_wait(client, work)
+        elif len(self.known) < client.dice.uniform(1.0, 1.3) * PLENTY:
+            await self.insert_several(client, work)
+        elif client.dice.random() < 0.7:
+            await self.update_many(client, work)
+        else:
+            await self.delete_several(client)
+
+    def routers(self, cluster: SimulatedCluster) -> list[list[Machine]]:
+        """See the base. A transaction is with one router."""
+        return [[each] for each in cluster.routers]
+
+    async def have_others_wait(self, client: Client, work: Workload) -> None:
+        """Have a document of a shard in a transaction for a while: statements over many stop half-way where they meet
+        it, and chunks come meanwhile.
+        """
+        key = f"staying {client.number}"
+        if key not in self._keys:
+            self._keys[key] = STAYING[client.number] * WIDTH
+            operation = client.history.invoke(client.number, Kind.INSERT, key, w="majority")
+            row = {"_id": key, "k": self._keys[key], "tags": []}
+            command = {"insert": moves.NAME, "documents": [row]}
+            await self._all(client, [operation], client.write(command, "majority", retryable=True), [key])
+            return
+        tag = work.value()
+        operation = client.history.invoke(client.number, Kind.UPDATE_BY_ID, key, tag, w="majority")
+        transaction = OpenTransaction(client)
+
+        async def change() -> int:
+            try:
+                where = {"_id": key, "k": self._keys[key]}
+                met = await transaction.change(moves.NAME, where, {"$push": {"tags": tag}})
+                await asyncio.sleep(client.dice.uniform(0.0, 0.06))
+                await transaction.commit()
+            except Aborted as error:
+                await transaction.abort()
+                raise Refused(str(error)) from error
+            return met
+
+        await client.record(operation, change())
+
+    async def insert_several(self, client: Client, work: Workload) -> None:
+        keys = [f"{client.number}-{work.value()}" for _ in range(PLENTY // 10)]
+        operations = [client.history.invoke(client.number, Kind.INSERT, key, w="majority") for key in keys]
+        command = {"insert": moves.NAME, "documents": [self.document(client, key) for key in keys]}
+        await self._all(client, operations, client.write(command, "majority", retryable=True), keys)
+        self.known += keys
+
+    async def update_many(self, client: Client, work: Workload) -> None:
+        """See the base."""
+        tag = work.value()
+        operation = client.history.invoke(client.number, Kind.UPDATE_MANY, moves.NAME, tag, w="majority")
+        # By the index of the shard key, so that the documents that stay come last.
+        update = {"q": {"k": {"$gte": 0}}, "u": {"$push": {"tags": tag}}, "multi": True}
+        await self._all(client, [operation], client.write({"update": moves.NAME, "updates": [update]}, "majority"))
+
+    async def delete_several(self, client: Client) -> None:
+        client.dice.shuffle(self.known)
+        keys, self.known[-PLENTY // 10 :] = self.known[-PLENTY // 10 :], []
+        operations = [client.history.invoke(client.number, Kind.DELETE, key, w="majority") for key in keys]
+        command = {"delete": moves.NAME, "deletes": [{"q": {"_id": {"$in": keys}}, "limit": 0}]}
+        await self._all(client, operations, client.write(command, "majority"), keys)
+
+    async def _all(
+        self, client: Client, operations: list[Operation], writing: Awaitable[dict[str, Any]], keys: Sequence[str] = ()
+    ) -> None:
+        """The operations that one command is, for each of the `keys` one. It must succeed, and meet all of these."""
+        try:
+            reply = await writing
+        except (Refused, Unknown) as error:
+            self.refused.append(Anomaly("refused beside moves", str(error), tuple(operations[:1])))
+            for operation in operations:
+                client.history.unknown(operation)
+            return
+        if keys and reply["n"] != len(keys):
+            self.refused.append(Anomaly("not all met", f"{reply['n']} of {len(keys)}", tuple(operations[:1])))
+        for operation in operations:
+            client.history.ok(operation, None if operation.kind is Kind.INSERT else reply["n"])
+
+
 class FarDocuments(Documents):
     """Read from secondaries too, which must have got to the time of all that was acknowledged."""
 
@@ -169,26 +286,28 @@ async def move_to_and_fro(cluster: SimulatedCluster, dice: random.Random, over: 
 
 async def handing_over(world: World, cluster: SimulatedCluster, kind: type[Documents] = Documents) -> None:
     dice = world.fault_dice
+    documents = kind()
     world.hiccups = dice.choice((0.0, 0.005))
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
     deaf = dice.choice(list(cluster.shards.values())).machines[0]
     world.network.slow[cluster.config.machines[0].name, deaf.name] = dice.choice((0.0, 0.02, 0.1))
-    documents = kind()
     numbers = random.Random(world.client_dice.getrandbits(64))
-    work = Workload(world, lambda: of_routers(cluster.routers, random.Random(numbers.getrandbits(64))), clients=8)
+    world.moments.append(functools.partial(forget, documents.forgetful, random.Random(numbers.getrandbits(64))))
+    routers = itertools.cycle(documents.routers(cluster))
+    work = Workload(world, lambda: of_routers(next(routers), random.Random(numbers.getrandbits(64))), clients=8)
     work.start(documents.act)
     over: list[bool] = []
-    running = [
-        asyncio.ensure_future(move_to_and_fro(cluster, random.Random(numbers.getrandbits(64)), over)),
-        asyncio.ensure_future(keep_fresh(cluster, over)),
-    ]
+    running = [asyncio.ensure_future(keep_fresh(cluster, over))]
+    for _ in range(documents.movers):
+        dice = random.Random(numbers.getrandbits(64))
+        running.append(asyncio.ensure_future(move_to_and_fro(cluster, dice, over)))
     await asyncio.sleep(SECONDS)
     over.append(True)
     await asyncio.gather(*running)
     await work.stop()
     world.network.slow.clear()
     await cluster.settled()
-    judge(await moves.anomalies(cluster, work, concerns=documents.concerns))
+    judge([*documents.refused, *await moves.anomalies(cluster, work, concerns=documents.concerns)])
     world.counts |= {"operations": len(work.history)}
 
 
@@ -198,6 +317,12 @@ SCENARIOS = (
         what="two shards of one: chunks move while clients write and read through a fresh and a stale router",
         topology=a_small_cluster,
         run=handing_over,
+    ),
+    Scenario(
+        name="handover-many",
+        what="two shards of one: chunks move while statements over many documents are half-way",
+        topology=a_small_cluster,
+        run=functools.partial(handing_over, kind=ManyDocuments),
     ),
     Scenario(
         name="handover-secondaries",

@@ -11,6 +11,8 @@ from typing import Any
 
 import bson
 import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
 
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code
@@ -266,6 +268,32 @@ def test_a_move_waits_for_statements_over_many_documents_and_is_given_up_where_t
     asyncio.run(test())
 
 
+def test_a_transaction_that_waits_for_a_move_does_not_use_the_collection_yet() -> None:
+    """Or the move would wait for it in turn."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            node, shard = made.members["shard1"].node, made.members["shard1"].shard
+            running = shard.shard_filter.statements
+            running.hold_back(NAMESPACE)
+            change = {"update": "test", "updates": [{"q": {"_id": 300}, "u": {"$inc": {"x": 1}}}]}
+            fields = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1), "autocommit": False}
+            waiting = asyncio.ensure_future(made.write({**change, **fields, "startTransaction": True}, "0300"))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            assert node.store.claims.holder(NAMESPACE) is None
+            running.let_begin(NAMESPACE)
+            assert (await waiting)["n"] == 1
+            assert node.store.claims.holder(NAMESPACE) is not None
+            running.hold_back(NAMESPACE)
+            assert (await made.write({**change, **fields}, "0300"))["n"] == 1, "now the move waits for it"
+            running.let_begin(NAMESPACE)
+            await made.ask("shard1", {"abortTransaction": 1, **fields})
+
+    asyncio.run(test())
+
+
 def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a while: where other writes are the reason, waiting does not help."""
 
@@ -278,7 +306,7 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
 
         def begin() -> statements.Hold:
             running.check_begin(NAMESPACE)
-            return running.begin(NAMESPACE, known, "a", None, lambda: None)
+            return running.begin(NAMESPACE, known, "a", None, lambda: known)
 
         assert not await turn.comes(few=False)
         begin().close()
@@ -293,6 +321,13 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
         with pytest.raises(MustWait):
             begin()
         turn.over()
+        begin().close()
+        following = statements.MovesTurn(running, NAMESPACE)
+        assert await following.comes(few=True)
+        turn.over()
+        with pytest.raises(MustWait):
+            begin()
+        following.over()
         begin().close()
 
     asyncio.run(test())

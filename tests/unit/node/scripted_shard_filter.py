@@ -20,6 +20,9 @@ class ScriptedHold:
         self._filter = shard_filter
 
     def kept(self) -> bool:
+        unknown = self._filter.unknown
+        if unknown is not None and not unknown.is_set():
+            raise MustWait(unknown.wait)
         return self._filter.keeps
 
     def close(self) -> None:
@@ -27,7 +30,9 @@ class ScriptedHold:
 
 
 class ScriptedShardFilter:
-    """It remembers who entered. `answer` gives the error for the n-th of them, `held` keeps them waiting."""
+    """It remembers who entered. `answer` gives the error for the n-th of them where that has a version, `held` keeps
+    them waiting.
+    """
 
     def __init__(self) -> None:
         self.entered: list[tuple[str, bool, bool]] = []
@@ -35,14 +40,15 @@ class ScriptedShardFilter:
         self.answer: Callable[[int], Any] = lambda _count: None
         self.held: asyncio.Event | None = None
         self.keeps = False
-        """Whether statements over many documents keep what they are about."""
+        """Whether statements over many documents keep what they are about; known once `unknown` is set."""
+        self.unknown: asyncio.Event | None = None
         self.holds: list[ScriptedHold] = []
         self.over: Callable[[], Any] = lambda: None
         """What the waiting of those that are kept waiting ends with: raise an error there."""
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         self.entered.append((namespace, shard_version is not None, write))
-        error = self.answer(len(self.entered))
+        error = None if shard_version is None else self.answer(len(self.entered))
         if error is not None:
             raise error
         if self.held is not None and not self.held.is_set():

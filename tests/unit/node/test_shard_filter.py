@@ -186,6 +186,30 @@ def test_a_statement_over_many_documents_ends_where_a_version_rose_that_leaves_i
     loop(work())
 
 
+def test_a_statement_over_many_documents_waits_where_it_is_not_known_whether_they_are_still_the_nodes() -> None:
+    async def work() -> None:
+        node, owner = await owned_node(1000)
+        node.hurry()
+        owner.keeps = True
+        owner.unknown = asyncio.Event()
+        owner.answer = lambda count: STALE if count > 1 else None
+        statement = {"q": {}, "u": {"$inc": {"x": 1}}, "multi": True}
+        request = {"update": "c", "updates": [statement], "shardVersion": VERSION}
+        updating = asyncio.ensure_future(node.run(request))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not updating.done()
+        owner.held = asyncio.Event()
+        owner.unknown.set()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not updating.done(), "somebody has the collection to himself now"
+        owner.held.set()
+        assert (await updating)["n"] == 50, "the even ones below 100"
+
+    loop(work())
+
+
 def test_a_shard_says_of_each_statement_how_many_documents_it_concerned() -> None:
     async def work() -> None:
         node, owner = await owned_node(10)
