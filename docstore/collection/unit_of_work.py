@@ -137,8 +137,7 @@ class WriteUnitOfWork:
         self._count(coll, 1, size)
         journal = self._journal
         if journal is not None and coll.replicates:
-            journal.note_absent(_RECORDS, (record_key,))
-            journal.note_absent(_INDEXES, (id_key, *added))
+            journal.note_document(record_key, None, {}, (id_key, *added))
             o2 = document_key(self._document_keys, coll.ns, raw, b"o2")
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
@@ -216,9 +215,8 @@ class WriteUnitOfWork:
         if journal is not None and coll.replicates:
             if coll.options.pre_images and not self.from_migrate:
                 journal.keep_before(before)
-            journal.note(_RECORDS, record_key, before)
-            journal.note_marked(_INDEXES, removed)
-            journal.note_absent(_INDEXES, [key for key in added if key not in removed])
+            made = [key for key in added if key not in removed] if added else ()
+            journal.note_document(record_key, before, removed, made)
             o = after if journal.replaying else make_update(before, after, paths)
             o2 = document_key(self._document_keys, coll.ns, after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
@@ -250,9 +248,8 @@ class WriteUnitOfWork:
         if journal is not None and coll.replicates:
             if coll.options.pre_images and not self.from_migrate:
                 journal.keep_before(before)
-            journal.note(_RECORDS, record_key, before)
-            journal.note(_INDEXES, id_key, coll.id_entry(before, rid))
-            journal.note_marked(_INDEXES, removed)
+            removed[id_key] = coll.id_entry(before, rid)
+            journal.note_document(record_key, before, removed, ())
             counted = (coll.ident, -1, -len(before))
             o = document_key(self._document_keys, coll.ns, before)
             journal.log(coll.heads["d"], o, counted=counted, stmt_id=stmt_id, image=image)

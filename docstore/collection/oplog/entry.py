@@ -42,7 +42,9 @@ def statement_ids(stmt_id: StatementIds) -> tuple[int, ...]:
 
 def statement_field(stmt_id: StatementIds) -> bytes:
     """The encoded field `stmtId`: a number, or an array of several."""
-    first, *others = statement_ids(stmt_id)
+    if isinstance(stmt_id, int):
+        return _STMT_ID.pack(b"\x10stmtId\0", stmt_id)
+    first, *others = stmt_id
     if not others:
         return _STMT_ID.pack(b"\x10stmtId\0", first)
     return b"\x04stmtId\0" + array_from([(INT32, _INT.pack(each)) for each in (first, *others)])

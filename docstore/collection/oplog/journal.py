@@ -33,8 +33,8 @@ from docstore.kernel.log.entries import (
     optime_field,
     session_head,
     undo_absent,
+    undo_document,
     undo_key,
-    undo_marked,
     undo_record,
 )
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, pre_image_key, timestamp_key
@@ -44,9 +44,11 @@ from docstore.storage import Batch, Family
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-_META = Family.META
-_OPLOG = Family.OPLOG
-_UNDO = Family.UNDO
+_RECORDS = Family.RECORDS.value
+_INDEXES = Family.INDEXES.value
+_META = Family.META.value
+_OPLOG = Family.OPLOG.value
+_UNDO = Family.UNDO.value
 _FROM_MIGRATE = b"\x08fromMigrate\0\1"
 _NO_OPTIME = OpTime(-1, 0)
 _NO_CLAIMS = Claims()
@@ -128,14 +130,18 @@ class Journal:
             self._claims.refuse_entries(keys)
         self._undo.append(undo_absent(family, keys))
 
-    def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
-        """The operation that is logged next has removed or changed these keys, which had these values. Errors:
-        WriteConflict.
+    def note_document(
+        self, record_key: bytes, before: bytes | None, removed: dict[bytes, bytes], made: Collection[bytes]
+    ) -> None:
+        """The operation that is logged next has changed a record, where the document `before` stood or nothing. With it
+        entries of indexes have changed: those that had values have gone or have others, those `made` were not there.
+        Errors: WriteConflict.
         """
         if self._claimed:
-            self._claims.refuse_entries(entries)
-        if entries:
-            self._undo.append(undo_marked(family, entries.items()))
+            self._claims.refuse(record_key)
+            self._claims.refuse_entries(removed)
+            self._claims.refuse_entries(made)
+        self._undo.append(undo_document(_RECORDS, record_key, before, _INDEXES, removed, made))
 
     def keep_before(self, document: bytes) -> None:
         """The operation that is logged next changes this document, which change streams may ask for."""
@@ -178,18 +184,24 @@ class Journal:
             self._append(head, o, middle, b"", undo_record(counted, undo))
             undo.clear()
             return
-        optime = OpTime(self._oplog.term, self.next_timestamp())
+        # Nearly every write of a set comes here: what it takes is spelt out.
+        term, timestamp, wall_ms = self._oplog.term, self._reserved or self._oplog.next_timestamp(), self._wall_ms
+        txn_number = session.txn_number
         undo.append(undo_key(_META, self._row_key, self._row))
-        self._row = pack_row(session.txn_number, optime.term, optime.timestamp, self._wall_ms)
+        self._row = pack_row(txn_number, term, timestamp, wall_ms)
         self._batch.changes[_META][self._row_key] = self._row
-        previous, self._session_last = self._session_last, optime
+        previous = self._session_last
         entry = build_statement(
-            session.lsid, session.txn_number, head, o, middle, statement_field(stmt_id),
-            optime.timestamp, optime.term, self._wall_ms, previous.timestamp, previous.term, more,
+            session.lsid, txn_number, head, o, middle, statement_field(stmt_id),
+            timestamp, term, wall_ms, previous.timestamp, previous.term, more,
         )  # fmt: skip
+        self._session_last = optime = OpTime(term, timestamp)
         self._put(optime, entry, undo_record(counted, undo))
         undo.clear()
-        self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
+        if type(stmt_id) is int:
+            self._statements[stmt_id] = optime
+        else:
+            self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
 
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None

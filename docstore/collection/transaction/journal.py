@@ -7,7 +7,7 @@ what stands below until the transaction does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from docstore.bson.build import enclosed
@@ -61,12 +61,25 @@ class TransactionJournal(Journal):
             stood.setdefault(key, None)
         self._claim_entries(keys)
 
-    def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
-        """The operation that is logged next has removed or changed these keys. Errors: WriteConflict."""
-        stood = self._of(family)
-        for key, value in entries.items():
+    def note_document(
+        self, record_key: bytes, before: bytes | None, removed: dict[bytes, bytes], made: Collection[bytes]
+    ) -> None:
+        """The operation that is logged next has changed a record and entries of indexes. Errors: WriteConflict."""
+        stood = self._of(Family.RECORDS)
+        if before is None:
+            # Record ids are not given twice.
+            stood[record_key] = None
+            self._transaction.made((record_key,))
+        else:
+            stood.setdefault(record_key, before)
+            self._transaction.claim(Family.RECORDS, record_key)
+        stood = self._of(Family.INDEXES)
+        for key, value in removed.items():
             stood.setdefault(key, value)
-        self._claim_entries(entries)
+        for key in made:
+            stood.setdefault(key, None)
+        self._claim_entries(removed)
+        self._claim_entries(made)
 
     def _of(self, family: Family) -> dict[bytes, bytes | None]:
         """What stood at the keys of the family before the unit touched them for the first time."""

@@ -35,12 +35,7 @@ def build_entry(
     out.put_bytes(b"\x03o\0")
     out.put_bytes(o)
     out.put_bytes(middle)
-    out.put_bytes(b"\x11ts\0")
-    out.put_little(timestamp, 8)
-    out.put_bytes(b"\x12t\0")
-    out.put_little(cython.cast(cython.ulonglong, term), 8)
-    out.put_bytes(b"\x12v\0\2\0\0\0\0\0\0\0\x09wall\0")
-    out.put_little(cython.cast(cython.ulonglong, wall_ms), 8)
+    _put_times(out, timestamp, term, wall_ms)
     out.put_bytes(last)
     out.put(0)
     return _taken(out)
@@ -64,17 +59,31 @@ def build_statement(
     entry is that of the session. `more` stands at the end.
     """
     out: KeyWriter = _writer()
+    out.put_little(0, 4)
     _put_session(out, lsid, txn_number)
     out.put_bytes(head)
-    begin: bytes = out.taken()
-    out.clear()
+    out.put_bytes(b"\x03o\0")
+    out.put_bytes(o)
     out.put_bytes(middle)
     out.put_bytes(statement)
-    between: bytes = out.taken()
-    out.clear()
+    _put_times(out, timestamp, term, wall_ms)
     _put_optime(out, b"prevOpTime", previous_timestamp, previous_term)
     out.put_bytes(more)
-    return build_entry(begin, o, between, timestamp, term, wall_ms, _taken(out))
+    out.put(0)
+    out.set_little(0, out.size, 4)
+    return _taken(out)
+
+
+def _put_times(
+    out: KeyWriter, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong
+) -> cython.int:
+    """The fields from `ts` to `wall`."""
+    out.put_bytes(b"\x11ts\0")
+    out.put_little(timestamp, 8)
+    out.put_bytes(b"\x12t\0")
+    out.put_little(cython.cast(cython.ulonglong, term), 8)
+    out.put_bytes(b"\x12v\0\2\0\0\0\0\0\0\0\x09wall\0")
+    return out.put_little(cython.cast(cython.ulonglong, wall_ms), 8)
 
 
 def session_head(lsid: bytes, txn_number: cython.longlong) -> bytes:
@@ -151,6 +160,28 @@ def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
     """One key of an undo record."""
     out: KeyWriter = _writer()
     _put_undo(out, family, key, previous)
+    return _taken(out)
+
+
+def undo_document(
+    records: cython.int,
+    record_key: bytes,
+    before: bytes | None,
+    indexes: cython.int,
+    removed: dict[bytes, bytes],
+    made: Iterable[bytes],
+) -> bytes:
+    """The same of a record, where the document `before` stood or nothing, and of the entries of indexes that changed
+    with it: those that stood there, with their values, and others that were made. `records`, `indexes`: the families.
+    """
+    key: bytes
+    value: bytes
+    out: KeyWriter = _writer()
+    _put_undo(out, records, record_key, before)
+    for key, value in removed.items():
+        _put_undo(out, indexes, key, value)
+    for key in made:
+        _put_undo(out, indexes, key, None)
     return _taken(out)
 
 

@@ -50,7 +50,7 @@ PLANTS = (
     Plant(
         "whoever writes outside does not look at claims",
         "transactions-claims",
-        f"{_JOURNAL}.note",
+        f"{_JOURNAL}.note_document",
         "if self._claimed:",
         "if False:",
     ),

@@ -86,6 +86,8 @@ def test_undo_records_say_what_stood_there(kernel: Kernel) -> None:
             entries.undo_absent(Family.INDEXES, ()),
             entries.undo_marked(Family.INDEXES, {b"old": b"mark", b"older": b""}.items()),
             entries.undo_key(Family.WIDE, LARGE, None),
+            entries.undo_document(Family.RECORDS, b"rid", b"doc", Family.INDEXES, {b"gone": b"m"}, [b"made", b"too"]),
+            entries.undo_document(Family.RECORDS, b"new", None, Family.INDEXES, {}, (b"id",)),
         ],
     )
 
@@ -99,4 +101,10 @@ def test_undo_records_say_what_stood_there(kernel: Kernel) -> None:
         (Family.INDEXES, b"old", b"mark"),
         (Family.INDEXES, b"older", b""),
         (Family.WIDE, LARGE, None),
+        (Family.RECORDS, b"rid", b"doc"),
+        (Family.INDEXES, b"gone", b"m"),
+        (Family.INDEXES, b"made", None),
+        (Family.INDEXES, b"too", None),
+        (Family.RECORDS, b"new", None),
+        (Family.INDEXES, b"id", None),
     ]
