@@ -13,8 +13,8 @@ session row of everything done in the unit. Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from docstore.bson import get_field
@@ -27,8 +27,9 @@ from docstore.collection.oplog.diff import Paths, make_update
 from docstore.collection.oplog.document_key import document_key
 from docstore.collection.oplog.entry import StatementIds, entry_head
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
-from docstore.collection.read.overlay import overlaid
+from docstore.collection.read.overlay import PendingReader
 from docstore.errors import Code, CommandError
+from docstore.kernel.log.entries import id_document
 from docstore.key_layout import record_id_bytes
 from docstore.optime import OpTime
 from docstore.storage import Batch, DiskFull, Family
@@ -64,13 +65,19 @@ class Commit(NamedTuple):
     changes: list[Change]
 
 
-class WriteUnitOfWork:
+class WriteUnitOfWork(PendingReader):
     """Made by `Store.unit`. Use as a context manager, or call `commit` or `abort`; nothing may be awaited meanwhile.
 
     `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent). Without `trims`
     capped collections are let grow: what goes from them is known from elsewhere. `from_migrate` tells listeners that
     the operations from then on are a migration's.
     """
+
+    # What most units never have stays with the class.
+    _on_abort: list[Callable[[], None]] | None = None
+    _oldest: Mapping[Collection, OldestRecords] = MappingProxyType({})
+    _trimmed: Mapping[Collection, int] = MappingProxyType({})
+    _open = True
 
     def __init__(
         self,
@@ -85,23 +92,18 @@ class WriteUnitOfWork:
         self.batch = batch
         self.tolerant = tolerant
         self._store = store
-        self.engine = self._engine = store.engine
-        self._records = batch.changes[_RECORDS]
-        self._indexes = batch.changes[_INDEXES]
+        self.engine = self._engine = engine = store.engine
+        changes = batch.changes
+        self._records = changes[_RECORDS]
+        self._indexes = indexes = changes[_INDEXES]
         self._journal = journal
         self.from_migrate = from_migrate
-        self._entries = Entries(
-            store.engine, batch, enforce=not tolerant, look=None if journal is None else journal.check_free
-        )
+        self._entries = Entries(engine, indexes, not tolerant, None if journal is None else journal.check_free)
         self._deltas: dict[Collection, list[int]] = {}
         self._changes: list[Change] | None = [] if store.has_listeners else None
-        self._on_abort: list[Callable[[], None]] = []
         self._trims = trims and not (journal is not None and journal.replaying)
-        self._oldest: dict[Collection, OldestRecords] = {}
-        self._trimmed: dict[Collection, int] = {}
         self._document_keys = store.document_keys
         self._sequence = store.sequence
-        self._open = True
 
     def insert(
         self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None
@@ -121,7 +123,7 @@ class WriteUnitOfWork:
             raise self._entries.duplicate(coll, coll.id_index, raw, id_key)
         record_id = coll.next_record_id
         if coll.options.capped and self._trims and coll not in self._oldest:
-            self._oldest[coll] = OldestRecords(self._engine, self._records, coll)
+            self._oldest = {**self._oldest, coll: OldestRecords(self._engine, self._records, coll)}
         rid = record_id_bytes(record_id)
         added: Marked = {}
         if coll.secondary:
@@ -138,7 +140,8 @@ class WriteUnitOfWork:
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note_document(record_key, None, {}, (id_key, *added))
-            o2 = document_key(self._document_keys, coll.ns, raw, b"o2")
+            keys = self._document_keys
+            o2 = document_key(keys, coll.ns, raw, b"o2") if keys else id_document(raw, b"o2")
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "i", None, raw, self.from_migrate))
@@ -218,7 +221,8 @@ class WriteUnitOfWork:
             made = [key for key in added if key not in removed] if added else ()
             journal.note_document(record_key, before, removed, made)
             o = after if journal.replaying else make_update(before, after, paths)
-            o2 = document_key(self._document_keys, coll.ns, after, b"o2")
+            keys = self._document_keys
+            o2 = document_key(keys, coll.ns, after, b"o2") if keys else id_document(after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
@@ -251,7 +255,8 @@ class WriteUnitOfWork:
             removed[id_key] = coll.id_entry(before, rid)
             journal.note_document(record_key, before, removed, ())
             counted = (coll.ident, -1, -len(before))
-            o = document_key(self._document_keys, coll.ns, before)
+            keys = self._document_keys
+            o = document_key(keys, coll.ns, before) if keys else id_document(before)
             journal.log(coll.heads["d"], o, counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "d", before, None, self.from_migrate))
@@ -264,7 +269,7 @@ class WriteUnitOfWork:
             if found is None:
                 return
             self.remove(coll, *found)
-            self._trimmed[coll] = found[0]
+            self._trimmed = {**self._trimmed, coll: found[0]}
 
     def put_row(self, coll: Collection, update: RowUpdate, document: Callable[[], bytes]) -> None:
         """Write what `docstore.widecolumn.node.rows` has found out; `document` makes the `o` of its entry. What changes
@@ -307,19 +312,26 @@ class WriteUnitOfWork:
             self._journal.note(_META, key, self.get(_META, key))
         self.batch.changes[_META][key] = value
 
+    @property
+    def pending_records(self) -> Mapping[bytes, bytes | None]:
+        """By key, the documents that are to be written; None for those that go."""
+        return self._records
+
     def next_timestamp(self) -> int:
         """The timestamp of the entry that will be logged next; UNLOGGED where nothing is logged."""
         return UNLOGGED if self._journal is None else self._journal.next_timestamp()
 
     def on_abort(self, action: Callable[[], None]) -> None:
         """Call `action` if the unit does not commit; the newest first."""
+        if self._on_abort is None:
+            self._on_abort = []
         self._on_abort.append(action)
 
     def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
         coll.plans.clear()
-        self._on_abort.append(coll.plans.clear)
+        self.on_abort(coll.plans.clear)
         for index, places in grown:
-            self._on_abort.append(index.grow(places))
+            self.on_abort(index.grow(places))
         if any(index.ready for index, _ in grown):
             self.touch(*self._store.catalog.row(coll), logged=coll.replicates)
 
@@ -330,22 +342,6 @@ class WriteUnitOfWork:
         else:
             deltas[0] += count
             deltas[1] += size
-
-    def get(self, family: Family, key: bytes) -> bytes | None:
-        pending = self.batch.changes[family]
-        if key in pending:
-            return pending[key]
-        return self._engine.get(family, key)
-
-    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        stored = self._engine.items(family, start, end, reverse)
-        return overlaid(self.batch.changes[family], stored, start, end, reverse)
-
-    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return (key for key, _ in self.items(family, start, end, reverse))
-
-    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return (value for _, value in self.items(family, start, end, reverse))
 
     def commit(self) -> OpTime | None:
         """Write everything; the optime of the last entry, None when nothing was logged. Listeners are told.
@@ -392,7 +388,7 @@ class WriteUnitOfWork:
             self._take_back()
 
     def _take_back(self) -> None:
-        for action in reversed(self._on_abort):
+        for action in reversed(self._on_abort or ()):
             action()
 
     def __enter__(self) -> Self:

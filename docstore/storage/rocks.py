@@ -38,6 +38,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from docstore.kernel.log.batches import put_changes
 from docstore.log import component
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
@@ -134,14 +135,7 @@ class RocksEngine:
         target = WriteBatch(raw_mode=True)
         for family, start, end in batch.ranges:
             target.delete_range(start, end, self._handles[family])
-        for handle, changes in zip(self._handles, batch.changes, strict=True):
-            if changes:
-                target.set_default_column_family(handle)
-                for key, value in changes.items():
-                    if value is None:
-                        del target[key]
-                    else:
-                        target[key] = value
+        put_changes(target, self._handles, batch.changes)
         try:
             self._db.write(target, self._write_options)
         except Exception as error:  # rocksdict raises nothing narrower

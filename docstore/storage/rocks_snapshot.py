@@ -23,6 +23,7 @@ from typing import Any
 
 from rocksdict import ReadOptions
 
+from docstore.kernel.log.batches import note_keys
 from docstore.kernel.scan.watched import Moved, Watched
 from docstore.storage.engine import (
     Batch,
@@ -44,9 +45,11 @@ _key_of = itemgetter(0)
 
 
 class _Version:
-    """One state. `snapshots` are RocksDB's, one for each family, empty once the engine is closed."""
+    """One state. `snapshots` are RocksDB's, one for each family, empty once the engine is closed. `count`: of the
+    touched keys.
+    """
 
-    __slots__ = ("handles", "newer", "older", "pinned", "snapshots", "touched", "written")
+    __slots__ = ("count", "handles", "newer", "older", "pinned", "snapshots", "touched", "written")
 
     def __init__(self, families: tuple[Any, ...], older: _Version | None) -> None:
         # Nothing is written between these calls: writes come from this thread.
@@ -54,6 +57,7 @@ class _Version:
         self.handles = 0
         self.written = False
         self.touched: tuple[set[bytes], ...] = ()
+        self.count = 0
         self.pinned: tuple[Any, ...] = ()
         self.newer: _Version | None = None
         self.older = older
@@ -88,7 +92,10 @@ class Versions:
         if older is not None:
             older.newer = newer
             if not older.pinned:
-                _touch(older, version.touched)
+                if version.touched:
+                    for mine, more in zip(_touched(older), version.touched, strict=True):
+                        mine |= more
+                    older.count = sum(map(len, older.touched))
                 older.pinned = version.pinned
         if newer is not None:
             newer.older = older
@@ -107,10 +114,10 @@ class Versions:
         version.written = True
         if version.pinned:
             return
-        if batch.ranges or sum(map(len, version.touched)) > MOST_TOUCHED:
+        if batch.ranges or version.count > MOST_TOUCHED:
             version.pinned = tuple([family.iter() for family in self._families])
         else:
-            _touch(version, batch.changes)
+            version.count = note_keys(_touched(version), batch.changes)
 
     def changed_since(self, version: _Version, family: Family) -> tuple[list[bytes], Any | None]:
         """(keys of the family that may differ between the version and its base, in order; the base, None for
@@ -140,12 +147,10 @@ class Versions:
         self._newest = None
 
 
-def _touch(version: _Version, keys: Any) -> None:
+def _touched(version: _Version) -> tuple[set[bytes], ...]:
     if not version.touched:
         version.touched = tuple([set() for _ in Family])
-    for mine, more in zip(version.touched, keys, strict=False):
-        if more:
-            mine.update(more)
+    return version.touched
 
 
 class RocksSnapshot:

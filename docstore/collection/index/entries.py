@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.errors import CommandError
-from docstore.storage import Batch, Family
+from docstore.storage import Family
 
 if TYPE_CHECKING:
     from docstore.collection.index.ahead import KeysAhead
@@ -32,7 +32,7 @@ _INDEXES = Family.INDEXES
 
 
 class Entries:
-    """The index entries of one write unit. Without `enforce`, unique keys may collide.
+    """The index entries of one write unit, whose own are `pending`. Without `enforce`, unique keys may collide.
 
     `look` is called with a key that is taken before it is refused, and raises what is to be raised instead.
     """
@@ -40,11 +40,15 @@ class Entries:
     __slots__ = ("_claims", "_enforce", "_engine", "_look", "_pending")
 
     def __init__(
-        self, engine: Engine, batch: Batch, *, enforce: bool, look: Callable[[bytes], None] | None = None
+        self,
+        engine: Engine,
+        pending: dict[bytes, bytes | None],
+        enforce: bool,
+        look: Callable[[bytes], None] | None = None,
     ) -> None:
         self._engine = engine
         self._look = look
-        self._pending = batch.changes[_INDEXES]
+        self._pending = pending
         self._enforce = enforce
         # Unique keys taken by the unit itself, with the record id that took each.
         self._claims: dict[bytes, bytes] = {}

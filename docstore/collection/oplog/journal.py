@@ -74,6 +74,7 @@ class Journal:
     last: OpTime | None = None
     # What most units never have stays with the class.
     _before: bytes | None = None
+    _row: bytes | None = None
     _reserved = 0
     _logged = 0
     _logged_bytes = 0
@@ -273,7 +274,8 @@ class Journal:
         session = self._session
         assert session is not None, "a transaction belongs to a session"
         undo = undo_key(_META, self._row_key, self._row)
-        self._row = pack_row(session.txn_number, self._oplog.term, self.next_timestamp(), self._wall_ms) + ending
+        self._session_last = last = OpTime(self._oplog.term, self.next_timestamp())
+        self._row = pack_row(session.txn_number, *last, self._wall_ms) + ending
         self._batch.changes[_META][self._row_key] = self._row
         return undo
 
@@ -319,8 +321,9 @@ class Journal:
             self._sessions_written()
 
     def _sessions_written(self) -> None:
-        if self._session is not None and self._row is not None and self._row_key in self._batch.changes[_META]:
-            self._sessions.committed(self._session.lsid, self._session.txn_number, self._row, self._statements)
+        session, row = self._session, self._row
+        if session is not None and row is not None and self._row_key in self._batch.changes[_META]:
+            self._sessions.committed(*session, row, self._session_last, self._statements)
 
 
 def _command_head(session: SessionWrite | None) -> bytes:

@@ -49,7 +49,7 @@ class ReplayJournal(Journal):
         self._counted: list[tuple[int, int, int]] = []
         # The sessions' rows as this unit leaves them, and what it tells the table, in order.
         self._rows: dict[bytes, bytes] = {}
-        self._writes: list[tuple[bytes, int, bytes, dict[int, OpTime]]] = []
+        self._writes: list[tuple[bytes, int, bytes, OpTime, dict[int, OpTime]]] = []
 
     def begin(self, optime: OpTime, wall_ms: int) -> None:
         """What is noted from here on belongs to the entry of that optime, written at `wall_ms`."""
@@ -143,7 +143,7 @@ class ReplayJournal(Journal):
         self._batch.changes[Family.META][key] = self._rows[lsid] = row
         if not statements:
             self._move_prepared(lsid, row if ended not in (COMMITTED, ABORTED) else None, before)
-        self._writes.append((lsid, session.txn_number, row, dict.fromkeys(statements, optime)))
+        self._writes.append((lsid, session.txn_number, row, optime, dict.fromkeys(statements, optime)))
 
     def _ending(self, entry: bytes, o: bytes) -> bytes:
         """What stands behind the session's row after an entry of a transaction."""
@@ -169,5 +169,5 @@ class ReplayJournal(Journal):
             self._batch.changes[Family.META][key] = row
 
     def _sessions_written(self) -> None:
-        for lsid, txn_number, row, statements in self._writes:
-            self._sessions.committed(lsid, txn_number, row, statements)
+        for write in self._writes:
+            self._sessions.committed(*write)

@@ -224,21 +224,20 @@ class SessionTable:
             step = previous_optime(entry)
         state.statements = statements
 
-    def committed(self, lsid: bytes, txn_number: int, row: bytes, statements: dict[int, OpTime]) -> None:
-        """A unit of the session has been written: `row` is on disk, `statements` are its own."""
+    def committed(self, lsid: bytes, txn_number: int, row: bytes, last: OpTime, statements: dict[int, OpTime]) -> None:
+        """A unit of the session has been written: `row` is on disk, which says `last`, and `statements` are its own."""
         state = self.state(lsid)
         if state.txn_number != txn_number:
             state.txn_number = txn_number
             _let_go(state)
             state.statements = {}
             state.complete = True
-        _, term, timestamp, _ = _ROW.unpack_from(row)
-        state.last = OpTime(term, timestamp)
+        state.last = last
         state.row = row
-        if row[_ROW.size : _ROW.size + 1] == _PREPARED:
+        if len(row) > _ROW.size and row[_ROW.size : _ROW.size + 1] == _PREPARED:
             self.prepared[lsid] = _prepared(row)
-        elif self.prepared.pop(lsid, None) is not None:
-            self.last_delayed = max(self.last_delayed, timestamp)
+        elif self.prepared and self.prepared.pop(lsid, None) is not None:
+            self.last_delayed = max(self.last_delayed, last.timestamp)
         if state.statements is not None:
             state.statements.update(statements)
 

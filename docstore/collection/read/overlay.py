@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from docstore.storage.engine import each_keys, each_values, keys_of_ranges, values_of_ranges
+
+if TYPE_CHECKING:
+    from docstore.storage import Batch, Engine, Family
+    from docstore.storage.engine import Range
 
 _key_of = itemgetter(0)
 
@@ -26,3 +33,40 @@ def overlaid(
     added = sorted(((key, value) for key, value in changed.items() if value is not None), reverse=reverse)
     kept = (item for item in stored if item[0] not in changed)
     return heapq.merge(kept, added, key=_key_of, reverse=reverse)
+
+
+class PendingReader:
+    """A `Reader` of the newest state under the changes of a batch that has not been written."""
+
+    batch: Batch
+    engine: Engine
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        pending = self.batch.changes[family]
+        if key in pending:
+            return pending[key]
+        return self.engine.get(family, key)
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        stored = self.engine.items(family, start, end, reverse)
+        return overlaid(self.batch.changes[family], stored, start, end, reverse)
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        if not self.batch.changes[family]:
+            return self.engine.keys(family, start, end, reverse)
+        return (key for key, _ in self.items(family, start, end, reverse))
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        if not self.batch.changes[family]:
+            return self.engine.values(family, start, end, reverse)
+        return (value for _, value in self.items(family, start, end, reverse))
+
+    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+        return (each_keys if self.batch.changes[family] else keys_of_ranges)(self._under(family), family, ranges)
+
+    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+        return (each_values if self.batch.changes[family] else values_of_ranges)(self._under(family), family, ranges)
+
+    def _under(self, family: Family) -> PendingReader | Engine:
+        """What shows the family as it is with the changes."""
+        return self if self.batch.changes[family] else self.engine

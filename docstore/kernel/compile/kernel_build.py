@@ -31,6 +31,7 @@ COMPILED = (
     "kernel.keys.writer",
     "kernel.keys.encoding",
     "kernel.log.entries",
+    "kernel.log.batches",
     "kernel.keys.pattern",
     "kernel.keys.bounds",
     "kernel.match.form",

@@ -14,8 +14,10 @@ leaves it here (`earlier_state`, `keep`). Invariants, once the log has made a st
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from docstore.collection.oplog.earlier_state import EarlierState
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 256
 _RELEASED_AT_ONCE = 8
+_optime_of = attrgetter("optime")
 
 
 class _SharedSnapshot:
@@ -145,7 +148,7 @@ class MajoritySnapshots:
 
     def _forget_passed(self) -> None:
         """Of the committed states only the newest is kept."""
-        passed = sum(held.optime <= self._commit_point for held in self._kept)
+        passed = bisect_right(self._kept, self._commit_point, key=_optime_of)
         for held in self._kept[: max(passed - 1, 0)]:
             held.release()
         del self._kept[: max(passed - 1, 0)]

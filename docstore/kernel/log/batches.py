@@ -1,0 +1,40 @@
+"""A batch of changes as it goes into the engine, key by key.
+
+`changes` has for each family of keys, by its number, a mapping from keys to values; None stands for a key that goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cython
+
+
+def put_changes(target: Any, handles: Sequence[Any], changes: tuple[dict[bytes, bytes | None], ...]) -> None:
+    """Put all changes into `target`, a mapping into one family at a time: that whose handle was selected last."""
+    place: cython.Py_ssize_t
+    of_family: dict[bytes, bytes | None]
+    for place in range(len(changes)):
+        of_family = changes[place]
+        if of_family:
+            target.set_default_column_family(handles[place])
+            for key, value in of_family.items():
+                if value is None:
+                    del target[key]
+                else:
+                    target[key] = value
+
+
+def note_keys(noted: tuple[set[bytes], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:
+    """Note the keys that change, those of each family by themselves; how many are noted now."""
+    place: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    keys: set[bytes]
+    of_family: dict[bytes, bytes | None]
+    for place in range(len(noted)):
+        keys, of_family = noted[place], changes[place]
+        for key in of_family:
+            keys.add(key)
+        count += len(keys)
+    return count
