@@ -19,6 +19,7 @@ from docstore.node.write.driver import (
 )
 from docstore.node.write.evaluated import enter_large
 from docstore.node.write.fast_path import update_one
+from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.of_routers import OF_ROUTERS, within_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
 from docstore.node.write.update import UpdateWork, update_statement
@@ -41,18 +42,21 @@ def run(context: Context, arguments: Arguments) -> Response:
     series = series_of(node.store, context.namespace)
     if series is not None:
         context = context.about(series.buckets.ns)
+    row = session_write(context, node)
+    joint = JointUnit(node.store, row, len(statements))
     target = WriteTarget(
         node,
         context.namespace,
         outcome,
         context.session,
-        session_write(context, node),
+        row,
         arguments["let"],
         bypass_validation=arguments["bypassDocumentValidation"] or series is not None,
         shard_version=context.shard_version,
         can_pause=context.services.carry_out is not None,
         within=within_of(arguments),
         weight=None if series is None else measured_weight(series),
+        joint=joint,
     )
     loop = StatementLoop(
         outcome,
@@ -63,6 +67,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         ordered=arguments["ordered"] or node.transaction is not None,
         clock=node.clock,
         counted=arguments["statementCounts"],
+        joint=joint,
     )
     return run_statements(context, loop)
 

@@ -7,7 +7,6 @@ What comes of it is counted in measurements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from docstore.bson import ARRAY, OBJECT, STRING, Value, document_from, elements, from_python, values
@@ -32,7 +31,7 @@ def bucket_delete(series: Series, statement: DeleteStatement) -> DeleteStatement
     """The deletion of the buckets. Errors: IllegalOperation, InvalidOptions."""
     if not statement.multi:
         raise CommandError(Code.IllegalOperation, "Cannot perform a non-multi delete on a time-series collection")
-    return replace(statement, filter=_filter(series, statement.filter), hint=_hint(series, statement.hint))
+    return statement._replace(filter=_filter(series, statement.filter), hint=_hint(series, statement.hint))
 
 
 def bucket_update(series: Series, statement: UpdateStatement) -> UpdateStatement:
@@ -43,8 +42,7 @@ def bucket_update(series: Series, statement: UpdateStatement) -> UpdateStatement
         raise _refused("Cannot perform an upsert on a time-series collection")
     if statement.update[0] != OBJECT:
         raise _refused("Cannot perform an update on a time-series collection using a pipeline update")
-    return replace(
-        statement,
+    return statement._replace(
         filter=_filter(series, statement.filter),
         update=(OBJECT, _update(series, statement.update[1])),
         hint=_hint(series, statement.hint),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from docstore.bson import Value, elements
 from docstore.bson.walk import INT32, OBJECT
@@ -33,8 +33,7 @@ _FIELDS = declared(
 _LIMITS = (("limit", INT32, b"\0\0\0\0"), ("limit", INT32, b"\1\0\0\0"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteStatement:
+class DeleteStatement(NamedTuple):
     """One element of `deletes`; `filter` is raw."""
 
     filter: bytes
@@ -48,7 +47,7 @@ def delete_statement(raw: bytes) -> DeleteStatement:
     given = elements(raw)
     if len(given) == 2 and given[0][:2] == ("q", OBJECT) and given[1] in _LIMITS:
         # What drivers send for most deletes, without the cost of the general way.
-        return DeleteStatement(filter=given[0][2], multi=given[1] == _LIMITS[0])
+        return DeleteStatement(given[0][2], given[1] == _LIMITS[0])
     fields = parse_fields("delete.deletes", raw, _FIELDS)
     limit = fields["limit"]
     if limit not in (0, 1):
@@ -87,10 +86,11 @@ class DeleteWork:
         if self._search is None or collection is not self._collection:
             identity = identity_of(self._tree, collection.collation)
             if identity is not None and self._statement.hint is None and target.within is None:
-                found = collection.look_up(target.node.engine, identity)
+                found = collection.look_up(target.reader, identity)
                 if found is not None and (owned is None or owned.matches(found[1])):
-                    self._remove(collection, [found])
+                    self._remove(collection, [found], joined=True)
                 return True
+            target.read_past()
             self._close_search()
             self._hold = self._hold or target.hold(self._tree, multi=self._statement.multi)
             self._collection = collection
@@ -130,7 +130,7 @@ class DeleteWork:
         if collection is None or matches is None:
             return False
         if matches:
-            self._remove(collection, matches)
+            self._remove(collection, matches, joined=True)
         return True
 
     def _retried(self) -> bool:
@@ -177,13 +177,14 @@ class DeleteWork:
         """Deleting again what is left is harmless, so the router may simply send the statement again."""
         return error
 
-    def _remove(self, collection: Collection, matches: list[Match]) -> None:
+    def _remove(self, collection: Collection, matches: list[Match], *, joined: bool = False) -> None:
         apart = self._evaluated
         if apart is not None:
             apart.begin()
         elif collection.secondary:
             self._target.go_apart(matches)
-        unit = self._target.unit()
+        size = sum([len(before) for _, before in matches]) if joined else 0
+        unit = self._target.joined(collection, size) if joined else self._target.unit()
         try:
             for record_id, before in matches:
                 ahead = None if apart is None else apart.keys(collection, (before,))

@@ -46,6 +46,9 @@ _OPTIME = struct.Struct("<i4sQ3sqx")
 _WRITABLE_SYSTEM = frozenset(("users", "roles", "version", "js", "profile", "keys", "sessions", "indexBuilds"))
 
 
+Mark = tuple[int, int | None, int, int, int, int | None]
+
+
 @dataclass(slots=True)
 class Outcome:
     """What the statements have done so far.
@@ -72,6 +75,18 @@ class Outcome:
         them in memory until garbage is collected.
         """
         self.errors.append((index, error.with_traceback(None)))
+
+    def mark(self) -> Mark:
+        """Where to return to if what is done from now on turns out not to stand."""
+        counts = None if self.counts is None else len(self.counts)
+        return self.n, self.modified, len(self.upserted), len(self.errors), len(self.retried), counts
+
+    def return_to(self, mark: Mark) -> None:
+        """Nothing stands of what was done since."""
+        self.n, self.modified, upserted, errors, retried, counts = mark
+        del self.upserted[upserted:], self.errors[errors:], self.retried[retried:]
+        if self.counts is not None:
+            del self.counts[counts:]
 
 
 class Statements(SlicedWrite, Protocol):

@@ -20,9 +20,10 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.requests import query_context_at, under
-from docstore.node.shard_filter import Hold, post_images_of
+from docstore.node.shard_filter import Hold, MustWait, post_images_of
 from docstore.node.write.driver import Outcome
 from docstore.node.write.evaluated import Overtaken
+from docstore.node.write.joint_unit import JointUnit, Unjoined
 from docstore.node.write.search import identity_in
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
@@ -31,6 +32,7 @@ from docstore.query.filter.tree import Filter
 from docstore.query.value.collation import Collation
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.targeting import KeyRanges
+from docstore.storage import Reader
 
 UNIT_DOCUMENTS = 64
 """Documents that one unit of a statement over many documents changes at most."""
@@ -54,6 +56,8 @@ class WriteTarget:
     """Whether there is a place where others may run while a statement is carried out."""
     weight: Callable[[bytes], int] | None = None
     """How many a document counts for in the outcome; None: one."""
+    joint: JointUnit | None = None
+    """What the statements write together; None: each by itself."""
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
@@ -120,8 +124,9 @@ class WriteTarget:
         collection = self.node.store.collection(self.namespace)
         if collection is None or collection.collation is not None or identity_in(filter_) is not None:
             return None, None
-        bound = bound_scan(collection, filter_, self.node.engine)
-        found = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1 if multi else 1, owned)
+        reader = self.reader
+        bound = bound_scan(collection, filter_, reader)
+        found = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
         if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
             return None, None
         if any(len(raw) > LARGE_BYTES for _, raw in found):
@@ -129,8 +134,27 @@ class WriteTarget:
         bound.used()
         return collection, found
 
+    @property
+    def reader(self) -> Reader:
+        """The documents as the statements so far have left them."""
+        waiting = None if self.joint is None else self.joint.unit
+        return self.node.engine if waiting is None else waiting
+
+    def read_past(self) -> None:
+        """Said before anything is read but by `reader`, or written but to `unit`. Errors: Unjoined."""
+        if self.joint is not None and self.joint.unit is not None:
+            raise Unjoined
+
     def unit(self) -> WriteUnitOfWork:
+        self.read_past()
         return self.node.store.unit(session=self.session_write)
+
+    def joined(self, collection: Collection, size: int) -> WriteUnitOfWork:
+        """The unit of a statement that is carried out in one step, looks for documents by `reader` alone, and changes
+        or makes documents of `size` bytes. Errors: Unjoined.
+        """
+        joint = None if self.joint is None else self.joint.begin(collection, size)
+        return self.unit() if joint is None else joint
 
     def go_apart(self, matches: Sequence[tuple[int, bytes]]) -> None:
         """Said before documents are changed by what may take a while for a large one. Errors: Overtaken, and the
@@ -141,8 +165,14 @@ class WriteTarget:
             raise Overtaken
 
     def commit(self, unit: WriteUnitOfWork) -> None:
-        """Commit and remember the optime."""
-        self.outcome.last = unit.commit() or self.outcome.last
+        """Commit and remember the optime; what is written together, later."""
+        if self.joint is None or unit is not self.joint.unit:
+            self.outcome.last = unit.commit() or self.outcome.last
+
+    def drop(self, unit: WriteUnitOfWork) -> None:
+        """A statement has written nothing."""
+        if self.joint is None or unit is not self.joint.unit:
+            unit.abort()
 
     def statement_id(self, index: int) -> int | None:
         """The statement's id when the write is retryable."""
@@ -176,7 +206,9 @@ class Work(Protocol):
     """One statement on its way."""
 
     def step(self, owned: Predicate | None, until: float) -> bool:
-        """Do what fits before `until`, at least something; True when the statement is done. Errors: Overtaken."""
+        """Do what fits before `until`, at least something; True when the statement is done. Errors: Overtaken, and
+        Unjoined with nothing done.
+        """
 
     def outlives(self) -> bool:
         """Whether it goes on after the routing that it came by has become stale."""
@@ -194,15 +226,17 @@ class Work(Protocol):
 class StatementLoop:
     """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`.
 
-    A transaction that a statement meets is waited for. `counted`: the outcome says of each statement, in order, how
-    many documents it concerned.
+    What they write together, `joint`, is written before a slice ends. A transaction that a statement meets is waited
+    for. `counted`: the outcome says of each statement, in order, how many documents it concerned.
     """
 
     def __init__(
         self, outcome: Outcome, make: Callable[[int], Work], count: int, *, ordered: bool, clock: Callable[[], float],
-        counted: bool = False,
+        counted: bool = False, joint: JointUnit | None = None,
     ) -> None:  # fmt: skip
         self.outcome = outcome
+        self._joint = joint
+        self._mark = (0, outcome.mark())
         self.can_wait = True
         self._make = make
         self._count = count
@@ -216,10 +250,23 @@ class StatementLoop:
             outcome.counts = []
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
+        try:
+            return self._advance(owned, until)
+        except MustWait:
+            self._commit()
+            raise
+        finally:
+            if self._joint is not None:
+                # Only where something else has failed than a statement.
+                self._joint.give_up()
+
+    def _advance(self, owned: Predicate | None, until: float) -> bool:
         while self._at < self._count:
             if self._running is None and self._stale is not None:
                 self.fail_rest(self._stale)
                 break
+            if self._running is None and (self._joint is None or self._joint.unit is None):
+                self._mark = (self._at, self.outcome.mark())
             try:
                 if self._running is None:
                     self._before = self.outcome.n
@@ -228,21 +275,54 @@ class StatementLoop:
                     self._end()
             except WriteConflict:
                 # It goes on when the transaction that it has met has ended.
-                self._pause()
+                if not self._go_back():
+                    self._pause()
                 raise
             except CommandError as error:
-                self._fail(error)
+                if not self._go_back():
+                    self._fail(error)
+            except Unjoined:
+                self._commit()
             except Overtaken:
                 return self._pause()
+            if self._joint is not None and self._joint.is_full:
+                self._commit()
             if self._at < self._count and self._clock() >= until:
                 return self._pause()
+        self._commit()
         return True
 
     def _pause(self) -> bool:
         """Not done."""
+        self._commit()
         if self._running is not None:
             self._running.pause()
         return False
+
+    def _commit(self) -> None:
+        """Write what the statements so far have left to be written together; those fail where that is refused."""
+        if self._joint is None or self._joint.unit is None:
+            return
+        try:
+            self.outcome.last = self._joint.commit() or self.outcome.last
+        except CommandError as error:
+            end = self._at
+            self._return_to_mark()
+            while self._at < end:
+                self._fail(error)
+
+    def _go_back(self) -> bool:
+        """Begin anew with the statements of the joint unit, one by one; False where none is open."""
+        if self._joint is None or not self._joint.give_up():
+            return False
+        self._return_to_mark()
+        return True
+
+    def _return_to_mark(self) -> None:
+        self.close()
+        self._at, mark = self._mark
+        self.outcome.return_to(mark)
+        self._before = self.outcome.n
 
     def outlives(self, error: CommandError) -> bool:
         if self._running is None or not self._running.outlives():

@@ -6,7 +6,7 @@ in the middle of a statement over many documents leaves those before it changed,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from docstore.aggregation.expression_context import with_constants
 from docstore.bson import Value, elements, get_field
@@ -48,12 +48,12 @@ _FIELDS = declared(
 
 
 _PLAIN = frozenset(("q", "u", "multi", "upsert"))
+_PLAIN_REST = (None, (), None, None)
 _ABSENT: Value = (0, b"")
 _NO: Value = (BOOL, b"\0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStatement:
+class UpdateStatement(NamedTuple):
     """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline."""
 
     filter: bytes
@@ -68,8 +68,7 @@ class UpdateStatement:
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing but a filter, and a document as the update."""
-        given = self.hint, self.constants, self.collation
-        return given == (None, None, None) and not self.array_filters and self.update[0] == OBJECT
+        return self[4:] == _PLAIN_REST and self.update[0] == OBJECT
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
@@ -79,9 +78,7 @@ def update_statement(raw: bytes) -> UpdateStatement:
         # What drivers send for most updates, without the cost of the general way.
         query, multi, upsert = given.get("q", _ABSENT), given.get("multi", _NO), given.get("upsert", _NO)
         if query[0] == given["u"][0] == OBJECT and multi[0] == upsert[0] == BOOL:
-            return UpdateStatement(
-                filter=query[1], update=given["u"], multi=multi[1] == b"\1", upsert=upsert[1] == b"\1"
-            )
+            return UpdateStatement(query[1], given["u"], multi[1] == b"\1", upsert[1] == b"\1")
     fields = parse_fields("update.updates", raw, _FIELDS)
     check_form(fields["u"])
     hint_of(fields["hint"])
@@ -160,7 +157,7 @@ class UpdateWork:
             return False
         if not matches:
             return not statement.upsert
-        self._change(collection, update, matches)
+        self._change(collection, update, matches, joined=True)
         return True
 
     def _direct(self) -> Modification | None:
@@ -228,17 +225,19 @@ class UpdateWork:
     ) -> bool:
         self._close_search()
         if collection is None:
+            self._target.read_past()
             if self._statement.upsert and not self._changed:
                 self._upsert(make_collection(self._target.node.store, self._target.namespace), modification)
             return True
         identity = identity_of(modification.tree, collection.collation)
         if identity is not None and self._statement.hint is None and self._target.within is None:
-            found = collection.look_up(self._target.node.engine, identity)
+            found = collection.look_up(self._target.reader, identity)
             if found is not None and (owned is None or owned.matches(found[1])):
-                self._change(collection, modification, [found])
+                self._change(collection, modification, [found], joined=True)
             elif self._statement.upsert:
-                self._upsert(collection, modification)
+                self._upsert(collection, modification, joined=True)
             return True
+        self._target.read_past()
         self._hold = self._hold or self._target.hold(modification.tree, multi=self._statement.multi)
         self._collection = collection
         self._search = open_search(
@@ -275,8 +274,12 @@ class UpdateWork:
             self._upsert(collection, modification)
         return search.exhausted
 
-    def _change(self, collection: Collection, modification: Modification, matches: list[Match]) -> None:
-        """Update documents in one unit. An error keeps those before it. Errors: Overtaken."""
+    def _change(
+        self, collection: Collection, modification: Modification, matches: list[Match], *, joined: bool = False
+    ) -> None:
+        """Update documents in one unit, which may be that of other statements too if it is `joined`. An error keeps
+        those before it. Errors: Overtaken.
+        """
         scripted = self._evaluated
         if scripted is None and modification.takes_long(collection):
             self._target.go_apart(matches)
@@ -284,7 +287,9 @@ class UpdateWork:
         rules = self._target.post_images()
         if rules is not None and not rules.concerned(modification.changed):
             rules = None
-        unit = self._target.unit()
+        size = sum([len(before) for _, before in matches]) if joined else 0
+        unit = self._target.joined(collection, size) if joined else self._target.unit()
+        changed, paths = modification.changed, modification.paths
         modified = 0
         failure: CommandError | None = None
         if scripted is not None:
@@ -301,11 +306,10 @@ class UpdateWork:
                                 before, after, modification.tree, multi=self._statement.multi,
                                 retryable=self._target.retryable,
                             )  # fmt: skip
-                        changed = modification.changed
                         ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
                         unit.replace(
                             collection, record_id, before, after,
-                            stmt_id=self._stmt_id, changed=changed, paths=modification.paths, ahead=ahead,
+                            stmt_id=self._stmt_id, changed=changed, paths=paths, ahead=ahead,
                         )  # fmt: skip
                     modified += modification.counts(before, after) and self._target.counted((before,))
                 except WriteConflict:
@@ -321,7 +325,7 @@ class UpdateWork:
         if modified:
             self._target.commit(unit)
         else:
-            unit.abort()
+            self._target.drop(unit)
         if scripted is not None:
             scripted.committed()
         if failure is not None:
@@ -329,14 +333,14 @@ class UpdateWork:
         self._matched += self._target.counted([before for _, before in matches])
         self._modified += modified
 
-    def _upsert(self, collection: Collection, modification: Modification) -> None:
+    def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
         scripted = self._evaluated
         made, ahead = (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
         self._target.check_new(made)
         validator = self._target.validator(collection)
         if validator is not None:
             validator.check_new(made)
-        unit = self._target.unit()
+        unit = self._target.joined(collection, len(made)) if joined else self._target.unit()
         try:
             unit.insert(collection, made, stmt_id=self._stmt_id, ahead=ahead)
         except BaseException:

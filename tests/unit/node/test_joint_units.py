@@ -1,0 +1,222 @@
+"""Statements of one command that are written together, and come out as if each were written by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import pytest
+
+from docstore.storage import open_engine
+from tests.harness.faulty_engine import FaultyEngine
+from tests.unit.node.local import LocalNode, loop, session
+from tests.unit.node.test_transactions import Client
+
+
+def update(condition: dict[str, Any], change: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"q": condition, "u": change, **more}
+
+
+async def _node(count: int = 20, **options: Any) -> LocalNode:
+    node = LocalNode(**options)
+    await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k"}]})
+    await node.run({"createIndexes": "c", "indexes": [{"key": {"u": 1}, "name": "u", "unique": True}]})
+    await node.insert("c", *({"_id": number, "k": number // 2, "u": number, "n": 0} for number in range(count)))
+    return node
+
+
+def _writes(node: LocalNode) -> int:
+    writes: int = node.node.engine.stats()["batches"]
+    return writes
+
+
+def _entries(node: LocalNode) -> int:
+    assert node.node.store.oplog is not None
+    return node.node.store.oplog.count
+
+
+async def _updated(node: LocalNode, statements: Iterable[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return await node.reply({"update": "c", "updates": list(statements), **more})
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_many_statements_are_one_write_of_the_engine(replicated: bool) -> None:
+    async def scenario() -> None:
+        node = await _node(replicated=replicated)
+        before, logged = _writes(node), _entries(node) if replicated else 0
+        statements = [update({"_id": number}, {"$inc": {"n": 1}}) for number in range(10)]
+        statements += [update({"u": number}, {"$set": {"k": -1 - number}}) for number in range(10)]
+        done = await _updated(node, statements)
+        assert (done["n"], done["nModified"]) == (20, 20)
+        assert _writes(node) == before + 1
+        assert not replicated or _entries(node) == logged + 20
+        deleted = await node.run({"delete": "c", "deletes": [{"q": {"u": n}, "limit": 1} for n in range(10)]})
+        assert deleted["n"] == 10
+        assert _writes(node) == before + 2
+        assert (await node.run({"validate": "c"}))["valid"]
+
+    loop(scenario())
+
+
+def test_a_statement_finds_what_those_before_it_have_left() -> None:
+    async def scenario() -> None:
+        node = await _node()
+        done = await _updated(
+            node,
+            [
+                update({"_id": 1}, {"$set": {"k": 77}}),
+                update({"k": 77}, {"$inc": {"n": 5}}),
+                update({"k": 77, "n": 5}, {"$set": {"u": 500}}),
+                update({"u": 1}, {"$inc": {"n": 100}}),
+                update({"_id": 2}, {"$set": {"u": 1}}),
+                update({"u": 1}, {"$inc": {"n": 7}}),
+                update({"_id": "new"}, {"$set": {"k": 77, "u": 600}}, upsert=True),
+                update({"k": 77}, {"$inc": {"n": 1}}, multi=True),
+                update({"_id": "new"}, {"$inc": {"n": 1}}, upsert=True),
+            ],
+        )
+        assert (done["n"], done["nModified"]) == (9, 8)
+        found = {each["_id"]: each for each in await node.documents("c", {"_id": {"$in": [1, 2, "new"]}})}
+        assert found == {
+            1: {"_id": 1, "k": 77, "u": 500, "n": 6},
+            2: {"_id": 2, "k": 1, "u": 1, "n": 7},
+            "new": {"_id": "new", "k": 77, "u": 600, "n": 2},
+        }
+        assert (await node.run({"validate": "c"}))["valid"]
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("replicated", [False, True])
+def test_a_refused_statement_takes_none_of_the_others_with_it(replicated: bool, ordered: bool) -> None:
+    async def scenario() -> None:
+        node = await _node(replicated=replicated)
+        done = await _updated(
+            node,
+            [
+                update({"_id": 1}, {"$inc": {"n": 1}}),
+                update({"_id": 2}, {"$set": {"u": 3}}),
+                update({"_id": 3}, {"$inc": {"n": 1}}),
+                update({"_id": "x"}, {"$set": {"u": 4}}, upsert=True),
+                update({"_id": 4}, {"$inc": {"k": "text"}}),
+                update({"_id": 5}, {"$inc": {"n": 1}}),
+            ],
+            ordered=ordered,
+        )
+        assert [(error["index"], error["code"]) for error in done["writeErrors"]] == (
+            [(1, 11000)] if ordered else [(1, 11000), (3, 11000), (4, 14)]
+        )
+        assert done["n"] == done["nModified"] == (1 if ordered else 3)
+        changed = {each["_id"] for each in await node.documents("c", {"n": 1})}
+        assert changed == ({1} if ordered else {1, 3, 5})
+        assert (await node.run({"validate": "c"}))["valid"]
+
+    loop(scenario())
+
+
+def test_retried_statements_are_done_once() -> None:
+    async def scenario() -> None:
+        node = await _node(replicated=True)
+        statements = [update({"_id": number}, {"$inc": {"n": 1}}) for number in range(4)]
+        statements.append(update({"_id": "new"}, {"$inc": {"n": 1}}, upsert=True))
+        first = await _updated(node, statements, **session())
+        again = await _updated(node, statements, **session())
+        assert again["retriedStmtIds"] == [0, 1, 2, 3, 4]
+        for reply in (first, again):
+            assert (reply["n"], reply["nModified"]) == (5, 4)
+            assert reply["upserted"] == [{"index": 4, "_id": "new"}]
+        more = await _updated(node, [*statements, update({"_id": 9}, {"$inc": {"n": 1}})], **session())
+        assert (more["n"], more["nModified"], len(more["retriedStmtIds"])) == (6, 5, 5)
+        assert {each["_id"] for each in await node.documents("c", {"n": 1})} == {0, 1, 2, 3, "new", 9}
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_full_disk_refuses_all_that_were_to_be_written_together(ordered: bool) -> None:
+    async def scenario() -> None:
+        engine = FaultyEngine(open_engine("inMemory", ""))
+        node = await _node(engine=engine)
+        engine.fill_disk()
+        statements = [update({"_id": number}, {"$inc": {"n": 1}}) for number in range(3)]
+        done = await _updated(node, statements, ordered=ordered)
+        assert [error["index"] for error in done["writeErrors"]] == ([0] if ordered else [0, 1, 2])
+        assert {error["code"] for error in done["writeErrors"]} == {14031}
+        assert (done["n"], done["nModified"]) == (0, 0)
+        engine.write_error = None
+        assert not await node.documents("c", {"n": 1})
+        assert (await _updated(node, statements))["nModified"] == 3
+
+    loop(scenario())
+
+
+def test_an_open_transaction_is_waited_for_and_nothing_is_done_twice() -> None:
+    async def scenario() -> None:
+        node = await _node(replicated=True)
+        client = Client(node)
+        await client.first({"update": "c", "updates": [update({"_id": 3}, {"$inc": {"n": 10}})]})
+        statements = [update({"_id": number}, {"$inc": {"n": 1}}) for number in (1, 2, 3, 4)]
+        waiting = asyncio.ensure_future(_updated(node, statements))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert (await client.commit())["ok"] == 1
+        done = await waiting
+        assert (done["n"], done["nModified"]) == (4, 4)
+        found = {each["_id"]: each["n"] for each in await node.documents("c", {"n": {"$gt": 0}})}
+        assert found == {1: 1, 2: 1, 3: 11, 4: 1}
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("hurried", [False, True])
+def test_batches_do_what_their_statements_do_one_by_one(seed: int, hurried: bool) -> None:
+    """Also where slices end in the middle of a batch."""
+
+    async def scenario() -> None:
+        rng = Random(seed)
+        together, apart = await _node(replicated=True), await _node(replicated=True)
+        if hurried:
+            together.hurry()
+        for _round in range(12):
+            kind = rng.choice(("update", "update", "delete"))
+            field = "updates" if kind == "update" else "deletes"
+            statements = [_statement(rng, kind) for _ in range(rng.randint(2, 9))]
+            ordered = rng.random() < 0.5
+            done = await together.reply({kind: "c", field: statements, "ordered": ordered})
+            expected: dict[str, Any] = {"n": 0, "nModified": 0, "upserted": [], "writeErrors": []}
+            for index, statement in enumerate(statements):
+                one = await apart.reply({kind: "c", field: [statement]})
+                expected["n"] += one["n"]
+                expected["nModified"] += one.get("nModified", 0)
+                expected["upserted"] += [{**each, "index": index} for each in one.get("upserted", ())]
+                expected["writeErrors"] += [(index, each["code"]) for each in one.get("writeErrors", ())]
+                if ordered and "writeErrors" in one:
+                    break
+            assert done["n"] == expected["n"]
+            assert done.get("nModified", 0) == expected["nModified"]
+            assert done.get("upserted", []) == expected["upserted"]
+            assert [(each["index"], each["code"]) for each in done.get("writeErrors", ())] == expected["writeErrors"]
+            assert await together.documents("c") == await apart.documents("c")
+        assert (await together.run({"validate": "c"}))["valid"]
+        assert _entries(together) == _entries(apart)
+
+    loop(scenario())
+
+
+def _statement(rng: Random, kind: str) -> dict[str, Any]:
+    number = rng.randrange(12)
+    condition = rng.choice(
+        ({"_id": number}, {"k": number // 2}, {"u": number}, {"k": number // 2, "n": 0}, {"n": {"$gt": number}})
+    )
+    if kind == "delete":
+        return {"q": condition, "limit": rng.choice((0, 1))}
+    change = rng.choice(
+        ({"$inc": {"n": 1}}, {"$set": {"k": number}}, {"$set": {"u": number}}, {"$inc": {"k": "no number"}})
+    )
+    if "_id" in condition and rng.random() < 0.5:
+        return update(condition, change, upsert=True)
+    return update(condition, change, multi=rng.random() < 0.3)
