@@ -92,7 +92,7 @@ def update_target(routing: Routing, statement: bytes, query_context: QueryContex
 
     An upsert goes where its filter says, or it might insert beside a document on another shard. A replacement says
     where its document is if its shard key stays; with an `_id` in the filter the others are asked where it is not
-    there.
+    there. The first document of a `sort` may be anywhere, so there a replacement says nothing.
     """
     collection = routing.collection
     if collection is None:
@@ -111,7 +111,8 @@ def update_target(routing: Routing, statement: bytes, query_context: QueryContex
         )
     if _flag(statement, "multi"):
         return _each(collection, tree)
-    chunk = _chunk_of_replacement(collection, get_field(statement, "u"))
+    sort = get_field(statement, "sort")
+    chunk = _chunk_of_replacement(collection, get_field(statement, "u")) if sort is None else None
     if chunk is None:
         _require_exact_id(tree, "update")
         return Target(tuple(filter_shards(routing, tree)))

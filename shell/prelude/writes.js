@@ -114,7 +114,7 @@ function refuseOperators(replacement) {
 
 function updateStatement(filter, update, options) {
   const statement = { q: filter, u: update, multi: Boolean(options.multi), upsert: Boolean(options.upsert) };
-  for (const name of ["collation", "arrayFilters", "hint", "c"])
+  for (const name of ["collation", "arrayFilters", "hint", "c", "sort"])
     if (options[name] !== undefined) statement[name] = options[name];
   return statement;
 }

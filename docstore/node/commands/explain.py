@@ -133,8 +133,10 @@ def _find_and_modify(inner: Arguments, query_context: QueryContext) -> Subject:
 
 def _update(inner: Arguments, query_context: QueryContext) -> Subject:
     statement = update_statement(_only(inner["updates"]))
+    filter_ = filter_of(statement.filter, query_context)
     query = FindQuery(
-        filter=filter_of(statement.filter, query_context),
+        filter=filter_,
+        sort=sort_of(statement.sort, query_context, filter_),
         limit=0 if statement.multi else 1,
         hint=hint_of(statement.hint),
     )

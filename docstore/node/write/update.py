@@ -20,7 +20,7 @@ from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.node.read.requests import hint_of
+from docstore.node.read.requests import hint_of, sort_of
 from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import (
@@ -33,6 +33,7 @@ from docstore.node.write.modification import (
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.query.filter.parse import parse_filter
+from docstore.query.sort import UNSORTED
 from docstore.query.update.upsert import refuse_expressions
 
 _FIELDS = declared(
@@ -44,17 +45,21 @@ _FIELDS = declared(
     Parameter("hint", Type.ANY),
     Parameter("arrayFilters", Type.DOCUMENTS, default=()),
     COLLATION,
+    Parameter("sort", Type.OBJECT),
 )
 
 
 _PLAIN = frozenset(("q", "u", "multi", "upsert"))
-_PLAIN_REST = (None, (), None, None)
+_PLAIN_REST = (None, (), None, None, None)
 _ABSENT: Value = (0, b"")
 _NO: Value = (BOOL, b"\0")
 
 
 class UpdateStatement(NamedTuple):
-    """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline."""
+    """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline.
+
+    `sort`, which statements over many documents do not have, says which document is the one.
+    """
 
     filter: bytes
     update: Value
@@ -64,6 +69,7 @@ class UpdateStatement(NamedTuple):
     array_filters: tuple[bytes, ...] = ()
     constants: bytes | None = None
     collation: bytes | None = None
+    sort: bytes | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -72,7 +78,10 @@ class UpdateStatement(NamedTuple):
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
-    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch, those of `check_form`."""
+    """One element of `updates`.
+
+    Errors: Location40414, Location40415, TypeMismatch, FailedToParse for a sort of many, those of `check_form`.
+    """
     given = {name: (code, data) for name, code, data in elements(raw)}
     if given.keys() <= _PLAIN and "u" in given:
         # What drivers send for most updates, without the cost of the general way.
@@ -82,6 +91,8 @@ def update_statement(raw: bytes) -> UpdateStatement:
     fields = parse_fields("update.updates", raw, _FIELDS)
     check_form(fields["u"])
     hint_of(fields["hint"])
+    if fields["multi"] and fields["sort"] is not None:
+        raise CommandError(Code.FailedToParse, "Cannot specify sort with multi=true")
     return UpdateStatement(
         filter=fields["q"],
         update=fields["u"],
@@ -91,6 +102,7 @@ def update_statement(raw: bytes) -> UpdateStatement:
         array_filters=tuple(fields["arrayFilters"]),
         constants=fields["c"],
         collation=fields["collation"],
+        sort=fields["sort"],
     )
 
 
@@ -103,6 +115,7 @@ class UpdateWork:
         self._statement = statement
         self._stmt_id = target.statement_id(index)
         self._modification: Modification | None = None
+        self._sort = UNSORTED
         self._search: Search | None = None
         self._collection: Collection | None = None
         self._hold: Hold | None = None
@@ -165,7 +178,7 @@ class UpdateWork:
         statement, target = self._statement, self._target
         if statement.array_filters or statement.constants is not None or target.let is not None:
             return None
-        if statement.collation is not None:
+        if statement.collation is not None or statement.sort is not None:
             return None
         return direct_modification(target.node, statement.filter, statement.update, target.collation)
 
@@ -192,6 +205,7 @@ class UpdateWork:
         tree = parse_filter(statement.filter, query_context=query_context)
         if statement.upsert:
             refuse_expressions(tree)
+        self._sort = sort_of(statement.sort, query_context, tree)
         return Modification(target.node, tree, update)
 
     def outlives(self) -> bool:
@@ -244,6 +258,7 @@ class UpdateWork:
             self._target.node,
             collection,
             modification.tree,
+            sort=self._sort,
             hint=hint_of(self._statement.hint),
             once=not self._statement.multi,
             apart=self._evaluated,

@@ -130,6 +130,18 @@ def test_an_ordered_batch_goes_out_in_runs():
     assert keys(cluster.shards["b"]) == [[20]]
 
 
+def test_the_first_of_a_sort_is_not_where_a_replacement_belongs():
+    cluster = FakeCluster()
+    statement = {"q": {"x": 1}, "u": {"k": 20}}
+    assert "writeErrors" not in write(cluster, "update", [statement])
+    assert [len(shard.requests) for shard in cluster.shards.values()] == [0, 1]
+    reply = write(cluster, "update", [{**statement, "sort": {"y": 1}}])
+    assert [row["code"] for row in reply["writeErrors"]] == [Code.InvalidOptions]
+    statement["q"] = {"k": 1}
+    write(cluster, "update", [{**statement, "sort": {"y": 1}}])
+    assert [len(shard.requests) for shard in cluster.shards.values()] == [1, 1]
+
+
 def test_nothing_is_sent_after_a_failed_statement_of_an_ordered_batch():
     cluster = FakeCluster()
     cluster.shards["a"].replies = [{"n": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg": "dup"}]}]

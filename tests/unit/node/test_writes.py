@@ -111,6 +111,52 @@ def test_an_update_that_changes_nothing_writes_nothing() -> None:
     loop(work())
 
 
+@pytest.mark.parametrize("index", [None, {"b": 1}])
+@pytest.mark.parametrize(
+    ("filter_", "sort", "changed"),
+    [
+        ({"a": {"$gt": 0}}, {"b": 1}, 3),
+        ({"a": {"$gt": 0}}, {"b": -1}, 2),
+        ({"a": 1}, {"b": -1}, 2),
+        ({"_id": 1}, {"b": -1}, 1),
+        ({}, {"$natural": -1}, 3),
+        ({}, {}, 1),
+    ],
+)
+def test_an_update_of_one_document_takes_the_first_of_its_sort(
+    index: dict[str, int] | None, filter_: dict[str, Any], sort: dict[str, int], changed: int
+) -> None:
+    async def work(update: dict[str, Any]) -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": 1, "a": 1, "b": 2}, {"_id": 2, "a": 1, "b": 3}, {"_id": 3, "a": 2, "b": 1})
+        if index is not None:
+            await node.run({"createIndexes": "c", "indexes": [{"key": index, "name": "i"}]})
+        reply = await node.run({"update": "c", "updates": [{"q": filter_, "u": update, "sort": sort}]})
+        assert (reply["n"], reply["nModified"]) == (1, 1)
+        assert [row["_id"] for row in await node.documents("c") if row.get("x")] == [changed]
+
+    loop(work({"$set": {"x": 1}}))
+    loop(work({"x": 1}))
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ({"multi": True, "sort": {"a": 1}}, Code.FailedToParse),
+        ({"sort": 1}, Code.TypeMismatch),
+        ({"sort": {"a": 2}}, 15975),
+    ],
+)
+def test_a_sort_of_many_documents_or_none_is_refused(statement: dict[str, Any], code: int) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"a": 1})
+        reply = await node.reply({"update": "c", "updates": [{"q": {}, "u": {"$set": {"x": 1}}, **statement}]})
+        assert reply.get("code", reply.get("writeErrors", [{}])[0].get("code")) == code, reply
+
+    loop(work())
+
+
 def test_an_error_in_one_statement_leaves_the_others_to_an_unordered_batch() -> None:
     async def work() -> None:
         node = LocalNode()
