@@ -22,7 +22,7 @@ def check_database_name(name: str) -> None:
         raise CommandError(Code.InvalidNamespace, f"Invalid database name: '{name}'")
 
 
-_CURSORS_OF_COMMANDS = frozenset(("$cmd.aggregate", "$cmd.listCollections"))
+_CURSORS_OF_COMMANDS = frozenset(("$cmd.aggregate", "$cmd.bulkWrite", "$cmd.listCollections"))
 """What cursors are on that are on no collection."""
 
 

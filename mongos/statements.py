@@ -1,29 +1,73 @@
-"""What insert, update and delete have in common at a router: the bounds of a batch, and carrying it out."""
+"""What insert, update, delete and bulkWrite have in common at a router: the kinds of statements, the bounds of a batch,
+and carrying it out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import bson
+from bson.objectid import ObjectId
+
+from docstore.bson import document_from, elements, get_field
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
 from mongos.router import router_of
-from mongos.routing.targeting import documents_only
-from mongos.routing.writes import BatchWrite, Kind
+from mongos.routing.query_context import query_context_of
+from mongos.routing.targeting import delete_target, documents_only, insert_target, update_target
+from mongos.routing.writes import BatchWrite, Kind, Outcome
+
+
+def written_size(statement: bytes) -> int:
+    """What an update adds to its chunk, at most about: the size of what it writes."""
+    update = get_field(statement, "u")
+    return 0 if update is None else len(update[1])
+
+
+INSERTS = Kind("documents", insert_target, len)
+UPDATES = Kind("updates", update_target, written_size)
+DELETES = Kind("deletes", delete_target, lambda statement: 0)
+
+
+def in_language(context: Context, kind: Kind, let: bytes | None) -> Kind:
+    """Updates or deletes whose filters are read with these variables. Errors: those of `let`."""
+    target = update_target if kind is UPDATES else delete_target
+    return replace(kind, target=partial(target, query_context=query_context_of(context, let)))
+
+
+def with_id(document: bytes) -> bytes:
+    """The document with an `_id`, made here when the client sent none: a retry must not make another one."""
+    if get_field(document, "_id") is not None:
+        return document
+    return document_from([*elements(bson.encode({"_id": ObjectId()})), *elements(document)])
 
 
 async def run_statements(context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool) -> dict[str, Any]:
-    """The reply to a batch. Errors: InvalidLength."""
+    """The reply to a batch. Errors: InvalidLength, those of `carry_out`."""
     if not 0 < len(statements) <= MAX_WRITE_BATCH:
         raise CommandError(
             Code.InvalidLength,
             f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {len(statements)} operations.",
         )
+    return (await carry_out(context, kind, statements, ordered=ordered)).reply()
+
+
+async def carry_out(
+    context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, counted: bool = False
+) -> Outcome:
+    """What has come of a batch; `counted`: of each statement too. Errors: those of `BatchWrite.carry_out`."""
     router = router_of(context)
-    documents_only(context, await router.cache.get(context.namespace))
+    routing = await router.cache.get(context.namespace)
+    documents_only(context, routing)
+    if kind.field == DELETES.field and routing.primary is None:
+        # Nothing is made to be deleted from.
+        return Outcome(by_statement={index: [0, 0] for index in range(len(statements))} if counted else None)
     batch = BatchWrite(
         context, kind, statements, ordered=ordered, shards=router.shards, cache=router.cache,
-        accounting=router.autosplit, ensure_database=router.ensure_database,
+        accounting=router.autosplit, ensure_database=router.ensure_database, counted=counted,
     )  # fmt: skip
-    return await batch.run()
+    return await batch.carry_out()

@@ -11,6 +11,7 @@ from mongos.commands import (
     balancer_start,
     balancer_status,
     balancer_stop,
+    bulk_write,
     clear_jumbo_flag,
     clone_collection_as_capped,
     coll_mod,
@@ -67,7 +68,8 @@ from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 _MODULES = (
     abort_transaction, commit_transaction,
-    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clear_jumbo_flag, clone_collection_as_capped,
+    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, bulk_write,
+    clear_jumbo_flag, clone_collection_as_capped,
     coll_mod, coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete,
     distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
     flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,

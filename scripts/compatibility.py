@@ -159,6 +159,7 @@ LATER: Sequence[tuple[str, Sequence[str], Callable[[str], str]]] = (
     ("Accumulators", names.LATER_ACCUMULATORS, accumulator_status),
     ("Conversions", names.LATER_CONVERSIONS, expression_status),
     ("Expressions", names.LATER_EXPRESSIONS, expression_status),
+    ("Commands of a data node", names.LATER_COMMANDS, command_status(NODE_TABLE)),
 )
 
 HEAD = """# Compatibility with MongoDB 6.0, name by name

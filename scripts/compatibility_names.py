@@ -107,6 +107,8 @@ replSetReconfig replSetResizeOplog replSetStepDown replSetStepUp replSetSyncFrom
 """)
 """What a data node of MongoDB 6.0 lists, without what its processes tell only each other."""
 
+LATER_COMMANDS = ["bulkWrite"]
+
 ROUTER_COMMANDS = _words("""
 addShard addShardToZone balancerCollectionStatus balancerStart balancerStatus balancerStop checkShardingIndex
 cleanupOrphaned clearJumboFlag commitReshardCollection abortReshardCollection configureCollectionBalancing

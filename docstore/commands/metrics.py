@@ -15,7 +15,7 @@ from docstore.buffers import BUFFERS
 
 MAX_KEYS = 100_000
 READS = frozenset(("find", "getMore", "aggregate", "count", "distinct"))
-WRITES = frozenset(("insert", "update", "delete", "findAndModify"))
+WRITES = frozenset(("bulkWrite", "insert", "update", "delete", "findAndModify"))
 _TOP = {"find": "queries", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
 _TOP_FIELDS = ("total", "readLock", "writeLock", "queries", "getmore", "insert", "update", "remove", "commands")
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import struct
+from typing import Protocol
 
 from docstore.bson import document_from, documents_array, get_field
 from docstore.bson.walk import TIMESTAMP
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.js import script_thread
-from mongos.merge.merged import MergedCursor
+
+
+class Batches(Protocol):
+    """What a cursor gives out."""
+
+    async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
+        """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is left."""
+
 
 FIRST_BATCH = 101
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -49,7 +61,7 @@ def batch_comes_last(reply: bytes) -> bool:
 
 async def first_reply(
     context: Context,
-    merged: MergedCursor,
+    merged: Batches,
     *,
     batch_size: int | None,
     single_batch: bool = False,

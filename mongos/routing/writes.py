@@ -57,6 +57,15 @@ class Outcome:
     errors: list[dict[str, Any]] = field(default_factory=list)
     concern_error: dict[str, Any] | None = None
     retried: list[int] = field(default_factory=list)
+    by_statement: dict[int, list[int]] | None = None
+    """[documents concerned, documents modified] of the statements that were carried out, where that is asked for."""
+
+    def count(self, index: int, n: int, modified: int) -> None:
+        """A shard has carried out a statement, or a part of one."""
+        if self.by_statement is not None:
+            counts = self.by_statement.setdefault(index, [0, 0])
+            counts[0] += n
+            counts[1] += modified
 
     def reply(self) -> dict[str, Any]:
         """The fields in the order of a data node."""
@@ -91,6 +100,7 @@ class BatchWrite:
     def __init__(
         self, context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, shards: Shards,
         cache: RoutingCache, accounting: Accounting, ensure_database: Callable[[str], Awaitable[None]],
+        counted: bool = False,
     ) -> None:  # fmt: skip
         self._context = context
         self._kind = kind
@@ -106,12 +116,16 @@ class BatchWrite:
         self._counted: set[int] = set()
         self._begun: set[int] = set()
         self._answered = False
-        self._outcome = Outcome(modified=0 if kind.field == "updates" else None)
+        self._outcome = Outcome(modified=0 if kind.field == "updates" else None, by_statement={} if counted else None)
         self._base = forwarded(context.raw, without=(kind.field, "stmtId", "stmtIds"))
 
     async def run(self) -> dict[str, Any]:
-        """The reply. Errors: StaleConfig when the routing never settles; those that concern the whole batch, of which
-        "not primary" only where no shard has done anything.
+        """The reply. Errors: those of `carry_out`."""
+        return (await self.carry_out()).reply()
+
+    async def carry_out(self) -> Outcome:
+        """What has come of it. Errors: StaleConfig when the routing never settles; those that concern the whole batch,
+        of which "not primary" only where no shard has done anything.
         """
         namespace = self._context.namespace
         stale_rounds = 0
@@ -138,7 +152,7 @@ class BatchWrite:
             stale_rounds = 0
             if due is not None:
                 await self._accounting.look(routing, due)
-        return self._outcome.reply()
+        return self._outcome
 
     def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
         """What to send next, one request a shard, and one for each statement of which a part has been done; and the
@@ -198,7 +212,7 @@ class BatchWrite:
             add["stmtIds"] = [session.statement_id(index) for index in request.indexes]
         if request.keys is not None:
             add["within"] = [{"min": low, "max": high} for low, high in request.keys]
-        if len(request.indexes) > 1 and not self._progress.keys().isdisjoint(request.indexes):
+        if len(request.indexes) > 1 and self._needs_counts(request):
             add["statementCounts"] = True
         body = versioned(forwarded(self._base, add=add), version_for(routing, request.shard))
         shard = await self._shards.get(request.shard)
@@ -214,6 +228,12 @@ class BatchWrite:
             request.stale = request.indexes
             return
         self._take(request, document_to_python(answer.body))
+
+    def _needs_counts(self, request: _Request) -> bool:
+        """Whether the shard is to say of each statement what has come of it."""
+        if self._kind.field == "documents":
+            return False
+        return self._outcome.by_statement is not None or not self._progress.keys().isdisjoint(request.indexes)
 
     def _take(self, request: _Request, reply: dict[str, Any]) -> None:
         self._answered = True
@@ -232,20 +252,28 @@ class BatchWrite:
             self._outcome.upserted.append({**row, "index": request.indexes[row["index"]]})
         self._outcome.concern_error = self._outcome.concern_error or reply.get("writeConcernError")
         self._outcome.retried += reply.get("retriedStmtIds", ())
-        if self._progress:
+        if self._kind.field == "documents":
+            for index in request.indexes:
+                if index not in request.stale and index not in self._failed:
+                    self._outcome.count(index, 1, 0)
+        elif self._progress or self._outcome.by_statement is not None:
             self._note_progress(request, reply)
 
     def _note_progress(self, request: _Request, reply: dict[str, Any]) -> None:
-        counts = reply["counts"] if len(request.indexes) > 1 and "counts" in reply else [reply["n"]]
+        several = len(request.indexes) > 1 and "counts" in reply
+        counts = reply["counts"] if several else [reply["n"]]
+        changed = reply.get("modifiedCounts", [0] * len(counts)) if several else [reply.get("nModified", 0)]
         retried = frozenset(reply.get("retriedStmtIds", ()))
         session = self._context.session
-        for index, count in zip(request.indexes, counts, strict=False):
+        for index, count, modified in zip(request.indexes, counts, changed, strict=False):
+            self._outcome.count(index, count, modified)
             progress = self._progress.get(index)
             if progress is None or index in request.stale:
                 continue
             again = session is not None and bool(retried) and session.statement_id(index) in retried
             if not progress.answered(Part(request.shard, request.keys), count, retried=again):
                 self._outcome.n -= count
+                self._outcome.count(index, -count, -count)
                 if self._outcome.modified is not None:
                     self._outcome.modified -= count
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
-from docstore.bson import append_fields, document_to_python, get_field
+from docstore.bson import append_fields, document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
 from docstore.commands.sessions.fields import Session
-from docstore.commands.sessions.transactions import ENDING
+from docstore.commands.sessions.transactions import ENDING, reports_errors
 from docstore.errors import Code, CommandError
 from docstore.query.context import ScriptsWanted
 from mongos.transactions.ending import abort_everywhere, commit, recover
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _KEPT = 20_000
 """Transactions that are remembered."""
-_WRITES = frozenset(("insert", "update", "delete"))
 
 
 class RouterTransactions:
@@ -68,9 +67,7 @@ class RouterTransactions:
             except BaseException:
                 self._abort(transaction)
                 raise
-            body = result if isinstance(result, bytes) else b""
-            failed = get_field(body, "writeErrors") if body else result.get("writeErrors")  # type: ignore[union-attr]
-            if failed and context.command.name in _WRITES:
+            if reports_errors(context.command, result):
                 self._abort(transaction)
         token = transaction.recovery_token
         if isinstance(result, bytes):

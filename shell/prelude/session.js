@@ -4,7 +4,7 @@
 // what the session has seen before. In a transaction each command carries the transaction's number; commit and abort
 // end it.
 
-const RETRYABLE_WRITES = new Set(["insert", "update", "delete", "findAndModify", "findandmodify"]);
+const RETRYABLE_WRITES = new Set(["bulkWrite", "insert", "update", "delete", "findAndModify", "findandmodify"]);
 const TRANSACTION_SECONDS = 120;
 
 class SessionOptions {
@@ -230,5 +230,6 @@ function hasLabel(failure, label) {
 function isRetryable(name, body) {
   if (!RETRYABLE_WRITES.has(name) || (body.writeConcern && Number(body.writeConcern.w) === 0)) return false;
   if (name === "update") return body.updates.every((statement) => !statement.multi);
+  if (name === "bulkWrite") return body.ops.every((operation) => !operation.multi);
   return name !== "delete" || body.deletes.every((statement) => statement.limit === 1);
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bson.int64 import Int64
 from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.write_concern import WriteConcern
 
@@ -127,6 +128,82 @@ def test_writes_reach_the_owner_and_multi_writes_every_shard(cluster):
         items.insert_many([{"_id": 1, "k": 1}, {"_id": 500, "k": 99}], ordered=False)
     assert [row["index"] for row in raised.value.details["writeErrors"]] == [0]
     assert items.count_documents({"_id": 500}) == 1
+
+
+def test_operations_of_several_collections_in_one_request(cluster):
+    items = cluster.shard("bulk", {"k": 1})
+    cluster.split_and_move("bulk", {"k": 50})
+    client = items.database.client
+    namespaces = [{"ns": "test.bulk"}, {"ns": "elsewhere.plain"}]
+
+    def bulk(*operations, session=None, **fields):
+        command = {"bulkWrite": 1, "ops": list(operations), "nsInfo": namespaces, **fields}
+        return client.admin.command(command, session=session)
+
+    reply = bulk(
+        *({"insert": 0, "document": {"_id": n, "k": n}} for n in range(100)),
+        {"insert": 1, "document": {"x": 1}},
+        {"update": 0, "filter": {"k": 70}, "updateMods": {"$set": {"x": 1}}},
+        {"update": 0, "filter": {"k": {"$gte": 40, "$lt": 60}}, "updateMods": {"$inc": {"y": 1}}, "multi": True},
+        {"update": 0, "filter": {"_id": 80}, "updateMods": {"$set": {"x": 2}}, "sort": {"x": 1}},
+        {"update": 0, "filter": {"k": 200}, "updateMods": {"$set": {"x": 2}}, "upsert": True},
+        {"delete": 0, "filter": {"k": {"$gte": 45, "$lt": 55}}, "multi": True},
+        {"delete": 0, "filter": {"k": 0}},
+        {"delete": 1, "filter": {}, "multi": True},
+    )
+    listed = reply["cursor"]["firstBatch"]
+    assert [row["idx"] for row in listed] == list(range(108))
+    upserted = listed[104].pop("upserted")
+    assert [{**row, "idx": 0} for row in listed[100:]] == [
+        {"ok": 1, "idx": 0, "n": 1},
+        {"ok": 1, "idx": 0, "n": 1, "nModified": 1},
+        {"ok": 1, "idx": 0, "n": 20, "nModified": 20},
+        {"ok": 1, "idx": 0, "n": 1, "nModified": 1},
+        {"ok": 1, "idx": 0, "n": 1, "nModified": 0},
+        {"ok": 1, "idx": 0, "n": 10},
+        {"ok": 1, "idx": 0, "n": 1},
+        {"ok": 1, "idx": 0, "n": 1},
+    ]
+    assert [reply[n] for n in ("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted")] == [
+        0, 101, 22, 22, 1, 12,
+    ]  # fmt: skip
+    assert items.count_documents({}) == 90
+    assert items.find_one({"k": 200})["_id"] == upserted["_id"]
+    mixed = [
+        {"insert": 0, "document": {"_id": 1, "k": 1}},
+        {"update": 0, "filter": {"z": 1}, "updateMods": {"$set": {"a": 1}}},
+        {"insert": 0, "document": {"_id": 2, "k": 99}},
+    ]
+    failed = bulk(*mixed, errorsOnly=True)
+    assert [(row["idx"], row["code"]) for row in failed["cursor"]["firstBatch"]] == [(0, 11000)]
+    failed = bulk(*mixed, ordered=False)
+    assert [(row["idx"], row.get("code")) for row in failed["cursor"]["firstBatch"]] == [(0, 11000), (1, 72), (2, None)]
+    # A cursor for what one batch does not hold.
+    first = bulk(
+        *({"update": 0, "filter": {"k": n}, "updateMods": {"$inc": {"w": 1}}} for n in range(30)),
+        cursor={"batchSize": 3},
+    )
+    more = client.admin.command("getMore", first["cursor"]["id"], collection="$cmd.bulkWrite")
+    assert [row["idx"] for row in more["cursor"]["nextBatch"]] == list(range(3, 30))
+    # In a transaction over both shards.
+    with client.start_session() as session, session.start_transaction():
+        moved = [{"update": 0, "filter": {"k": k}, "updateMods": {"$inc": {"v": 1}}} for k in (10, 90)]
+        assert bulk(*moved, session=session)["nModified"] == 2
+    assert items.count_documents({"v": 1}) == 2
+    with client.start_session() as session:
+        session.start_transaction()
+        assert bulk(*moved, mixed[0], *moved, session=session)["nErrors"] == 1
+        with pytest.raises(OperationFailure):
+            session.commit_transaction()
+    assert items.count_documents({"v": 1}) == 2
+    # A retry of what was done in part does the rest, on every shard.
+    operations = [{"update": 0, "filter": {"k": k}, "updateMods": {"$inc": {"t": 1}}} for k in (10, 90, 11, 91)]
+    with client.start_session() as session:
+        # Above those that the driver has given the session.
+        assert bulk(*operations[:2], session=session, txnNumber=Int64(1000))["nModified"] == 2
+        again = bulk(*operations, session=session, txnNumber=Int64(1000))
+    assert (again["nModified"], again["retriedStmtIds"]) == (4, [0, 1])
+    assert [row["k"] for row in items.find({"t": 1}).sort("k", 1)] == [10, 11, 90, 91]
 
 
 def test_a_router_that_knows_nothing_of_a_move_reads_and_writes_right(cluster):

@@ -69,7 +69,8 @@ class Client:
     async def command(self, command: Mapping[str, Any], *, repeatable: bool = False, **options: Any) -> dict[str, Any]:
         """The decoded reply. Errors: Refused, Unknown."""
         try:
-            raw = await self.ask(DATABASE, command, retry=repeatable, timeout=self.seconds, **options)
+            database = "admin" if "bulkWrite" in command else DATABASE
+            raw = await self.ask(database, command, retry=repeatable, timeout=self.seconds, **options)
         except NetworkError as error:
             if not error.sent and not repeatable:
                 raise Refused(str(error)) from error
@@ -79,8 +80,8 @@ class Client:
                 raise Refused(str(error)) from error
             raise Unknown(str(error)) from error
         reply: dict[str, Any] = bson.decode(raw)
-        if reply.get("writeErrors"):
-            raise Unknown(str(reply["writeErrors"]))
+        if reply.get("writeErrors") or reply.get("nErrors"):
+            raise Unknown(str(reply.get("writeErrors") or reply["cursor"]))
         if reply.get("writeConcernError"):
             raise Unknown(str(reply["writeConcernError"]))
         if "$clusterTime" in reply:
@@ -169,8 +170,18 @@ class Client:
     async def add(self, key: str, w: int | str) -> None:
         operation = self.history.invoke(self.number, Kind.ADD, key, 1, w=w)
         update = {"q": {"_id": key}, "u": {"$inc": {"number": 1}}, "upsert": True}
-        command = {"update": "counters", "updates": [update]}
+        command: dict[str, Any] = {"update": "counters", "updates": [update]}
+        if self.dice.random() < 0.5:
+            command = self._beside_others(update)
         await self.record(operation, self._done(self.write(command, w, retryable=True)))
+
+    @staticmethod
+    def _beside_others(update: Mapping[str, Any]) -> dict[str, Any]:
+        """An update of a counter between others of another collection, in one request."""
+        one = {"updateMods": update["u"], "upsert": True}
+        operations = [{"update": place, "filter": update["q"], **one} for place in (1, 0, 1)]
+        namespaces = [{"ns": f"{DATABASE}.counters"}, {"ns": f"{DATABASE}.others"}]
+        return {"bulkWrite": 1, "ops": operations, "nsInfo": namespaces}
 
     async def _find(
         self, collection: str, where: Mapping[str, Any], level: str, *, causal: bool = False, **options: Any

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from docstore.bson import array_documents, elements, get_field
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value
 from docstore.commands.access.need import Need, on_cluster, on_namespace
+from docstore.commands.requests.bulk_write import runs_of
 from docstore.commands.values import NUMBERS, text_of, truth_of
 from docstore.namespace import split_namespace
 
@@ -46,6 +47,16 @@ def update_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
     if any(b"upsert" in statement and _is_set(statement, "upsert") for statement in arguments["updates"] or ()):
         actions.append("insert")
     return (*on_namespace(context.namespace, *actions), *_bypass(context, arguments))
+
+
+def bulk_write_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """By what will be carried out. Errors: those of `runs_of`."""
+    for run in runs_of(context, arguments):
+        yield from on_namespace(run.namespace, "remove" if run.kind == "delete" else run.kind)
+        if run.kind == "update" and any(_is_set(statement, "upsert") for statement in run.statements):
+            yield from on_namespace(run.namespace, "insert")
+        if arguments[_BYPASS]:
+            yield from on_namespace(run.namespace, _BYPASS)
 
 
 def find_and_modify_needs(context: Context, arguments: Arguments) -> Iterable[Need]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from docstore.bson import ARRAY, OBJECT, elements, values
+from docstore.bson import ARRAY, OBJECT, elements, get_field, values
 from docstore.commands.concerns import ReadConcern, ReadLevel
-from docstore.commands.declaration import Command, Resource, Response, Role
+from docstore.commands.declaration import Command, Resource, Response, Result, Role
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ ENDING = frozenset(("prepareTransaction", "commitTransaction", "abortTransaction
 """Commands that end a transaction, or begin to."""
 READ_ONLY = "readOnly"
 """The field of a shard's reply that says whether the transaction has written nothing there."""
+_ERRORS = {"insert": "writeErrors", "update": "writeErrors", "delete": "writeErrors", "bulkWrite": "nErrors"}
+"""What says in a command's reply that a statement has failed."""
 _LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.MAJORITY, ReadLevel.SNAPSHOT))
 _OUTPUT_STAGES = frozenset(("$out", "$merge"))
 _PROCESS_STAGES = frozenset(("$changeStream", "$currentOp", "$listLocalSessions", "$listSessions", "$planCacheStats"))
@@ -81,15 +83,7 @@ def check_statement(command: Command, db: str, *, first: bool, concerns: tuple[R
             Code.OperationNotSupportedInTransaction,
             f"Cannot run {command.name} as the first operation in a multi-document transaction.",
         )
-    if db == "local":
-        raise CommandError(
-            Code.OperationNotSupportedInTransaction,
-            "Cannot run command against the 'local' database in a transaction.",
-        )
-    if db == "config":
-        raise CommandError(
-            Code.OperationNotSupportedInTransaction, "Cannot run command against the config database in a transaction."
-        )
+    check_database(db)
     read_concern, has_write_concern = concerns
     if has_write_concern and not ends:
         raise CommandError(Code.InvalidOptions, "writeConcern is not allowed within a multi-statement transaction")
@@ -103,6 +97,30 @@ def check_statement(command: Command, db: str, *, first: bool, concerns: tuple[R
             "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a"
             " transaction",
         )
+
+
+def check_database(db: str) -> None:
+    """OperationNotSupportedInTransaction for a database that transactions do not reach."""
+    if db == "local":
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction,
+            "Cannot run command against the 'local' database in a transaction.",
+        )
+    if db == "config":
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction, "Cannot run command against the config database in a transaction."
+        )
+
+
+def reports_errors(command: Command, reply: Result) -> bool:
+    """Whether the reply to a write of several statements says that one of them has failed."""
+    field = _ERRORS.get(command.name)
+    if field is None:
+        return False
+    if isinstance(reply, dict):
+        return bool(reply.get(field))
+    found = get_field(reply, field)
+    return found is not None and any(found[1])
 
 
 def _unsupported(command: Command) -> str:

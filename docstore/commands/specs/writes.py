@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from docstore.commands.access.document_needs import find_and_modify_needs, insert_needs, update_needs
-from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
-from docstore.commands.specs.options import BYPASS, COLLATION, HINT, LET
+from docstore.commands.access.document_needs import bulk_write_needs, find_and_modify_needs, insert_needs, update_needs
+from docstore.commands.declaration import AUTHENTICATED, Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.specs.options import BYPASS, COLLATION, CURSOR, HINT, LET
 
 _ORDERED = Parameter("ordered", Type.BOOL, default=True)
 
@@ -29,6 +29,21 @@ DELETE = Spec(
     retryable=True, stable=True,
     parameters=(Parameter("deletes", Type.DOCUMENTS, required=True), _ORDERED, BYPASS, LET),
     in_transactions=True, help="remove documents of a collection",
+)  # fmt: skip
+
+BULK_WRITE = Spec(
+    "bulkWrite", privilege=AUTHENTICATED, role=Role.PRIMARY, admin_only=True, retryable=True, stable=True,
+    parameters=(
+        Parameter("ops", Type.DOCUMENTS, required=True),
+        Parameter("nsInfo", Type.DOCUMENTS, required=True),
+        _ORDERED,
+        BYPASS,
+        LET,
+        Parameter("errorsOnly", Type.BOOL, default=False),
+        CURSOR,
+    ),
+    in_transactions=True, needs=bulk_write_needs,
+    help="add, change and remove documents of several collections",
 )  # fmt: skip
 
 FIND_AND_MODIFY = Spec(

@@ -13,13 +13,13 @@ from docstore.collection.catalog.views import find_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.requests.aggregate import check_stream_concern
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import Code, CommandError
 from docstore.node.change_streams.scope import Scope, scope_of
 from docstore.node.change_streams.shared_reader import CommitProgress, SharedReader, is_lost
 from docstore.node.change_streams.stream import ChangeStream, StreamOptions
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.cursors import Filling, first_reply
-from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import Steps
 
 

@@ -10,6 +10,7 @@ from docstore.node.commands import (
     abort_transaction,
     aggregate,
     backup,
+    bulk_write,
     clone_collection_as_capped,
     coll_mod,
     coll_stats,
@@ -68,10 +69,10 @@ from docstore.node.users.role_commands import COMMANDS as OF_ROLES
 from docstore.node.users.user_commands import COMMANDS as OF_USERS
 
 _MODULES = (
-    abort_transaction, aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, commit_transaction,
-    compact, conn_pool_stats, convert_to_capped, count, create, create_indexes, current_op, data_size, db_hash,
-    db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, find, find_and_modify, fsync,
-    fsync_unlock, get_cmd_line_opts, get_cluster_parameter, get_default_rw_concern, get_more, hello, host_info,
+    abort_transaction, aggregate, backup, bulk_write, clone_collection_as_capped, coll_mod, coll_stats,
+    commit_transaction, compact, conn_pool_stats, convert_to_capped, count, create, create_indexes, current_op,
+    data_size, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, find, find_and_modify,
+    fsync, fsync_unlock, get_cmd_line_opts, get_cluster_parameter, get_default_rw_concern, get_more, hello, host_info,
     insert, is_master, kill_op, list_collections, list_databases, list_indexes, plan_cache_clear,
     plan_cache_clear_filters, plan_cache_list_filters, plan_cache_set_filter, profile, re_index,
     rename_collection, server_status, set_cluster_parameter, set_index_commit_quorum, shutdown, top, update, validate,

@@ -9,6 +9,7 @@ from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
@@ -21,7 +22,7 @@ from docstore.node.pipeline.at_once import aggregate_at_once
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import PipelineSource, open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
-from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
+from docstore.node.read.requests import hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import below_hint, check_other_views, check_reads_input, view_pipeline, viewed
 from docstore.node.slices import Steps, run_steps

@@ -20,13 +20,13 @@ from docstore.commands.access.visibility import collections_filter
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import split_namespace
 from docstore.node.entry import enter_read
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MadeSource, first_batch
-from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.series import series_of
 from docstore.query.filter.compile import compile_filter

@@ -9,12 +9,12 @@ from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.errors import Code, CommandError
 from docstore.node.entry import enter_read
 from docstore.node.node import node_of
 from docstore.node.read.cursors import ListSource, first_batch
-from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.indexes import measured_specs
 from docstore.node.timeseries.series import series_of

@@ -25,13 +25,13 @@ from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.pipeline.count import CountedGroup, counted_group
 from docstore.node.read.at_once import scan_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
-from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import slice_end
 from docstore.query.value.collation import Collation
 

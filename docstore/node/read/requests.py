@@ -9,9 +9,8 @@ from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.catalog.views import find_view
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.planning import usable_indexes
-from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Parameter, Type
 from docstore.commands.values import NUMBERS, integer_of
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
@@ -28,17 +27,6 @@ from docstore.query.value.collation import parse_collation
 
 _LONG = 4096
 """Bytes of a request from which planning it may take a while."""
-
-_CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
-
-
-def batch_size_of(arguments: Arguments) -> int | None:
-    """The batch size in the `cursor` parameter; None when it is left to the server."""
-    raw = arguments["cursor"]
-    if raw is None:
-        return None
-    size: int | None = parse_fields("cursor", raw, _CURSOR_FIELDS)["batchSize"]
-    return size
 
 
 def query_context_of(context: Context, arguments: Arguments) -> QueryContext:

@@ -15,13 +15,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from docstore.bson import append_fields, get_field
+from docstore.bson import append_fields
 from docstore.collection.transaction.store import TransactionStore, prepared_store
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
-from docstore.commands.sessions.transactions import ENDING, READ_ONLY
+from docstore.commands.sessions.transactions import ENDING, READ_ONLY, reports_errors
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.slices import Steps, run_steps
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from docstore.commands.sessions.fields import Session
     from docstore.node.node import DataNode
     from docstore.storage import Snapshot
-
-_WRITES = frozenset(("insert", "update", "delete"))
 
 
 class TransactionRegistry:
@@ -113,7 +111,7 @@ class TransactionRegistry:
                 raise transaction.reason
             transaction.check()
         assert isinstance(result, (bytes, dict)), "it was awaited"
-        if context.command.name in _WRITES and isinstance(result, bytes) and get_field(result, "writeErrors"):
+        if reports_errors(context.command, result):
             self.sessions.abort(transaction)
         elif self._node.shard_filter is not None:
             return self._told(result, transaction)

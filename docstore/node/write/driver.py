@@ -66,7 +66,9 @@ class Outcome:
     apart: bool = False
     """Whether what is left is to be carried out where others may run meanwhile."""
     counts: list[int] | None = None
-    """By statement, where a router has asked for it."""
+    """By statement, where that is asked for: the documents that it concerned."""
+    modified_counts: list[int] | None = None
+    """By statement the documents that it has modified, likewise."""
 
     def fail(self, index: int, error: CommandError) -> None:
         """Note the error of the statement at `index`.
@@ -85,8 +87,9 @@ class Outcome:
         """Nothing stands of what was done since."""
         self.n, self.modified, upserted, errors, retried, counts = mark
         del self.upserted[upserted:], self.errors[errors:], self.retried[retried:]
-        if self.counts is not None:
-            del self.counts[counts:]
+        for each in (self.counts, self.modified_counts):
+            if each is not None:
+                del each[counts:]
 
 
 class Statements(SlicedWrite, Protocol):
@@ -255,6 +258,9 @@ def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | N
         parts.append(b"\x10nModified\0" + _INT.pack(outcome.modified))
     if outcome.counts:
         parts += (b"\x04counts\0", array_from((INT32, _INT.pack(count)) for count in outcome.counts))
+    if outcome.modified is not None and outcome.modified_counts:
+        modified = ((INT32, _INT.pack(count)) for count in outcome.modified_counts)
+        parts += (b"\x04modifiedCounts\0", array_from(modified))
     if concern_error is not None:
         parts += (b"\x03writeConcernError\0", from_python(concern_error)[1])
     return enclosed(b"".join(parts))

@@ -1,6 +1,7 @@
 """What routers say of a write command to a shard, besides the version that they routed it by.
 
-statementCounts: true            the reply has `counts`: the documents that each statement concerned, in order
+statementCounts: true            the reply has `counts`: the documents that each statement concerned, in order, and of
+                                 updates `modifiedCounts`
 within: [{min: <bytes>, max: <bytes>}, ...]   one statement over many documents, and the shard keys in
                                  [min, max) that it is about here: a part of its documents has been seen to
 """

@@ -227,7 +227,7 @@ class StatementLoop:
     """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`.
 
     What they write together, `joint`, is written before a slice ends. A transaction that a statement meets is waited
-    for. `counted`: the outcome says of each statement, in order, how many documents it concerned.
+    for. `counted`: the outcome says of each statement, in order, how many documents it concerned and modified.
     """
 
     def __init__(
@@ -245,9 +245,9 @@ class StatementLoop:
         self._at = 0
         self._running: Work | None = None
         self._stale: CommandError | None = None
-        self._before = 0
+        self._before = self._modified_before = 0
         if counted:
-            outcome.counts = []
+            outcome.counts, outcome.modified_counts = [], []
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
         try:
@@ -269,7 +269,7 @@ class StatementLoop:
                 self._mark = (self._at, self.outcome.mark())
             try:
                 if self._running is None:
-                    self._before = self.outcome.n
+                    self._before, self._modified_before = self.outcome.n, self.outcome.modified or 0
                     self._running = self._make(self._at)
                 if self._running.step(owned, until):
                     self._end()
@@ -322,7 +322,7 @@ class StatementLoop:
         self.close()
         self._at, mark = self._mark
         self.outcome.return_to(mark)
-        self._before = self.outcome.n
+        self._before, self._modified_before = self.outcome.n, self.outcome.modified or 0
 
     def outlives(self, error: CommandError) -> bool:
         if self._running is None or not self._running.outlives():
@@ -344,8 +344,10 @@ class StatementLoop:
     def _end(self) -> None:
         self.close()
         self._at += 1
-        if self.outcome.counts is not None:
-            self.outcome.counts.append(self.outcome.n - self._before)
+        outcome = self.outcome
+        if outcome.counts is not None and outcome.modified_counts is not None:
+            outcome.counts.append(outcome.n - self._before)
+            outcome.modified_counts.append((outcome.modified or 0) - self._modified_before)
 
     def _fail(self, error: CommandError) -> None:
         self.outcome.fail(self._at, error)

@@ -199,6 +199,13 @@ PLANTS = (
         "found = None",
     ),
     Plant(
+        "runs of one request have each other's statement ids",
+        "elections",
+        "docstore.commands.requests.bulk_write:Run.request",
+        "places = range(self.first, self.first + len(self.statements))",
+        "places = range(len(self.statements))",
+    ),
+    Plant(
         "a member in maintenance of its copy says it is ready",
         "initial-sync",
         "docstore.replicaset.membership:Membership.after",

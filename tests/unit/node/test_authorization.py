@@ -39,6 +39,10 @@ def user(name: str, *roles: Any) -> dict[str, Any]:
     return {"createUser": name, "roles": list(roles)}
 
 
+def bulk(*operations: dict[str, Any]) -> dict[str, Any]:
+    return {"bulkWrite": 1, "ops": list(operations), "nsInfo": [{"ns": "own.c"}, {"ns": "other.c"}]}
+
+
 MATRIX: list[tuple[str, dict[str, Any], set[str]]] = [
     ("own", {"find": "c"}, {"reader", "writer"}),
     ("other", {"find": "c"}, set()),
@@ -48,6 +52,10 @@ MATRIX: list[tuple[str, dict[str, Any], set[str]]] = [
      {"reader", "writer"}),
     ("own", {"aggregate": "c", "pipeline": [{"$out": "x"}], "cursor": {}}, {"writer"}),
     ("own", {"aggregate": "c", "pipeline": [{"$out": {"db": "other", "coll": "x"}}], "cursor": {}}, set()),
+    ("admin", bulk({"insert": 0, "document": {}}), {"writer"}),
+    ("admin", bulk({"insert": 0, "document": {}}, {"insert": 1, "document": {}}), set()),
+    ("admin", bulk({"delete": 0, "filter": {}}, {"update": 0, "filter": {}, "updateMods": {}, "upsert": True}),
+     {"writer"}),
     ("own", {"collMod": "c"}, {"admin"}),
     ("own", {"createUser": "x", "pwd": "p", "roles": []}, set()),
     ("admin", {"setParameter": 1, "x": 1}, set()),

@@ -17,6 +17,7 @@ TABLE = CommandTable(COMMANDS)
 FIND = {"resource": {"db": "test", "collection": ""}, "actions": ["find"]}
 LSID = {"id": Binary(bytes(16), 4)}
 ADMIN: dict[str, dict[str, Any]] = {
+    "bulkWrite": {"ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "test.c"}]},
     "connectionStatus": {},
     "currentOp": {},
     "fsync": {"lock": True},

@@ -109,6 +109,36 @@ def test_a_request_that_fails_ends_it() -> None:
     loop(work())
 
 
+def test_operations_of_several_collections_are_part_of_it_until_one_fails() -> None:
+    async def work() -> None:
+        node = await _node()
+        client = Client(node)
+        namespaces = [{"ns": "test.c"}, {"ns": "other.d"}]
+        operations = [
+            {"insert": 1, "document": {"_id": 1}},
+            {"update": 0, "filter": {}, "updateMods": {"$inc": {"n": 1}}},
+        ]
+        bulk = {"bulkWrite": 1, "ops": operations, "nsInfo": namespaces}
+        reply = await node.reply({**bulk, **client.begin()}, "admin")
+        assert (reply["nInserted"], reply["nModified"]) == (1, 1)
+        assert [row["n"] for row in await node.documents("c")] == [0, 0]
+        more = await node.reply({**bulk, "ops": operations[1:], "cursor": {"batchSize": 0}, **client.fields}, "admin")
+        rest = {"getMore": more["cursor"]["id"], "collection": "$cmd.bulkWrite", **client.fields}
+        assert (await node.reply(rest, "admin"))["cursor"]["nextBatch"][0]["nModified"] == 1
+        assert (await client.commit())["ok"] == 1
+        assert [row["n"] for row in await node.documents("c")] == [2, 0]
+        operations = [{"update": 0, "filter": {}, "updateMods": {"$inc": {"n": 1}}}, operations[0], operations[1]]
+        failed = await node.reply({**bulk, "ops": operations, "ordered": False, **client.begin()}, "admin")
+        assert [(row["idx"], row["ok"]) for row in failed["cursor"]["firstBatch"]] == [(0, 1), (1, 0)]
+        assert (await client.commit())["code"] == Code.NoSuchTransaction
+        assert [row["n"] for row in await node.documents("c")] == [2, 0]
+        for refused in ("local.c", "config.c", "test.system.js"):
+            reply = await node.reply({**bulk, "nsInfo": [{"ns": refused}] * 2, **client.begin()}, "admin")
+            assert reply["code"] in (Code.OperationNotSupportedInTransaction, 50791)
+
+    loop(work())
+
+
 def test_a_batch_in_it_ends_at_its_first_error() -> None:
     async def work() -> None:
         node = await _node()

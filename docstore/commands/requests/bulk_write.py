@@ -1,0 +1,227 @@
+"""bulkWrite: operations on several collections, as the statements of insert, update and delete commands, and the reply.
+
+A run is what follows one another in the request and is of one kind and about one collection; it is carried out as one
+such command would be. `Run.statements` are those of that command, so nobody but this module knows bulkWrite's spelling.
+
+Always true: each operation is a statement of exactly one run, and runs follow one another as the operations do; the
+counts of a reply are those of all operations, also of those that it does not list.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore.bson import Value, append_fields, array_from, document_from, elements, encoded_fields, from_python
+from docstore.bson.walk import DOUBLE, INT32, OBJECT
+from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Type
+from docstore.commands.limits import MAX_WRITE_BATCH, batch_refused
+from docstore.commands.sessions.transactions import check_database
+from docstore.commands.specs.options import COLLATION
+from docstore.errors import Code, CommandError
+from docstore.namespace import check_collection_name, check_database_name, split_namespace
+
+NAMESPACE = "admin.$cmd.bulkWrite"
+"""What the cursor of a reply is on."""
+
+_INT = struct.Struct("<i")
+_OK = {True: ("ok", DOUBLE, struct.pack("<d", 1.0)), False: ("ok", DOUBLE, struct.pack("<d", 0.0))}
+_LIMIT = {True: ("limit", INT32, _INT.pack(0)), False: ("limit", INT32, _INT.pack(1))}
+_MULTI = Parameter("multi", Type.BOOL, default=False)
+_FILTER = Parameter("filter", Type.OBJECT, required=True)
+_HINT = Parameter("hint", Type.HINT)
+_PLACE = {name: Parameter(name, Type.INT, required=True) for name in ("insert", "update", "delete")}
+_FIELDS = {
+    "insert": declared(_PLACE["insert"], Parameter("document", Type.OBJECT, required=True)),
+    "update": declared(
+        _PLACE["update"],
+        _FILTER,
+        Parameter("updateMods", Type.ANY, required=True),
+        _MULTI,
+        Parameter("upsert", Type.BOOL, default=False),
+        Parameter("sort", Type.OBJECT),
+        _HINT,
+        Parameter("arrayFilters", Type.DOCUMENTS),
+        Parameter("constants", Type.OBJECT),
+        COLLATION,
+    ),
+    "delete": declared(_PLACE["delete"], _FILTER, _MULTI, _HINT, COLLATION),
+}
+_IN_STATEMENTS = {"filter": "q", "updateMods": "u", "constants": "c"}
+_OF_NAMESPACES = declared(
+    Parameter("ns", Type.STRING, required=True),
+    Parameter("collectionUUID", Type.UUID, unsupported="collections are named, not identified"),
+    Parameter("encryptionInformation", Type.OBJECT, unsupported="encrypted collections are not supported"),
+)
+_RUN_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_OWN = frozenset(("bulkWrite", "ops", "nsInfo", "ordered", "errorsOnly", "cursor", "stmtId", "stmtIds"))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Statements of a `kind` ("insert", "update", "delete"), of which the first is that many operations behind the
+    first of the request.
+    """
+
+    kind: str
+    namespace: str
+    first: int
+    statements: list[bytes]
+
+    @property
+    def field(self) -> str:
+        """What the statements are called in a command of that kind."""
+        return _RUN_FIELD[self.kind]
+
+    def request(self, context: Context) -> Context:
+        """The request on its collection, with the statement ids of its operations."""
+        session = context.session
+        if session is not None:
+            places = range(self.first, self.first + len(self.statements))
+            session = session._replace(stmt_ids=tuple(map(session.statement_id, places)))
+        database, _ = split_namespace(self.namespace)
+        return context.derived(db=database, namespace=self.namespace, session=session)
+
+    def command(self, context: Context, *, ordered: bool) -> bytes:
+        """The request as an insert, update or delete without its statements."""
+        head = {self.kind: split_namespace(self.namespace)[1], "ordered": ordered}
+        # An insert has no expressions that would need variables.
+        left_out = _OWN | {"let"} if self.kind == "insert" else _OWN
+        kept = (each for each in elements(context.raw) if each[0] not in left_out)
+        return document_from([*((name, *from_python(value)) for name, value in head.items()), *kept])
+
+
+def runs_of(context: Context, arguments: Arguments) -> list[Run]:
+    """The runs of a request, in order.
+
+    Errors: InvalidLength; FailedToParse for an operation that is none; BadValue for one on a collection that is not
+    named; InvalidNamespace; InvalidOptions for one on many documents that is to be retryable; those of fields.
+    """
+    operations: list[bytes] = arguments["ops"]
+    if not 1 <= len(operations) <= MAX_WRITE_BATCH:
+        raise batch_refused(len(operations))
+    namespaces = list(_namespaces(arguments["nsInfo"]))
+    session = context.session
+    if session is not None and session.in_transaction | (session.transaction is not None):
+        for namespace in namespaces:
+            check_database(split_namespace(namespace)[0])
+            if split_namespace(namespace)[1].startswith("system."):
+                raise CommandError(50791, f"Cannot write to system collection {namespace} within a transaction.")
+    retryable = session is not None and session.txn_number is not None
+    runs: list[Run] = []
+    for index, raw in enumerate(operations):
+        kind, place, statement, many = _statement(raw)
+        if not 0 <= place < len(namespaces):
+            raise CommandError(
+                Code.BadValue, f"BulkWrite ops entry {index} names namespace {place}, which nsInfo does not have"
+            )
+        if many and retryable:
+            raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
+        if not runs or (runs[-1].kind, runs[-1].namespace) != (kind, namespaces[place]):
+            runs.append(Run(kind, namespaces[place], index, []))
+        runs[-1].statements.append(statement)
+    return runs
+
+
+def _namespaces(described: Iterable[bytes]) -> Iterator[str]:
+    for raw in described:
+        namespace = parse_fields("bulkWrite.nsInfo", raw, _OF_NAMESPACES)["ns"]
+        database, name = split_namespace(namespace)
+        check_database_name(database)
+        yield check_collection_name(database, name)
+
+
+def _statement(raw: bytes) -> tuple[str, int, bytes, bool]:
+    """(kind, the place of its namespace, the statement, whether it is about many documents) of one operation."""
+    fields = elements(raw)
+    kind = fields[0][0] if fields else ""
+    if kind not in _FIELDS:
+        raise CommandError(
+            Code.FailedToParse, f"BulkWrite ops entry must begin with insert, update or delete, not '{kind}'"
+        )
+    given = parse_fields(f"bulkWrite.{kind}", raw, _FIELDS[kind])
+    place: int = given[kind]
+    if kind == "insert":
+        return kind, place, given["document"], False
+    many: bool = given["multi"]
+    taken = {name: (code, data) for name, code, data in fields[1:] if name in given}
+    if kind == "delete":
+        taken.pop("multi", None)
+    made = [(_IN_STATEMENTS.get(name, name), *value) for name, value in taken.items()]
+    return kind, place, document_from([*made, _LIMIT[many]] if kind == "delete" else made), many
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has come of the operations so far. `errors_only`: only those that failed are listed."""
+
+    errors_only: bool = False
+    inserted: int = 0
+    matched: int = 0
+    modified: int = 0
+    upserted: int = 0
+    deleted: int = 0
+    failed: int = 0
+    retried: list[int] = field(default_factory=list)
+    listed: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def done(self, kind: str, index: int, n: int = 1, modified: int = 0, upserted: Value | None = None) -> None:
+        """An operation has concerned `n` documents; `upserted` is the `_id` of one that it made."""
+        fields = [_OK[True], ("idx", INT32, _INT.pack(index)), ("n", INT32, _INT.pack(n))]
+        if kind == "insert":
+            self.inserted += n
+        elif kind == "delete":
+            self.deleted += n
+        else:
+            made = int(upserted is not None)
+            self.upserted += made
+            self.matched += n - made
+            self.modified += modified
+            fields.append(("nModified", INT32, _INT.pack(modified)))
+            if upserted is not None:
+                fields.append(("upserted", OBJECT, document_from([("_id", *upserted)])))
+        if not self.errors_only:
+            self.listed.append((index, document_from(fields)))
+
+    def fail(self, kind: str, index: int, error: Mapping[str, Any]) -> None:
+        """An operation has failed: `{code, errmsg, ...}`."""
+        self.failed += 1
+        fields = [_OK[False], ("idx", INT32, _INT.pack(index))]
+        fields += [(name, *from_python(value)) for name, value in error.items() if name != "index"]
+        fields.append(("n", INT32, _INT.pack(0)))
+        if kind == "update":
+            fields.append(("nModified", INT32, _INT.pack(0)))
+        self.listed.append((index, document_from(fields)))
+
+    def documents(self) -> list[bytes]:
+        """What the cursor gives: a document for each listed operation, in their order."""
+        return [raw for _, raw in sorted(self.listed, key=lambda each: each[0])]
+
+    def reply(self, cursor: bytes, concern_error: Mapping[str, Any] | None, tail: bytes = b"") -> bytes:
+        """The reply that begins with that of the cursor, with encoded fields at its end."""
+        counts = {
+            "nErrors": self.failed,
+            "nInserted": self.inserted,
+            "nMatched": self.matched,
+            "nModified": self.modified,
+            "nUpserted": self.upserted,
+            "nDeleted": self.deleted,
+        }
+        fields = [(name, INT32, _INT.pack(count)) for name, count in counts.items()]
+        made = document_from(fields)
+        if concern_error is not None:
+            made = append_fields(made, b"\x03writeConcernError\0" + from_python(concern_error)[1])
+        if self.retried:
+            ids = array_from((INT32, _INT.pack(stmt_id)) for stmt_id in self.retried)
+            made = append_fields(made, b"\x04retriedStmtIds\0" + ids)
+        return append_fields(cursor, encoded_fields(made) + tail)
+
+
+def statements_of(runs: Sequence[Run]) -> Iterator[bytes]:
+    """Those of all runs."""
+    for run in runs:
+        yield from run.statements

@@ -1,0 +1,96 @@
+"""A bulkWrite on a node: its runs one after another, each as the statements of a command of its kind are.
+
+Always true: after the first error of an ordered request, and in a transaction of any, nothing further is carried out;
+a node that stops being primary when a run has written says "interrupted"; the write concern is waited for once, for the
+last of the writes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import WriteConcern
+from docstore.commands.context import Context
+from docstore.commands.requests.bulk_write import NAMESPACE, Run, Tally
+from docstore.errors import CommandError
+from docstore.node.entry import begun
+from docstore.node.node import node_of
+from docstore.node.read.cursors import ListSource, first_batch
+from docstore.node.slices import PAUSE, Steps
+from docstore.node.write.batches import delete_batch, insert_batch, update_batch
+from docstore.node.write.driver import (
+    Outcome,
+    Statements,
+    drive,
+    effective_concern,
+    optime_fields,
+    wait_for_write,
+)
+from docstore.optime import OpTime
+
+_ALL = 0x7FFFFFFF
+
+
+def bulk_written(context: Context, arguments: Arguments, runs: list[Run], batch_size: int | None) -> Steps[bytes]:
+    """Carry out the runs, wait for the write concern, and give the reply. Errors: those of `write_in_slices`, and of
+    statements that cannot be read.
+    """
+    node = node_of(context)
+    concern = effective_concern(context, node)
+    ordered = arguments["ordered"] or node.transaction is not None
+    tally = Tally(arguments["errorsOnly"])
+    # All are read before one is carried out.
+    batches = [_batch(context, arguments, run, ordered) for run in runs]
+    last: OpTime | None = None
+    for place, (run, (inner, statements)) in enumerate(zip(runs, batches, strict=True)):
+        work = drive(inner, statements)
+        yield from (begun(work) if place else work)
+        _take(tally, run, statements.outcome, ordered=ordered)
+        last = statements.outcome.last or last
+        if ordered and statements.outcome.errors:
+            break
+        yield PAUSE
+    failed = (yield _acknowledged(context, last, concern))[0] if concern.w != 0 else None
+    cursor = yield from first_batch(
+        context,
+        ListSource(tally.documents()),
+        batch_size=_ALL if batch_size is None else batch_size,
+        namespace=NAMESPACE,
+    )
+    return tally.reply(cursor, failed, optime_fields(node, last))
+
+
+async def _acknowledged(context: Context, last: OpTime | None, concern: WriteConcern) -> tuple[dict[str, Any] | None]:
+    """(the writeConcernError or None,): what has been written is told, whatever became of the request meanwhile."""
+    return (await wait_for_write(context, last, concern),)
+
+
+def _batch(context: Context, arguments: Arguments, run: Run, ordered: bool) -> tuple[Context, Statements]:
+    inner, bypass, let = run.request(context), arguments["bypassDocumentValidation"], arguments["let"]
+    if run.kind == "insert":
+        return inner, insert_batch(inner, run.statements, ordered=ordered, bypass=bypass)
+    if run.kind == "update":
+        return update_batch(inner, run.statements, ordered=ordered, bypass=bypass, let=let, counted=True)
+    return delete_batch(inner, run.statements, ordered=ordered, let=let, counted=True)
+
+
+def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> None:
+    """Note what has become of the statements of a run that were carried out."""
+    errors = dict(outcome.errors)
+    upserted = dict(outcome.upserted)
+    tally.retried += outcome.retried
+    counts, modified = outcome.counts, outcome.modified_counts
+    ends = min(errors) + 1 if ordered and errors else len(run.statements)
+    for position in range(ends):
+        error = errors.get(position)
+        if error is not None:
+            tally.fail(run.kind, run.first + position, _described(error))
+        else:
+            n = 1 if counts is None else counts[position]
+            changed = 0 if modified is None else modified[position]
+            tally.done(run.kind, run.first + position, n, changed, upserted.get(position))
+
+
+def _described(error: CommandError) -> dict[str, Any]:
+    return {"code": int(error.code), "errmsg": error.message, **error.extra}

@@ -1,0 +1,68 @@
+"""`bulkWrite`: its runs one after another, each routed as a command of its kind on its collection is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson.convert import from_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.requests.bulk_write import NAMESPACE, Run, Tally, runs_of
+from docstore.commands.requests.cursor_options import batch_size_of
+from docstore.commands.specs.writes import BULK_WRITE
+from docstore.errors import CommandError, interrupted
+from mongos.merge.batches import UNBOUNDED, first_reply
+from mongos.merge.listed import Listed
+from mongos.routing.writes import Outcome
+from mongos.statements import DELETES, INSERTS, UPDATES, carry_out, in_language, with_id
+
+_KINDS = {"update": UPDATES, "delete": DELETES}
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    tally = Tally(args["errorsOnly"])
+    # A transaction ends with the first error.
+    session = context.session
+    ordered = args["ordered"] or (session is not None and session.transaction is not None)
+    concern_error: dict[str, Any] | None = None
+    for place, each in enumerate(runs_of(context, args)):
+        try:
+            outcome = await _carry_out(context, args, each, ordered)
+        except CommandError as error:
+            raise (interrupted(error) if place else error) from error.__cause__
+        _take(tally, each, outcome)
+        concern_error = concern_error or outcome.concern_error
+        if ordered and outcome.errors:
+            break
+    batch_size = batch_size_of(args)
+    cursor = await first_reply(
+        context, Listed(tally.documents()), batch_size=UNBOUNDED if batch_size is None else batch_size,
+        namespace=NAMESPACE,
+    )  # fmt: skip
+    return tally.reply(cursor, concern_error)
+
+
+async def _carry_out(context: Context, args: Arguments, each: Run, ordered: bool) -> Outcome:
+    inner = each.request(context).derived(raw=each.command(context, ordered=ordered))
+    if each.kind == "insert":
+        documents = [with_id(document) for document in each.statements]
+        return await carry_out(inner, INSERTS, documents, ordered=ordered, counted=True)
+    kind = in_language(inner, _KINDS[each.kind], args["let"])
+    return await carry_out(inner, kind, each.statements, ordered=ordered, counted=True)
+
+
+def _take(tally: Tally, each: Run, outcome: Outcome) -> None:
+    """Note what has become of the statements of a run that were carried out."""
+    errors = {row["index"]: row for row in outcome.errors}
+    upserted = {row["index"]: from_python(row["_id"]) for row in outcome.upserted}
+    tally.retried += sorted(set(outcome.retried))
+    counts = outcome.by_statement or {}
+    for index in sorted(counts.keys() | errors.keys()):
+        if index in errors:
+            tally.fail(each.kind, each.first + index, errors[index])
+        else:
+            n, modified = counts[index]
+            tally.done(each.kind, each.first + index, n, modified, upserted.get(index))
+
+
+COMMAND = BULK_WRITE.command(run)
