@@ -84,6 +84,7 @@ $binarySize $bsonSize $const $function $isNumber $let $literal $meta $rand $toHa
 }
 
 LATER_EXPRESSIONS = _words("""
+$median $percentile
 $bitAnd $bitNot $bitOr $bitXor $createObjectId $createUUID $currentDate $deserializeEJSON $hash $hexHash $minMaxScaler
 $serializeEJSON $sigmoid $similarityCosine $similarityDotProduct $similarityEuclidean $subtype
 """)

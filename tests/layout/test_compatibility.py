@@ -52,5 +52,7 @@ def test_every_accumulator_and_window_function_has_a_case() -> None:
 def test_every_expression_has_a_case() -> None:
     known = {*names.CONVERSIONS, *(name for family in names.EXPRESSIONS.values() for name in family)}
     assert {name for name in known if expression_status(name) == SUPPORTED} <= {*EXPRESSIONS, *SCRIPTED}
-    assert set(OPERATORS) <= {*EXPRESSIONS, *SCRIPTED}
-    assert set(OPERATORS) <= known, "a name that the table does not list"
+    # A real server of the tests does not know the later ones.
+    served = set(OPERATORS) - {*names.LATER_CONVERSIONS, *names.LATER_EXPRESSIONS}
+    assert served <= {*EXPRESSIONS, *SCRIPTED}
+    assert served <= known, "a name that the table does not list"

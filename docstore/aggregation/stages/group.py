@@ -14,10 +14,12 @@ from itertools import islice
 
 from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.accumulators.n_values import CHOOSING, Start, parse_chosen, started
+from docstore.aggregation.accumulators.quantiles import QuantileState
 from docstore.aggregation.accumulators.scripted import ScriptedAccumulator, parse_scripted
 from docstore.aggregation.expressions.calculations import paths_of, source_of
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
+from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
 from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
 from docstore.aggregation.stage import (
@@ -66,7 +68,7 @@ class Field:
     argument: Expression
     count: Expression | None = None
     start: Start | None = None
-    """Of accumulators that keep so many values: how many, and their state."""
+    """Of accumulators that have more than one argument: how many values they keep, and their state."""
     ordering: Ordering = BINARY
     script: ScriptedAccumulator | None = None
 
@@ -389,13 +391,16 @@ def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
     if accumulator == "$accumulator":
         added, script = parse_scripted((code, data), Parser(query_context))
         return Field(name, accumulator, added, script=script)
-    if accumulator not in ACCUMULATORS and accumulator not in CHOOSING:
+    if accumulator not in ACCUMULATORS and accumulator not in CHOOSING | QUANTILES:
         raise CommandError(15952, f"unknown group operator '{accumulator}'")
     if code == ARRAY:
         raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
     if accumulator in CHOOSING:
         argument, count, start = parse_chosen(accumulator, (code, data), Parser(query_context))
         return Field(name, accumulator, argument, count, start)
+    if accumulator in QUANTILES:
+        asked = parse_asked(accumulator, (code, data), Parser(query_context))
+        return Field(name, accumulator, asked.source, start=lambda _: QuantileState(asked))
     argument = parse_expression((code, data), query_context=query_context)
     return Field(name, accumulator, argument, ordering=query_context.ordering)
 

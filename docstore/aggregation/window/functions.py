@@ -16,11 +16,12 @@ from docstore.aggregation.expressions.array_order import count_from
 from docstore.aggregation.expressions.calculations import Compute, source_of
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import Parser
+from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
 from docstore.aggregation.stage import MEMORY_LIMIT
 from docstore.aggregation.window.bounds import STEPS, Slices, Window, parse_window
 from docstore.aggregation.window.partition import NOT_YET, Partition, Placed
 from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
-from docstore.aggregation.window.sliding import Sliding, sliding_choice, sliding_of
+from docstore.aggregation.window.sliding import Sliding, SlidingQuantiles, sliding_choice, sliding_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
@@ -168,6 +169,11 @@ def _parse_accumulated(
             return sliding_choice(name, kept, ordering)
 
         return _Accumulated(source_of(source), parsed, state, slide).open
+    if name in QUANTILES:
+        asked = parse_asked(name, argument, parser)
+        # Exact in every window, so also in one that only ever grows.
+        window_of = parse_window(window, len(sort_fields))
+        return _Accumulated(source_of(asked.source), window_of, None, lambda: SlidingQuantiles(asked)).open
     sliding = sliding_of(name, ordering)
     if sliding is None:
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from docstore.aggregation.expressions.model import is_nullish
+from docstore.aggregation.expressions.quantiles import Asked, number_of
 from docstore.bson.build import array_value
 from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, Value, get_field, values
 from docstore.query.value import arithmetic
@@ -339,6 +340,29 @@ class SlidingOrder:
 
     def result(self) -> Value:
         return self._choose(self._entries)
+
+
+class SlidingQuantiles:
+    """The numbers in order."""
+
+    __slots__ = ("_asked", "_numbers")
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._numbers: list[float] = []
+
+    def add(self, value: Value | None) -> None:
+        number = number_of(value)
+        if number is not None:
+            insort_right(self._numbers, number)
+
+    def remove(self, value: Value | None) -> None:
+        number = number_of(value)
+        if number is not None:
+            del self._numbers[bisect_left(self._numbers, number)]
+
+    def result(self) -> Value:
+        return self._asked.of_sorted(self._numbers)
 
 
 def _end(index: int) -> Callable[[deque[Value | None]], Value | None]:

@@ -27,6 +27,8 @@ ACCUMULATORS: dict[str, Any] = {
     "n": {"$sum": 1},
     "sum": {"$sum": "$v"},
     "avg": {"$avg": "$v"},
+    "median": {"$median": {"input": "$v", "method": "approximate"}},
+    "percentile": {"$percentile": {"input": "$v", "p": [0.1, 0.9], "method": "approximate"}},
     "doubles": {"$sum": "$d"},
     "min": {"$min": "$v"},
     "max": {"$max": "$v"},

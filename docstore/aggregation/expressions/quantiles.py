@@ -1,0 +1,105 @@
+"""`$percentile` and `$median`: what is asked for, and the expressions, which are exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.model import Expression, Parsing, Scope, Table, folded
+from docstore.bson.build import array_value
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.value.arithmetic import to_float
+from docstore.query.value.notation import display
+from docstore.query.value.quantiles import rank_of
+from docstore.query.value.values import NULL_VALUE, NUMBERS, double_value, text_of
+
+_NO_OBJECT = {"$percentile": 7429703, "$median": 7436100}
+_FIELDS = {"$percentile": ("input", "p", "method"), "$median": ("input", "method")}
+QUANTILES = frozenset(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`fractions` from 0 to 1; `single`: the one result is no array."""
+
+    source: Expression
+    fractions: tuple[float, ...]
+    single: bool
+
+    def of_sorted(self, numbers: Sequence[float]) -> Value:
+        """The result over numbers in order."""
+        if not numbers:
+            return self.shown(None)
+        return self.shown([numbers[rank_of(fraction, len(numbers))] for fraction in self.fractions])
+
+    def shown(self, found: Sequence[float] | None) -> Value:
+        """The quantiles as a value; None where there are no numbers."""
+        made = [NULL_VALUE] * len(self.fractions) if found is None else [double_value(each) for each in found]
+        return made[0] if self.single else array_value(made)
+
+
+def number_of(value: Value | None) -> float | None:
+    """A value as a number that counts; None for one that does not."""
+    if value is None or value[0] not in NUMBERS:
+        return None
+    number = to_float(value)
+    return None if math.isnan(number) else number
+
+
+def parse_asked(name: str, value: Value, parsing: Parsing) -> Asked:
+    """The argument of one of both. Errors: Location40414, Location40415, TypeMismatch, BadValue for the method."""
+    if value[0] != OBJECT:
+        raise CommandError(_NO_OBJECT[name], f"specification must be an object; found {name}: {display(value)}")
+    given: dict[str, Value] = {}
+    for field, code, data in elements(value[1]):
+        if field not in _FIELDS[name]:
+            raise CommandError(40415, f"BSON field '{name}.{field}' is an unknown field.")
+        given[field] = (code, data)
+    for field in _FIELDS[name]:
+        if field not in given:
+            raise CommandError(40414, f"BSON field '{name}.{field}' is missing but a required field")
+    method = given["method"]
+    if method[0] != STRING:
+        raise CommandError(Code.TypeMismatch, f"BSON field '{name}.method' must be a string, found {display(method)}")
+    if text_of(method) != "approximate":
+        raise CommandError(Code.BadValue, f"Currently only 'approximate' can be used as the 'method' of {name}")
+    fractions = (0.5,) if name == "$median" else _fractions(parsing.expression(given["p"]))
+    return Asked(parsing.expression(given["input"]), fractions, name == "$median")
+
+
+def _fractions(given: Expression) -> tuple[float, ...]:
+    found = given.constant
+    if not given.is_constant or found is None:
+        raise CommandError(7750300, "The $percentile 'p' field must be an array of constant values")
+    members = values(found[1]) if found[0] == ARRAY else []
+    if not members:
+        raise CommandError(7750301, f"The $percentile 'p' field must be an array with numbers, but is {display(found)}")
+    for member in members:
+        if member[0] not in NUMBERS:
+            raise CommandError(
+                7750302, f"The $percentile 'p' field must be an array of numbers, but has {display(member)}"
+            )
+        if not 0 <= to_float(member) <= 1:
+            raise CommandError(
+                7750303, f"The $percentile 'p' field must have numbers from 0.0 to 1.0, but has {display(member)}"
+            )
+    return tuple(map(to_float, members))
+
+
+def _parse(name: str, value: Value, parsing: Parsing) -> Expression:
+    asked = parse_asked(name, value, parsing)
+    source = asked.source.evaluate
+
+    def evaluate(scope: Scope) -> Value:
+        """Over the elements of an array, or one number."""
+        found = source(scope)
+        members: list[Value | None] = list(values(found[1])) if found is not None and found[0] == ARRAY else [found]
+        numbers = (number_of(member) for member in members)
+        return asked.of_sorted(sorted(number for number in numbers if number is not None))
+
+    return folded(evaluate, [asked.source])
+
+
+OPERATORS: Table = dict.fromkeys(_FIELDS, _parse)

@@ -1,0 +1,137 @@
+"""Quantiles of many numbers in little memory, by a merging t-digest.
+
+A digest is exact while it holds no more than `EXACT` numbers. Beyond that it keeps centroids, means of neighbouring
+numbers with how many these are: single numbers at both ends, ever more towards the middle, so that a quantile near an
+end is nearly exact and one in the middle is off by a thousandth of the ranks at most.
+
+Always true: the least and the greatest number are exact; digests of parts merge to a digest of the whole; infinities
+are counted apart, so that no mean is made of them.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+
+EXACT = 10_000
+_DELTA = 2000
+"""Twice as many centroids come out at most."""
+_HEAD = struct.Struct("<qq")
+
+
+def rank_of(fraction: float, count: int) -> int:
+    """The place, from 0, of a quantile among so many numbers in order."""
+    return max(math.ceil(fraction * count) - 1, 0)
+
+
+class Digest:
+    """Takes numbers in; NaN is none."""
+
+    __slots__ = ("_above", "_below", "_centroids", "_fresh")
+
+    def __init__(self) -> None:
+        self._fresh = array("d")
+        # (mean, how many), in order of the means.
+        self._centroids: list[tuple[float, int]] = []
+        self._below = self._above = 0
+
+    def add(self, number: float) -> None:
+        if math.isfinite(number):
+            self._fresh.append(number)
+            if len(self._fresh) > EXACT:
+                self._compress()
+        elif number > 0:
+            self._above += 1
+        elif number < 0:
+            self._below += 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return 8 * len(self._fresh) + 100 * len(self._centroids)
+
+    def dump(self) -> bytes:
+        """What `load` takes in."""
+        centroids = self._merged()
+        means = array("d", (mean for mean, _ in centroids))
+        weights = array("q", (weight for _, weight in centroids))
+        return _HEAD.pack(self._below, self._above) + means.tobytes() + weights.tobytes()
+
+    def load(self, dumped: bytes) -> None:
+        """Take in another digest."""
+        below, above = _HEAD.unpack_from(dumped)
+        self._below += below
+        self._above += above
+        half = (len(dumped) - _HEAD.size) // 2
+        means, weights = array("d"), array("q")
+        means.frombytes(dumped[_HEAD.size : _HEAD.size + half])
+        weights.frombytes(dumped[_HEAD.size + half :])
+        many = [(mean, weight) for mean, weight in zip(means, weights, strict=True) if weight > 1]
+        self._centroids = sorted([*self._centroids, *many])
+        self._fresh.extend(mean for mean, weight in zip(means, weights, strict=True) if weight == 1)
+        if len(self._fresh) > EXACT or len(self._centroids) > EXACT:
+            self._compress()
+
+    def quantiles(self, fractions: Sequence[float]) -> list[float] | None:
+        """The quantile of each fraction from 0 to 1; None where no number has come."""
+        centroids = self._merged()
+        count = self._below + self._above + sum(weight for _, weight in centroids)
+        return [self._at(rank_of(fraction, count), centroids) for fraction in fractions] if count else None
+
+    def _at(self, rank: int, centroids: list[tuple[float, int]]) -> float:
+        """The number with so many before it, about."""
+        if rank < self._below:
+            return -math.inf
+        before = self._below
+        for place, (mean, weight) in enumerate(centroids):
+            if rank < before + weight:
+                return mean if weight == 1 else _between(centroids, place, rank - before)
+            before += weight
+        return math.inf
+
+    def _merged(self) -> list[tuple[float, int]]:
+        fresh = ((number, 1) for number in sorted(self._fresh))
+        return sorted([*self._centroids, *fresh]) if self._centroids else list(fresh)
+
+    def _compress(self) -> None:
+        merged = self._merged()
+        self._centroids = list(_compressed(merged, sum(weight for _, weight in merged)))
+        self._fresh = array("d")
+
+
+def _between(centroids: list[tuple[float, int]], place: int, inside: int) -> float:
+    """A number of a centroid, from 0, on the line from the middle of its neighbour to its own or on to the next."""
+    mean, weight = centroids[place]
+    middle = (weight - 1) / 2
+    step = -1 if inside < middle else 1
+    if not 0 <= place + step < len(centroids) or inside == middle:
+        return mean
+    other, others = centroids[place + step]
+    distance = (weight + others) / 2
+    return mean + (other - mean) * abs(inside - middle) / distance
+
+
+def _compressed(merged: Iterable[tuple[float, int]], total: int) -> Iterable[tuple[float, int]]:
+    """Neighbours made one while the scale, which is steep at both ends, allows it."""
+    mean, weight, before = 0.0, 0, 0
+    limit = 0.0
+    for each, count in merged:
+        if weight and (before + weight + count) / total <= limit:
+            weight += count
+            mean += (each - mean) * count / weight
+            continue
+        if weight:
+            yield mean, weight
+            before += weight
+        mean, weight = each, count
+        limit = _limit(before / total)
+    if weight:
+        yield mean, weight
+
+
+def _limit(fraction: float) -> float:
+    """Where a centroid must end that begins at that fraction."""
+    scaled = _DELTA / (2 * math.pi) * math.asin(min(max(2 * fraction - 1, -1.0), 1.0)) + 1
+    return (math.sin(min(scaled * 2 * math.pi / _DELTA, math.pi / 2)) + 1) / 2
