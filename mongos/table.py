@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.aggregation.unsupported import SEARCH_COMMANDS
 from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import CommandTable
 from mongos.commands import (
@@ -84,6 +85,7 @@ _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 TABLE = CommandTable(
     (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *OF_USERS, *WIDE_COLUMN),
     unsupported={
+        **SEARCH_COMMANDS,
         "abortReshardCollection": "resharding is not supported yet",
         "addShardToZone": "zones are not supported yet",
         "balancerCollectionStatus": "the balancer has no status of a collection",

@@ -1,8 +1,9 @@
 """Writes docs/compatibility.md: which names of MongoDB's languages and commands are supported, refused or unknown.
 
-The parsers themselves are asked. A name is refused when the answer is NotImplemented; it is unknown when the answer is
-the one that a made-up name gets in its place; else it is supported. A command's declaration says whether its handler
-always refuses; `tests/layout/test_declarations.py` and `tests/unit/node/test_served_commands.py` hold it to that.
+The parsers themselves are asked. A name is refused when the answer is NotImplemented or CommandNotSupported; it is
+unknown when the answer is the one that a made-up name gets in its place; else it is supported. A command's declaration
+says whether its handler always refuses; `tests/layout/test_declarations.py` and
+`tests/unit/node/test_served_commands.py` hold it to that.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def status(name: str, *places: Ask) -> str:
 
 def _status(name: str, ask: Ask) -> str:
     answer = _answer(ask, name)
-    if answer is not None and answer[0] == Code.NotImplemented:
+    if answer is not None and answer[0] in (Code.NotImplemented, Code.CommandNotSupported):
         return REFUSED
     return UNKNOWN if answer is not None and answer == _answer(ask, MADE_UP) else SUPPORTED
 

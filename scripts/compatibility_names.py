@@ -108,7 +108,7 @@ replSetReconfig replSetResizeOplog replSetStepDown replSetStepUp replSetSyncFrom
 """)
 """What a data node of MongoDB 6.0 lists, without what its processes tell only each other."""
 
-LATER_COMMANDS = ["bulkWrite"]
+LATER_COMMANDS = ["bulkWrite", "createSearchIndexes", "dropSearchIndex", "updateSearchIndex"]
 
 ROUTER_COMMANDS = _words("""
 addShard addShardToZone balancerCollectionStatus balancerStart balancerStatus balancerStop checkShardingIndex

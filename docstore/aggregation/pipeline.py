@@ -21,6 +21,7 @@ from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.write import Merge, Out
 from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
+from docstore.aggregation.unsupported import refused
 from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
@@ -28,7 +29,6 @@ from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.find import FindQuery, Hint
 from docstore.query.metadata import Measure, measures_of
 from docstore.query.pausing import PAUSED, PAUSING
-from docstore.query.unsupported import not_supported
 
 MAX_STAGES = 1000
 
@@ -209,7 +209,7 @@ def _declaration(raw: bytes) -> tuple[Declaration, Value]:
     declaration = STAGES.get(name)
     if declaration is None:
         if name in UNSUPPORTED:
-            raise not_supported("aggregation stage", name)
+            raise refused(name)
         raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
     return declaration, (code, data)
 

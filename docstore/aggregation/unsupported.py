@@ -1,8 +1,21 @@
-"""Names of the aggregation language that MongoDB 6.0 knows and this server does not serve yet.
+"""Names of the aggregation language that MongoDB knows and this server does not serve.
 
 A name is in one of these tables or in a table of what is served, never in both.
 """
 
 from __future__ import annotations
 
-STAGES = frozenset(["$shardedDataDistribution"])
+from docstore.errors import Code, CommandError
+from docstore.query.unsupported import not_supported
+
+STAGES = frozenset(["$listSearchIndexes", "$shardedDataDistribution"])
+
+_SEARCH = "search indexes are served with Atlas only"
+SEARCH_COMMANDS = dict.fromkeys(("createSearchIndexes", "dropSearchIndex", "updateSearchIndex"), _SEARCH)
+
+
+def refused(stage: str) -> CommandError:
+    """The refusal of one of these stages."""
+    if stage == "$listSearchIndexes":
+        return CommandError(Code.CommandNotSupported, _SEARCH)
+    return not_supported("aggregation stage", stage)

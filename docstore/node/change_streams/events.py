@@ -1,7 +1,8 @@
 """What an operation looks like to a change stream: MongoDB 6.0's fields in its order.
 
 An event is made once for all streams; what differs between them is put in when it is given out: `collectionUUID`,
-`operationDescription` and `stateBeforeChange` for those who asked for expanded events, images for those who asked.
+`operationDescription`, `stateBeforeChange` and the parts of ambiguous paths for those who asked for expanded events,
+images for those who asked.
 """
 
 from __future__ import annotations
@@ -102,6 +103,9 @@ class Event:
             target_db, _, target = operation.target.partition(".")
             front += b"\x03to\0" + document_from(_namespace_fields(target_db, target))
             behind = self._behind if expanded else b""
+        elif expanded and operation.kind == "update" and self.document_key is not None:
+            described = update_description(operation.o, expanded=True)
+            behind = b"\x03documentKey\0" + self.document_key + b"\x03updateDescription\0" + described
         uuid = b""
         if expanded and operation.uuid is not None and not operation.of_view:
             uuid = _UUID_HEAD + operation.uuid

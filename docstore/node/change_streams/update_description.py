@@ -1,18 +1,23 @@
-"""What an update's entry says it changed, by dotted paths: `{updatedFields, removedFields, truncatedArrays}`."""
+"""What an update's entry says it changed, by dotted paths: `{updatedFields, removedFields, truncatedArrays}`; for those
+who asked for expanded events `disambiguatedPaths` too, the parts of paths that could be taken for others: those with a
+field whose name is a number or holds a dot.
+"""
 
 from __future__ import annotations
 
 from docstore.bson import array_from, document_from, elements, from_python, get_field
-from docstore.bson.walk import INT32, OBJECT, Value
+from docstore.bson.walk import ARRAY, INT32, OBJECT, Value
+
+_Parts = tuple[str | int, ...]
 
 
-def update_description(o: bytes) -> bytes:
+def update_description(o: bytes, *, expanded: bool = False) -> bytes:
     """Of the `o` of an update entry with a diff."""
     diff = get_field(o, "diff")
     found = _Changes()
     if diff is not None:
-        found.of_document(diff[1], "")
-    return found.described()
+        found.of_document(diff[1], "", ())
+    return found.described(expanded=expanded)
 
 
 class _Changes:
@@ -20,38 +25,52 @@ class _Changes:
         self._updated: list[tuple[str, int, bytes]] = []
         self._removed: list[str] = []
         self._truncated: list[tuple[str, bytes]] = []
+        self._ambiguous: dict[str, _Parts] = {}
 
-    def of_document(self, diff: bytes, prefix: str) -> None:
+    def of_document(self, diff: bytes, prefix: str, parts: _Parts) -> None:
         for name, _, data in elements(diff):
-            if name == "d":
-                self._removed += [prefix + field for field, _, _ in elements(data)]
-            elif name in ("u", "i"):
-                self._updated += [(prefix + field, code, part) for field, code, part in elements(data)]
+            if name in ("d", "u", "i"):
+                for field, code, part in elements(data):
+                    path = prefix + field
+                    self._note(path, parts, field)
+                    if name == "d":
+                        self._removed.append(path)
+                    else:
+                        self._updated.append((path, code, part))
             else:
-                self._inside(prefix + name[1:], data)
+                self._inside(prefix + name[1:], data, (*parts, name[1:]))
 
-    def _inside(self, path: str, diff: bytes) -> None:
+    def _inside(self, path: str, diff: bytes, parts: _Parts) -> None:
         if get_field(diff, "a") is None:
-            self.of_document(diff, path + ".")
+            self.of_document(diff, path + ".", parts)
             return
         for name, code, data in elements(diff):
             if name == "l":
                 self._truncated.append((path, data))
+                self._note(path, parts[:-1], parts[-1])
             elif name[0] == "u":
                 self._updated.append((f"{path}.{name[1:]}", code, data))
+                self._note(f"{path}.{name[1:]}", parts, int(name[1:]))
             elif name[0] == "s":
-                self._inside(f"{path}.{name[1:]}", data)
+                self._inside(f"{path}.{name[1:]}", data, (*parts, int(name[1:])))
 
-    def described(self) -> bytes:
+    def _note(self, path: str, parts: _Parts, last: str | int) -> None:
+        whole = (*parts, last)
+        if any(isinstance(part, str) and (part.isdecimal() or "." in part) for part in whole):
+            self._ambiguous[path] = whole
+
+    def described(self, *, expanded: bool) -> bytes:
         removed = [from_python(path) for path in self._removed]
         truncated: list[Value] = [
             (OBJECT, document_from([("field", *from_python(path)), ("newSize", INT32, size)]))
             for path, size in self._truncated
         ]
-        return document_from(
-            [
-                ("updatedFields", OBJECT, document_from(self._updated)),
-                ("removedFields", 4, array_from(removed)),
-                ("truncatedArrays", 4, array_from(truncated)),
-            ]
-        )
+        fields = [
+            ("updatedFields", OBJECT, document_from(self._updated)),
+            ("removedFields", ARRAY, array_from(removed)),
+            ("truncatedArrays", ARRAY, array_from(truncated)),
+        ]
+        if expanded and self._ambiguous:
+            parts = ((path, ARRAY, array_from(map(from_python, whole))) for path, whole in self._ambiguous.items())
+            fields.append(("disambiguatedPaths", OBJECT, document_from(parts)))
+        return document_from(fields)

@@ -1,15 +1,18 @@
-"""Commands that MongoDB 6.0 has and a data node of this server has not, each with the sentence that refuses it.
+"""Commands that MongoDB has and a data node of this server has not, each with the sentence that refuses it.
 
 Kept apart from what is served: "not supported" and "no such command" are different replies.
 """
 
 from __future__ import annotations
 
+from docstore.aggregation.unsupported import SEARCH_COMMANDS
+
 _OPLOG = "the oplog is written by this server alone"
 _POOLS = "connections to other members are not pooled by names that could be given here"
 _MONITORING = "nothing is reported to anyone outside"
 
 UNSUPPORTED = {
+    **SEARCH_COMMANDS,
     "appendOplogNote": _OPLOG,
     "applyOps": _OPLOG,
     "connPoolSync": _POOLS,

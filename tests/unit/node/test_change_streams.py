@@ -102,6 +102,29 @@ def test_changes_are_told_in_order() -> None:
     loop(work())
 
 
+def test_paths_that_could_be_taken_for_others_are_told_of_by_their_parts() -> None:
+    async def work() -> None:
+        node = member()
+        await node.insert("c", {"_id": 1, "a": {"1": 1, "b": 1}, "l": [{"2": 1}, 5], "x": 1})
+        plain, expanded = await Stream(node).open(), await Stream(node).open(showExpandedEvents=True)
+        for update in (
+            {"$set": {"a.1": 2}},
+            {"$set": {"l.0.2": 2, "l.1": 6}},
+            {"$unset": {"a.1": 1}},
+            {"$inc": {"x": 1}},
+        ):
+            await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": update}]})
+        events = [event["updateDescription"] for event in await expanded.events()]
+        assert [event.get("disambiguatedPaths") for event in events] == [
+            {"a.1": ["a", "1"]}, {"l.0.2": ["l", 0, "2"]}, {"a.1": ["a", "1"]}, None,
+        ]  # fmt: skip
+        for event in events:
+            event.pop("disambiguatedPaths", None)
+        assert [event["updateDescription"] for event in await plain.events()] == events
+
+    loop(work())
+
+
 @pytest.mark.parametrize("transaction", [False, True])
 def test_documents_of_a_sharded_collection_are_named_by_the_shard_key_first(transaction: bool) -> None:
     async def work() -> None:
