@@ -28,7 +28,7 @@ from docstore.aggregation.change_stream.options import DEFAULT, LOOKUP, OFF, Cha
 from docstore.aggregation.change_stream.token import high_water_mark, mark_key
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.aggregation.stage import Environment
-from docstore.aggregation.stages.change_stream import change_stream_of
+from docstore.aggregation.stages.change_stream import change_stream_of, split_off
 from docstore.bson import array_from, document_from, document_to_python, documents_array, elements, get_field
 from docstore.bson.walk import ARRAY, BOOL, INT64, NULL, OBJECT, STRING
 from docstore.commands.context import Context
@@ -120,9 +120,10 @@ class RoutedStream:
         self._stages = stages
         self._parts: dict[str, _Part] = {}
         self._ready: deque[Made] = deque()
-        self._after = None if token is None else token.key
+        self._after = None if token is None else token.event_key
+        self._given = 0 if token is None else token.fragment
         self._awaited = token if token is not None and not token.is_mark else None
-        self._reached = mark_key(start) if token is None else token.key
+        self._reached = mark_key(start) if token is None else token.event_key
         self._start = start
         self._token = high_water_mark(start) if token is None else token.raw
         self.ended = False
@@ -240,7 +241,7 @@ class RoutedStream:
             part.events.popleft()
             self._reached = key
             kind = get_field(event, "operationType")
-            if self._after is not None and key <= self._after:
+            if self._after is not None and key <= self._after and not self._has_rest(key):
                 if key == self._after:
                     self._awaited = None
                 if kind is not None and kind[1][4:-1] == b"invalidate":
@@ -259,6 +260,14 @@ class RoutedStream:
             assert token is not None, "an event has a token"
             made.append((event, token[1], _time_of(key)))
         return made
+
+    def _has_rest(self, key: bytes) -> bool:
+        """Whether it is the event of which the stream was opened behind a fragment."""
+        if key != self._after or not self._given:
+            return False
+        self._stages.given, self._given = self._given, 0
+        self._after = self._awaited = None
+        return True
 
     async def _looked_up(self, context: Context, event: bytes) -> bytes:
         """The event of an update with the document as it stands now, or null; in the place that it has on a shard."""
@@ -317,7 +326,8 @@ async def open_change_stream(context: Context, request: Request, batch_size: int
     router = router_of(context)
     options, rest = change_stream_of(request.pipeline)
     start = await _start(router, options)
-    stages = EventStages(rest, Environment(clock=router.clock))
+    rest, splits = split_off(rest)
+    stages = EventStages(rest, Environment(clock=router.clock), splits=splits)
     stream = RoutedStream(router, request, options, stages, start)
     try:
         await stream.open()

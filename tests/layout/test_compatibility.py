@@ -41,7 +41,7 @@ def test_every_supported_update_operator_has_a_case() -> None:
 
 def test_every_stage_has_a_case() -> None:
     assert {name for name in names.STAGES if stage_status(name) == SUPPORTED} <= set(STAGES)
-    assert set(DECLARED_STAGES) <= set(STAGES)
+    assert set(DECLARED_STAGES) - {*names.LATER_STAGES} <= set(STAGES)
 
 
 def test_every_accumulator_and_window_function_has_a_case() -> None:

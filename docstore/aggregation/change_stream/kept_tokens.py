@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from docstore.aggregation.change_stream.errors import fatal
+from docstore.aggregation.change_stream.splitting import MOST_BYTES, fragments_of
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.streams import Feed
@@ -19,14 +20,40 @@ Made = tuple[bytes, bytes, int]
 
 
 class EventStages:
-    """The stages of one stream."""
+    """The stages of one stream. `splits`: large events are given out in fragments."""
 
-    def __init__(self, pipeline: Pipeline, environment: Environment) -> None:
+    def __init__(self, pipeline: Pipeline, environment: Environment, *, splits: bool = False) -> None:
         self._feed = Feed()
         self._stages = pipeline.open(self._feed, environment) if pipeline.stages else None
+        self._splits = splits
+        self.given = 0
+        """Fragments of the next event that have been given out before."""
 
     def transformed(self, made: Sequence[Made]) -> list[Made]:
-        """What they make of events. Errors: ChangeStreamFatalError where one has lost its token."""
+        """What they make of events. Errors: ChangeStreamFatalError where one has lost its token, or where it has fewer
+        fragments than have been given out of it; 7182500.
+        """
+        found = self._transformed(made)
+        if not found or not (self._splits or self.given):
+            return found
+        split: list[Made] = []
+        for event in found:
+            split += self._split(event)
+        return split
+
+    def _split(self, event: Made) -> list[Made]:
+        document, token, timestamp = event
+        given, self.given = self.given, 0
+        if not self._splits or len(document) <= MOST_BYTES:
+            if given:
+                raise fatal("cannot resume stream; the event of the resume token is not split here")
+            return [event]
+        fragments = fragments_of(document, token)
+        if given > len(fragments):
+            raise fatal("cannot resume stream; the event of the resume token has fewer fragments here")
+        return [(part, raw, timestamp) for part, raw in fragments[given:]]
+
+    def _transformed(self, made: Sequence[Made]) -> list[Made]:
         if self._stages is None or not made:
             return list(made)
         results: list[Made] = []

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from docstore.aggregation.change_stream.key_string import END, KeyString
+from docstore.aggregation.change_stream.splitting import event_key, fragment_in
 from docstore.bson import document_from, from_python, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.walk import BINARY, BOOL, INT32, OBJECT, STRING, TIMESTAMP, Value
@@ -39,7 +40,8 @@ _NOT_INVALIDATE, _INVALIDATE = 0x6E, 0x6F
 class ResumeToken:
     """What a token says. `key` compares as the events do; `raw` is the document that clients hold.
 
-    `index`: of the operation in its transaction or other entry of several operations.
+    `index`: of the operation in its transaction or other entry of several operations. `fragment`: the number of a part
+    of a large event, whose own key is then `event_key`; else 0.
     """
 
     key: bytes
@@ -49,6 +51,11 @@ class ResumeToken:
     invalidates: bool
     uuid: bytes | None
     raw: bytes
+    fragment: int = 0
+
+    @property
+    def event_key(self) -> bytes:
+        return event_key(self.key, self.fragment)
 
     @property
     def is_mark(self) -> bool:
@@ -191,7 +198,8 @@ class _Reader:
                 raise CommandError(Code.Overflow, "a resume token ends in the middle of a uuid")
         elif self._at < len(key) and key[self._at] not in (END, _NULL):
             raise CommandError(6189500, "Expected UUID or null")
-        return ResumeToken(key, timestamp, kind, index, invalidates, uuid, self._raw)
+        fragment = 0 if uuid is None else fragment_in(key, self._at + 19)
+        return ResumeToken(key, timestamp, kind, index, invalidates, uuid, self._raw, fragment)
 
     def _byte(self) -> int:
         if self._at >= len(self._key):

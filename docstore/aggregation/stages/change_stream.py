@@ -16,7 +16,7 @@ from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.redact import Redact
 from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.bson import document_from, elements
-from docstore.bson.walk import Value
+from docstore.bson.walk import OBJECT, Value
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
@@ -24,7 +24,7 @@ from docstore.query.unsupported import not_supported
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline
 
-_ALLOWED = (Match, Project, Redact, ReplaceRoot)
+_SPLIT = "$changeStreamSplitLargeEvent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,24 @@ class ChangeStream(Stage):
         raise not_supported("stage in this place", "$changeStream")
 
 
+@dataclass(frozen=True, slots=True)
+class SplitLargeEvent(Stage):
+    """Large events come in fragments, which whoever carries out the other stages makes (`EventStages`)."""
+
+    raw: bytes
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        raise CommandError(Code.IllegalOperation, f"{_SPLIT} is only permitted in a $changeStream pipeline")
+
+
+def split_off(pipeline: Pipeline) -> tuple[Pipeline, bool]:
+    """(the stages of a change stream that make something of its events, whether large ones are split behind them)."""
+    stages = pipeline.stages
+    if not stages or not isinstance(stages[-1], SplitLargeEvent):
+        return pipeline, False
+    return replace(pipeline, stages=stages[:-1]), True
+
+
 def change_stream_of(pipeline: Pipeline) -> tuple[ChangeStreamOptions, Pipeline]:
     """(options, the stages behind it) of a change stream's pipeline. Errors: IllegalOperation for a stage that may not
     stand there.
@@ -47,7 +65,7 @@ def change_stream_of(pipeline: Pipeline) -> tuple[ChangeStreamOptions, Pipeline]
     assert isinstance(first, ChangeStream), "the pipeline is one of a change stream"
     rest = pipeline.stages[1:]
     for stage in rest:
-        if not isinstance(stage, _ALLOWED):
+        if not isinstance(stage, (Match, Project, Redact, ReplaceRoot, SplitLargeEvent)):
             name = elements(stage.raw)[0][0]
             raise CommandError(Code.IllegalOperation, f"{name} is not permitted in a $changeStream pipeline")
     return first.options, replace(pipeline, stages=rest)
@@ -60,4 +78,13 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     return [ChangeStream(document_from([("$changeStream", *value)]), options)]
 
 
-DECLARATIONS = (Declaration("$changeStream", _parse, Position(only_first=True, in_facet=False, in_pipelines=False)),)
+def _parse_split(value: Value, _query_context: QueryContext) -> list[Stage]:
+    if value[0] != OBJECT or elements(value[1]):
+        raise CommandError(7182800, f"{_SPLIT} takes an empty object and nothing else")
+    return [SplitLargeEvent(document_from([(_SPLIT, *value)]))]
+
+
+DECLARATIONS = (
+    Declaration("$changeStream", _parse, Position(only_first=True, in_facet=False, in_pipelines=False)),
+    Declaration(_SPLIT, _parse_split, Position(only_last=True, in_facet=False, in_pipelines=False)),
+)

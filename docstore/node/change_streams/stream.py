@@ -21,6 +21,7 @@ from docstore.aggregation.change_stream.options import DEFAULT, LOOKUP, OFF, REQ
 from docstore.aggregation.change_stream.token import high_water_mark
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Environment
+from docstore.aggregation.stages.change_stream import split_off
 from docstore.aggregation.stages.match import Match
 from docstore.bson.walk import OBJECT
 from docstore.collection.oplog.oplog import entry_optime
@@ -95,7 +96,8 @@ class ChangeStream:
         self._known: dict[str, bool] = {}
         self._shown_kinds = _shown_kinds(asked)
         self._early, pipeline = _early_filter(pipeline, asked)
-        self._stages = EventStages(pipeline, environment)
+        pipeline, splits = split_off(pipeline)
+        self._stages = EventStages(pipeline, environment, splits=splits)
         self._position = start - 1
         self._number: int | None = None
         self._pending: deque[Operation] = deque()
@@ -275,9 +277,13 @@ class ChangeStream:
                     self.lacks_view = True
                     break
                 self._add(made, document, event.token.raw, operation.timestamp)
-            elif event.token.key == after.key and self._lets_pass(event.document(expanded=self._scope.expanded)):
+            elif event.token.key == after.event_key and self._lets_pass(event.document(expanded=self._scope.expanded)):
                 self._awaited = None
-            elif event.token.key > after.key:
+                if after.fragment:
+                    # The rest of the event is still to come.
+                    self._after, self._stages.given = None, after.fragment
+                    continue
+            elif event.token.key > after.event_key:
                 # Behind the place in the same entry.
                 self._after = None
                 continue

@@ -12,6 +12,7 @@ from bson.timestamp import Timestamp
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import INITIATION
 from docstore.collection.oplog.pre_images import remove_pre_images
+from docstore.errors import Code
 from docstore.node.cluster_parameters import expired_before
 from docstore.optime import pack_timestamp
 from tests.unit.node.local import LocalNode, LonePrimary, loop
@@ -98,6 +99,40 @@ def test_changes_are_told_in_order() -> None:
         assert events[2]["fullDocument"] == {"_id": 1, "x": 1}
         assert all(event["documentKey"] == {"_id": 1} for event in events)
         assert await stream.events() == []
+
+    loop(work())
+
+
+def test_a_large_event_comes_in_fragments_and_a_stream_goes_on_behind_each() -> None:
+    async def work() -> None:
+        node = member()
+        await node.run({"create": "c", "changeStreamPreAndPostImages": {"enabled": True}})
+        split = {"$changeStreamSplitLargeEvent": {}}
+        stream = await Stream(node).open(split, fullDocumentBeforeChange="required")
+        await node.insert("c", {"_id": 1, "x": "a" * 10_000_000})
+        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": "b" * 10_000_000}}}]})
+        await node.insert("c", {"_id": 2})
+        events = [*await stream.events(), *await stream.events(), *await stream.events()]
+        assert [event.get("splitEvent") for event in events] == [
+            None, {"fragment": 1, "of": 2}, {"fragment": 2, "of": 2}, None,
+        ]  # fmt: skip
+        assert events[1]["operationType"] == "update"
+        assert "updateDescription" in events[1]
+        assert list(events[2]) == ["_id", "splitEvent", "fullDocumentBeforeChange"]
+        tokens = [event["_id"]["_data"] for event in events]
+        assert tokens == sorted(tokens)
+        for place in range(4):
+            options = {"fullDocumentBeforeChange": "required", "resumeAfter": events[place]["_id"]}
+            again = await Stream(node).open(split, **options)
+            found = [event["_id"] for event in again.cursor["firstBatch"]]
+            found += [event["_id"] for _ in range(4) for event in await again.events()]
+            assert found == [event["_id"] for event in events[place + 1 :]], place
+        whole = await Stream(node).reply(resumeAfter=events[1]["_id"])
+        assert whole["code"] == Code.ChangeStreamFatalError
+        for stages in (({"$changeStreamSplitLargeEvent": {"x": 1}},), (split, {"$match": {}})):
+            assert (await Stream(node).reply(*stages))["ok"] == 0
+        reply = await node.reply({"aggregate": "c", "pipeline": [split], "cursor": {}})
+        assert reply["code"] == Code.IllegalOperation
 
     loop(work())
 
