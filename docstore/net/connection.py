@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
         try:
             while outcome is not None:
                 if isinstance(outcome, Pending):
-                    outcome = await self._finish(outcome)
+                    outcome = await outcome_of(outcome, self._loop, self._clock)
                 if outcome is None or self._closed:
                     break
                 if message.compressor is not None and may_compress(message, self.peer):
@@ -256,31 +256,6 @@ class Connection(asyncio.Protocol):
             self._busy = False
             self._pending = None
             self._schedule()
-
-    async def _finish(self, pending: Pending) -> Outcome:
-        """Wait for a command; it is woken when it is killed or its time is up."""
-        task = asyncio.current_task()
-        assert task is not None, "runs in a task of its own"
-        operation = pending.operation
-        timer = None
-        if operation.killed:
-            task.cancel()
-        else:
-            operation.on_kill = task.cancel
-            if pending.deadline is not None:
-                late = CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
-                timer = self._loop.call_later(max(pending.deadline - self._clock(), 0), operation.kill, late)
-        try:
-            return await pending.finish()
-        except asyncio.CancelledError:
-            if not operation.killed:
-                raise
-            task.uncancel()
-            return pending.interrupted()
-        finally:
-            operation.on_kill = None
-            if timer is not None:
-                timer.cancel()
 
     def _frame(self, message: Message, outcome: bytes | StreamedReply) -> tuple[bytes, bytes]:
         """What stands before the body, and the body."""
@@ -309,6 +284,32 @@ class Connection(asyncio.Protocol):
             "A peer broke the wire protocol; closing its connection", reason=str(violation), **self.peer.describe()
         )
         self.close()
+
+
+async def outcome_of(pending: Pending, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> Outcome:
+    """The outcome of a command, awaited in a task of its own, which a kill wakes. `clock`: that of its deadline."""
+    task = asyncio.current_task()
+    assert task is not None, "runs in a task of its own"
+    operation = pending.operation
+    timer = None
+    if operation.killed:
+        task.cancel()
+    else:
+        operation.on_kill = task.cancel
+        if pending.deadline is not None:
+            late = CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+            timer = loop.call_later(max(pending.deadline - clock(), 0), operation.kill, late)
+    try:
+        return await pending.finish()
+    except asyncio.CancelledError:
+        if not operation.killed:
+            raise
+        task.uncancel()
+        return pending.interrupted()
+    finally:
+        operation.on_kill = None
+        if timer is not None:
+            timer.cancel()
 
 
 def _address(name: Any) -> str:
