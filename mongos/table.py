@@ -18,6 +18,7 @@ from mongos.commands import (
     coll_mod,
     coll_stats,
     commit_transaction,
+    conn_pool_stats,
     convert_to_capped,
     count,
     create,
@@ -69,10 +70,10 @@ from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 _MODULES = (
     abort_transaction, commit_transaction,
-    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, bulk_write,
-    clear_jumbo_flag, clone_collection_as_capped,
-    coll_mod, coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete,
-    distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
+    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, bulk_write, clear_jumbo_flag,
+    clone_collection_as_capped, coll_mod, coll_stats, conn_pool_stats, convert_to_capped, count, create, create_indexes,
+    current_op, db_stats, delete, distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find,
+    find_and_modify,
     flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
     is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce,
     move_chunk, move_primary, plan_cache_clear, plan_cache_clear_filters, plan_cache_list_filters,

@@ -366,3 +366,26 @@ def raise_for_error(reply: bytes) -> None:
         extra=extra,
         labels=tuple(document_to_python(labels[1]).values()) if labels is not None and labels[0] == ARRAY else (),
     )
+
+
+def connections_document(
+    links: Mapping[str, Mapping[str, int]], sets: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The reply of connPoolStats, of a pool's statistics and of the replica sets that are watched, by name."""
+    hosts = {
+        address: {"inUse": each["open"] - each["idle"], "available": each["idle"], "created": each["created"]}
+        for address, each in links.items()
+    }
+    return {
+        "numClientConnections": sum(each["open"] for each in links.values()),
+        "numAScopedConnections": 0,
+        "totalInUse": sum(each["inUse"] for each in hosts.values()),
+        "totalAvailable": sum(each["available"] for each in hosts.values()),
+        "totalCreated": sum(each["created"] for each in hosts.values()),
+        "totalRefreshing": 0,
+        "totalRefreshed": 0,
+        "pools": {},
+        "hosts": hosts,
+        "numReplicaSetMonitorsCreated": len(sets or {}),
+        "replicaSets": dict(sets or {}),
+    }

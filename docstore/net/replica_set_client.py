@@ -62,6 +62,11 @@ class ReplicaSetClient:
         return self._topology.set_name
 
     @property
+    def topology(self) -> Topology:
+        """What is known of the members; to be read, not changed."""
+        return self._topology
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The members' addresses, sorted."""
         return tuple(sorted(self._topology.members))

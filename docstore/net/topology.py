@@ -176,19 +176,46 @@ class Topology:
         secondaries = [member for member in self.members.values() if member.kind is Kind.SECONDARY]
         if max_staleness is None:
             return secondaries
-        primary = self.primary
-        newest = max((member.last_write or 0.0 for member in secondaries), default=0.0)
         fresh = []
         for member in secondaries:
-            if member.last_write is None:
-                continue
-            if primary is not None and primary.last_write is not None:
-                behind = (member.heard - member.last_write) - (primary.heard - primary.last_write)
-            else:
-                behind = newest - member.last_write
-            if behind + HEARTBEAT_SECONDS <= max_staleness:
+            behind = self.behind(member)
+            if behind is not None and behind + HEARTBEAT_SECONDS <= max_staleness:
                 fresh.append(member)
         return fresh
+
+    def behind(self, member: Member) -> float | None:
+        """How far a member is behind the primary in seconds, by the specification's estimate; without a primary, behind
+        the newest secondary. None of one that has not told when it last wrote.
+        """
+        if member.last_write is None:
+            return None
+        primary = self.primary
+        if primary is not None and primary.last_write is not None:
+            return (member.heard - member.last_write) - (primary.heard - primary.last_write)
+        secondaries = [each for each in self.members.values() if each.kind is Kind.SECONDARY]
+        return max((each.last_write or 0.0 for each in secondaries), default=0.0) - member.last_write
+
+    def document(self) -> list[dict[str, Any]]:
+        """The members as connPoolStats shows them, by address. `lastWriteDate` and `lagSeconds` are there of those that
+        have told when they last wrote.
+        """
+        return [self._described(self.members[address]) for address in sorted(self.members)]
+
+    def _described(self, member: Member) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "addr": member.address,
+            "ok": member.kind is not Kind.UNKNOWN,
+            "ismaster": member.kind is Kind.PRIMARY,
+            "hidden": False,
+            "secondary": member.kind is Kind.SECONDARY,
+            "pingTimeMillis": round(member.round_trip * 1000),
+        }
+        if member.tags:
+            shown["tags"] = dict(sorted(member.tags))
+        behind = self.behind(member)
+        if member.last_write is not None and behind is not None:
+            shown |= {"lastWriteDate": DatetimeMS(round(member.last_write * 1000)), "lagSeconds": max(behind, 0.0)}
+        return shown
 
 
 def _tagged(members: Iterable[Member], preference: ReadPreference) -> list[Member]:

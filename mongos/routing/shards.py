@@ -59,6 +59,10 @@ class Shard:
         self._gossip = gossip
         self._clock = clock
 
+    def links(self) -> dict[str, dict[str, int]]:
+        """The router's connections to all processes, which share one pool; as `Pool.statistics`."""
+        return self._pool.statistics()
+
     def now(self) -> float:
         """Seconds of the clock that deadlines are told in."""
         return self._clock()

@@ -628,10 +628,17 @@ def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:
     # What has moved away may not be deleted yet.
     assert sum(part["nrecords"] for part in checked["raw"].values()) >= 10
     admin = cluster.client.admin
-    assert set(admin.command("getShardMap")["map"]) == {"config", "one", "two"}
+    strings = admin.command("getShardMap")["map"]
+    assert set(strings) == {"config", "one", "two"}
     assert admin.command("currentOp", desc="none")["inprog"] == []
     assert all("desc" in entry for entry in admin.command({"currentOp": 1, "$all": True})["inprog"])
     assert admin.command("serverStatus")["opLatencies"]["writes"]["ops"] >= 1
+
+    def primaries() -> set[str]:
+        sets = admin.command("connPoolStats")["replicaSets"]
+        return {name for name, each in sets.items() if any(host["ismaster"] for host in each["hosts"])}
+
+    wait_until(lambda: primaries() == {each.partition("/")[0] for each in strings.values()}, 10)
 
 
 def test_a_clustered_collection_is_made_sharded_and_moved(cluster):

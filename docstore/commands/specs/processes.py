@@ -44,6 +44,11 @@ GET_SHARD_VERSION = Spec(
     role=Role.ANY, admin_only=True, value=Type.NAMESPACE, help="this process's routing of a collection",
 )  # fmt: skip
 
+CONN_POOL_STATS = Spec(
+    "connPoolStats", privilege=Privilege("connPoolStats", Resource.CLUSTER), role=Role.ANY, tolerant=True,
+    help="connections to other processes",
+)  # fmt: skip
+
 SHUTDOWN = Spec(
     "shutdown", privilege=Privilege("shutdown", Resource.CLUSTER), role=Role.ANY, admin_only=True,
     parameters=(Parameter("force", Type.SAFE_BOOL, default=False), Parameter("timeoutSecs", Type.INT, minimum=0)),

@@ -20,6 +20,7 @@ from docstore.commands.metrics import READS, WRITES, buffers_document
 from docstore.commands.specs.processes import SERVER_STATUS
 from docstore.node.node import DataNode, node_of
 from docstore.node.upkeep.collection_stats import number
+from docstore.optime import unpack_timestamp
 
 MEBIBYTE = 1024 * 1024
 _INTERNAL = frozenset(("admin", "config", "local"))
@@ -178,6 +179,15 @@ def _replication(_context: Context, node: DataNode) -> dict[str, Any] | None:
     return None if node.replication.set_name is None else dict(node.replication.hello())
 
 
+def _oplog(context: Context, node: DataNode) -> dict[str, Any] | None:
+    """The ends of the oplog, which are told only where they are asked for."""
+    oplog = node.store.oplog
+    if oplog is None or not context.body.get("oplog"):
+        return None
+    first, last = oplog.first, oplog.last
+    return {"latestOptime": unpack_timestamp(last.timestamp), "earliestOptime": unpack_timestamp(first.timestamp)}
+
+
 def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
     cursors = context.services.cursors
     return {
@@ -208,6 +218,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "network": _network,
     "opLatencies": lambda context, _node: context.services.metrics.latencies(),
     "opcounters": _operations,
+    "oplog": _oplog,
     "repl": _replication,
     "security": lambda context, _node: certificate_document(context.services.transport_security),
     "storageEngine": _engine,

@@ -186,3 +186,21 @@ def test_secondaries_that_are_too_far_behind_are_left_out() -> None:
 def test_a_members_last_write_is_read_from_hello() -> None:
     hello = {"setName": "s", "secondary": True, "lastWrite": {"lastWriteDate": DatetimeMS(86_400_000)}}
     assert member_from_hello("a:1", hello, 0.001, 7.0).last_write == 86400.0
+
+
+def test_members_are_told_with_their_states_and_how_far_they_are_behind() -> None:
+    topology = Topology(["a:1", "b:1", "c:1"], "rs")
+    hosts = ("a:1", "b:1", "c:1")
+    topology.update(
+        Member("a:1", Kind.PRIMARY, "rs", hosts, round_trip=0.002, heard=50.0, last_write=1000.0, election=(b"", 1))
+    )
+    # Heard of two seconds later, and its newest write is one second older: three seconds behind.
+    tags = frozenset({("dc", "x")})
+    topology.update(Member("b:1", Kind.SECONDARY, "rs", hosts, tags=tags, heard=52.0, last_write=999.0))
+    first, second, third = topology.document()
+    assert first == {
+        "addr": "a:1", "ok": True, "ismaster": True, "hidden": False, "secondary": False, "pingTimeMillis": 2,
+        "lastWriteDate": DatetimeMS(1_000_000), "lagSeconds": 0.0,
+    }  # fmt: skip
+    assert (second["secondary"], second["tags"], second["lagSeconds"]) == (True, {"dc": "x"}, 3.0)
+    assert (third["ok"], "lagSeconds" in third) == (False, False)

@@ -37,6 +37,20 @@ def test_sections_of_the_status_can_be_left_out() -> None:
     asyncio.run(story())
 
 
+def test_the_ends_of_the_oplog_are_told_to_who_asks() -> None:
+    async def story() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", {"_id": 1})
+        await node.insert("c", {"_id": 2})
+        assert "oplog" not in await node.run({"serverStatus": 1})
+        told = (await node.run({"serverStatus": 1, "oplog": 1}))["oplog"]
+        entries = (await node.run({"find": "oplog.rs"}, "local"))["cursor"]["firstBatch"]
+        assert told == {"latestOptime": entries[-1]["ts"], "earliestOptime": entries[0]["ts"]}
+        assert "oplog" not in await LocalNode().run({"serverStatus": 1, "oplog": 1})
+
+    asyncio.run(story())
+
+
 def test_compact_frees_nothing_and_needs_a_collection() -> None:
     async def story() -> None:
         node = LocalNode()
