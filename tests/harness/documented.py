@@ -1,0 +1,60 @@
+"""The commands of a page of the documents, run as they stand there, on other ports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+DOCUMENTS = Path(__file__).parents[2] / "docs"
+MODULES = {"mongod": "mongod", "configsvr": "configsvr", "mongos": "mongos", "mongo": "shell"}
+_PORT = r"\b2[78]\d{3}\b"
+
+
+def blocks(page: Path) -> list[str]:
+    """The indented blocks of the page."""
+    text = page.read_text()
+    return [block.replace("\n    ", "\n").strip() for block in re.findall(r"(?:\n    .+)+", text)]
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+class CarriedOut:
+    """What has been run. `ports`: those that stand for the ones of the page; `output`: what was printed."""
+
+    def __init__(self, ports: dict[str, int], output: str) -> None:
+        self.ports = ports
+        self.output = output
+
+
+@contextlib.contextmanager
+def carried_out(directory: Path, block: str) -> Iterator[CarriedOut]:
+    """What a block's commands make. Nothing runs on afterwards."""
+    names = sorted(set(re.findall(_PORT, block)))
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    script = re.sub(_PORT, lambda found: str(ports[found[0]]), block)
+    executables = [f'{name}() {{ "{sys.executable}" -m {module} "$@"; }}' for name, module in MODULES.items()]
+    environment = {**os.environ, "PYTHONPATH": str(DOCUMENTS.parent)}
+    try:
+        done = subprocess.run(
+            ["bash", "-ec", "\n".join([*executables, script])], cwd=directory, env=environment, capture_output=True,
+            text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield CarriedOut(ports, done.stdout)
+    finally:
+        for log in directory.glob("*.log"):
+            for pid in set(re.findall(r'"Waiting for connections".*?"pid":(\d+)', log.read_text())):
+                os.kill(int(pid), signal.SIGKILL)
