@@ -14,6 +14,7 @@ from docstore.options import (
     AUDIT,
     AUTHORIZATION,
     CLUSTER_KEYS,
+    CONSOLE,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -31,7 +32,8 @@ from docstore.options.build import KEY_FILE_REQUIRED
 
 
 @program(
-    "configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT, REPLICATION,
+    "configsvr", NETWORK, CONSOLE, LOGGING, PROCESS, SHUTDOWN, STORAGE, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT,
+    REPLICATION,
     ROLE, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:

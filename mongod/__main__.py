@@ -14,6 +14,7 @@ from docstore.options import (
     AUDIT,
     AUTHORIZATION,
     CLUSTER_KEYS,
+    CONSOLE,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -31,7 +32,7 @@ from mongod.composition import extension
 
 
 @program(
-    "mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT,
+    "mongod", NETWORK, CONSOLE, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT,
     REPLICATION, ROLE, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:

@@ -8,6 +8,7 @@ from docstore.net.process import run
 from docstore.options import (
     AUDIT,
     CLUSTER_KEYS,
+    CONSOLE,
     LOGGING,
     NETWORK,
     PARAMETERS,
@@ -21,7 +22,7 @@ from docstore.options import (
 from mongos.process import serve
 
 
-@program("mongos", NETWORK, LOGGING, PROCESS, SCRIPTING, CLUSTER_KEYS, TLS, AUDIT, ROUTER, PARAMETERS)
+@program("mongos", NETWORK, CONSOLE, LOGGING, PROCESS, SCRIPTING, CLUSTER_KEYS, TLS, AUDIT, ROUTER, PARAMETERS)
 def main(options: Options) -> None:
     """Route the operations of clients to the shards of a cluster, split and balance its chunks."""
     run("mongos", functools.partial(serve, options=options), options)

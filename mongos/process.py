@@ -18,6 +18,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.parts import Parts
+from docstore.console.start import console_of
 from docstore.errors import CommandError
 from docstore.js.scripts import carry_out
 from docstore.js.workers import Workers
@@ -221,17 +222,24 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
     host = options.network.addresses[0]
     router.listening_at(f"{host}:{port}")
     await router.workers.start()
-    background = [
+    background: list[asyncio.Future[None]] = [
         asyncio.ensure_future(router.balancer.run()),
         asyncio.ensure_future(_ping(router)),
     ]
     if router.hints is not None:
         background.append(asyncio.ensure_future(router.hints.run()))
-    process.ready(host, port)
-    await process.stopped()
-    audit = listener.dispatcher.services.audit
-    if audit is not None:
-        audit.note(None, "shutdown", {})
+    try:
+        async with console_of(process.name, options, listener):
+            process.ready(host, port)
+            await process.stopped()
+            audit = listener.dispatcher.services.audit
+            if audit is not None:
+                audit.note(None, "shutdown", {})
+    finally:
+        await _take_down(router, listener, background)
+
+
+async def _take_down(router: Router, listener: Listener, background: list[asyncio.Future[None]]) -> None:
     router.greeter.stop()
     await listener.stop()
     for task in background:

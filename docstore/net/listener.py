@@ -55,6 +55,7 @@ class Listener:
         `certificates`: with them connections may be encrypted.
         """
         self.dispatcher = dispatcher
+        self.certificates = certificates
         self.port = port
         self.bytes_in = 0
         self.bytes_out = 0
@@ -62,7 +63,6 @@ class Listener:
         self.inflating = asyncio.Semaphore(_INFLATED_AT_ONCE)
         self._addresses = tuple(addresses)
         self._max_connections = max_connections
-        self._certificates = certificates
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -88,7 +88,7 @@ class Listener:
     def _protocols(self, loop: asyncio.AbstractEventLoop) -> Callable[[], asyncio.Protocol]:
         """What makes the protocol of an accepted socket."""
         kind = GuardedConnection if self.dispatcher.services.access.enabled else Connection
-        certificates = self._certificates
+        certificates = self.certificates
         if certificates is None:
             return lambda: kind(self, loop)
         return lambda: Door(certificates, kind(self, loop), loop)

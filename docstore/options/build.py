@@ -14,6 +14,7 @@ from docstore.options.values import (
     LOOPBACK,
     AuditOptions,
     ClusterAuthMode,
+    ConsoleOptions,
     LoggingOptions,
     NetworkOptions,
     Options,
@@ -63,6 +64,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
     oplog_mb = given.get("replication.oplogSizeMB")
     return Options(
         network=_network(given),
+        console=_console(given),
         logging=logging,
         process=process,
         storage=StorageOptions(
@@ -165,6 +167,18 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
         _compressors(given),
         bool(given.get("security.allowUnauthenticated")),
     )
+
+
+def _console(given: Mapping[str, Any]) -> ConsoleOptions:
+    port = given.get("net.http.port")
+    told = {name: given[f"net.http.{name}"] for name in ("bindIp", "hosts") if f"net.http.{name}" in given}
+    if port is None and told:
+        raise ValueError(f"{'--httpBindIp' if 'bindIp' in told else '--httpHosts'} needs --httpPort")
+    lists = {name: tuple(each.strip() for each in text.split(",")) for name, text in told.items()}
+    for name, texts in lists.items():
+        if not all(texts):
+            raise ValueError(f"net.http.{name} {told[name]} holds an empty name")
+    return ConsoleOptions(port, lists.get("bindIp", (LOOPBACK,)), lists.get("hosts", ()))
 
 
 def _compressors(given: Mapping[str, Any]) -> tuple[str, ...]:

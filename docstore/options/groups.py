@@ -154,6 +154,15 @@ AUDIT = Group((
     Setting("--auditPath", "auditLog.path", _FILE, "The audit file, which is appended to."),
     Setting("--auditFilter", "auditLog.filter", str, "Write only what matches this filter [all].", "FILTER"),
 ))  # fmt: skip
+CONSOLE = Group((
+    Setting("--httpPort", "net.http.port", _PORT,
+            "Serve a console for browsers, and metrics, on this port; 0 takes a free one, which the log names [none]."),
+    Setting("--httpBindIp", "net.http.bindIp", str,
+            "Comma-separated addresses of the console; others than this machine's own need access control and TLS "
+            "[127.0.0.1].", "ADDRESSES"),
+    Setting("--httpHosts", "net.http.hosts", str,
+            "Comma-separated names, besides those of this machine, by which browsers may call the console.", "NAMES"),
+))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
 ))  # fmt: skip

@@ -36,7 +36,9 @@ UNSUPPORTED = {
         ("master", "slave", "source", "only", "autoresync", "slavedelay"),
         "master/slave replication is gone; use --replSet",
     ),
-    **dict.fromkeys(("rest", "httpinterface", "jsonp", "nohttpinterface"), "there is no HTTP interface"),
+    **dict.fromkeys(
+        ("rest", "httpinterface", "jsonp", "nohttpinterface"), "there is no REST interface; a console is at --httpPort"
+    ),
     **dict.fromkeys(
         (
             "syslog", "unixSocketPrefix", "nounixsocket", "filePermissions", "profile",

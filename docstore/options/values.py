@@ -29,6 +29,15 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleOptions:
+    """`port` None: there is no console; 0: a free one. `hosts`: names that browsers may call it by."""
+
+    port: int | None = None
+    addresses: tuple[str, ...] = (LOOPBACK,)
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LoggingOptions:
     path: Path | None = None
     append: bool = False
@@ -191,6 +200,7 @@ class Options:
     """Everything an executable was told."""
 
     network: NetworkOptions = NetworkOptions()
+    console: ConsoleOptions = ConsoleOptions()
     logging: LoggingOptions = LoggingOptions()
     process: ProcessOptions = ProcessOptions()
     storage: StorageOptions = StorageOptions()

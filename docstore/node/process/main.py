@@ -9,6 +9,7 @@ import errno
 import socket
 from typing import Any
 
+from docstore.console.start import console_of
 from docstore.net.access.audit import audit_log
 from docstore.net.access.exposure import check_exposure
 from docstore.net.access.key_file import cluster_keys
@@ -60,8 +61,9 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         raise cannot_listen(options.network.addresses, settings.port, error) from None
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
-        process.ready(options.network.addresses[0], running.node.settings.port)
-        await process.stopped()
+        async with console_of(process.name, options, running.listener):
+            process.ready(options.network.addresses[0], running.node.settings.port)
+            await process.stopped()
     finally:
         await running.stop()
 

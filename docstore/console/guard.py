@@ -1,0 +1,90 @@
+"""Which requests are answered at all: against pages of others that a browser has open, and names that lie.
+
+A page of another origin can make a browser send requests here, with the login's cookie. Always true: what a POST does
+is done only for requests that such a page cannot make (they have a header and a type that need a permission which is
+never given) and that do not say that they come from one; and a request whose Host is a name that others could have
+pointed at this machine is refused, also where nobody logs in.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+MARK = "X-Docstore-Console"
+"""The header of requests that the page makes."""
+_SAME = ("same-origin", "none")
+
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of every answer. Nothing is loaded from elsewhere, no script stands in the page, and no text becomes markup."""
+
+
+class Refused(Exception):
+    """A request that is not answered; `status`: of HTTP."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Guard:
+    """`names`: by which this machine may be called, besides those that every machine has."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        own = ("localhost", socket.gethostname())
+        self._names = frozenset(_plain(name) for name in (*own, *names))
+
+    def check_host(self, host: str | None) -> None:
+        """Errors: Refused for a Host that is no address and none of the names."""
+        name = _name_of(host or "")
+        if name is None or not (_is_address(name) or name in self._names):
+            raise Refused(421, "this is no name of this server: call it by its address, or see --httpHosts")
+
+    def check_post(self, headers: Mapping[str, str]) -> None:
+        """Errors: Refused for what a page of another origin may have sent."""
+        if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Refused(415, "the body has to be application/json")
+        if MARK not in headers:
+            raise Refused(403, f"the header {MARK} is missing")
+        if headers.get("Sec-Fetch-Site", "same-origin") not in _SAME:
+            raise Refused(403, "the request comes from another site")
+        origin = headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower():
+            raise Refused(403, "the request comes from another origin")
+
+
+def _name_of(host: str) -> str | None:
+    """The name or address of a Host header; None for what is none."""
+    if host.startswith("["):
+        name, bracket, port = host[1:].partition("]")
+        rest = port[:1] in ("", ":") and bool(bracket)
+        return name if rest and port[1:].isdecimal() == bool(port[1:]) else None
+    name, colon, port = host.partition(":")
+    if colon and not port.isdecimal():
+        return None
+    return _plain(name) or None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")

@@ -1,0 +1,324 @@
+"""What the console answers. See `guard` for what comes before, `server` for the bounds of connections.
+
+GET  /                        the page
+GET  /assets/HASH/NAME        a file of it
+GET  /api/session             whether one has to log in, and who has
+POST /api/login               {user, password, db}: the cookie of a login
+POST /api/logout              its end
+POST /api/command             {db, command}: the command's reply, in canonical extended JSON
+GET  /metrics                 for Prometheus; by cookie, or by user and password (Basic; ?authSource=DB, else admin)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError, RequestHandler
+
+from docstore.commands.client_connection import ClientConnection
+from docstore.commands.dispatch import Dispatcher
+from docstore.console.assets import Assets
+from docstore.console.commands import Call, NoCommand
+from docstore.console.extended_json import NotJson, read_object, written
+from docstore.console.guard import HEADERS, Guard, Refused
+from docstore.console.logins import LoginRefused, Logins, TooBusy
+from docstore.console.metrics.gather import NotAllowed
+from docstore.console.metrics.page import metrics_page
+from docstore.errors import Code, CommandError
+from docstore.log import component
+
+LOG = component("NETWORK")
+COMMAND_SECONDS = 300.0
+"""So long a command may take."""
+SEND_SECONDS = 30.0
+"""So long a client may take to read an answer."""
+COMMANDS_AT_ONCE = 32
+LARGEST_REPLY = 8 << 20
+LARGEST_LOGIN = 4096
+_ASIDE_BYTES = 16 << 10
+"""Longer texts are read and written in a thread."""
+_METRICS_SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Console:
+    """What all handlers share. `cookie`: its name, which the port is part of as browsers keep ports in one jar.
+    `calls`: what is being run.
+    """
+
+    dispatcher: Dispatcher
+    logins: Logins
+    guard: Guard
+    assets: Assets
+    process: str
+    cookie: str
+    encrypted: bool
+    calls: set[Call] = field(default_factory=set)
+
+    @property
+    def needs_login(self) -> bool:
+        return self.dispatcher.services.access.enabled
+
+
+class _Handler(RequestHandler):
+    """Every answer has the headers of `guard`; what goes wrong is answered as `{error}`."""
+
+    def initialize(self, console: Console) -> None:
+        self.console = console
+        self._call: Call | None = None
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    def prepare(self) -> None:
+        try:
+            self.console.guard.check_host(self.request.headers.get("Host"))
+            if self.request.method == "POST":
+                self.console.guard.check_post(self.request.headers)
+        except Refused as error:
+            LOG.info("Request to the console refused", reason=str(error), remote=self.remote)
+            self.refuse(error.status, str(error))
+
+    def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """What no handler expects. A broken invariant ends the process, as it does everywhere."""
+        if isinstance(error, HTTPError):
+            return
+        if isinstance(error, AssertionError):
+            told = {"message": "a request to the console failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+            return
+        LOG.error("Request to the console failed", error=repr(error), exc_info=error)
+
+    def compute_etag(self) -> None:
+        """What changes with every request has none."""
+
+    def write_error(self, status_code: int, **_kwargs: Any) -> None:
+        self.refuse(status_code, self._reason)
+
+    def refuse(self, status: int, reason: str) -> None:
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps({"error": reason}))
+
+    def on_connection_close(self) -> None:
+        if self._call is not None:
+            self._call.give_up(CommandError(Code.ClientDisconnect, "the client is gone"))
+
+    @property
+    def remote(self) -> str:
+        return _address(self.request.connection, "getpeername")
+
+    @property
+    def connection(self) -> ClientConnection | None:
+        """As whom commands are run; None where one has to log in first."""
+        if self.console.needs_login:
+            token = self.get_cookie(self.console.cookie)
+            return None if token is None else self.console.logins.find(token)
+        return self.anonymous
+
+    @property
+    def anonymous(self) -> ClientConnection:
+        return self.console.logins.anonymous(self.remote, _address(self.request.connection, "getsockname"))
+
+    async def send(self, kind: str, body: str | bytes) -> None:
+        """Answer, and give up a client that does not read."""
+        stream = getattr(self.request.connection, "stream", None)
+        self.set_header("Content-Type", kind)
+        sending = self.finish(body)
+        try:
+            await asyncio.wait_for(asyncio.shield(sending), SEND_SECONDS)
+        except TimeoutError:
+            LOG.info("A client of the console does not read", remote=self.remote)
+            if stream is not None:
+                stream.close()
+        except StreamClosedError:
+            pass
+
+    async def take_object(self, largest: int) -> dict[str, Any]:
+        """The body. Errors: Refused."""
+        body = self.request.body
+        if len(body) > largest:
+            raise Refused(413, "the body is too long")
+        try:
+            found: dict[str, Any] = await _aside(len(body), lambda: read_object(body))
+        except NotJson as error:
+            raise Refused(400, f"the body is not extended JSON: {error}") from None
+        return found
+
+    async def call(self, connection: ClientConnection, seconds: float, work: Callable[[Call], Awaitable[Any]]) -> Any:
+        """Have commands run for the client of this request. Errors: Refused, NoCommand."""
+        calls = self.console.calls
+        if len(calls) >= COMMANDS_AT_ONCE:
+            raise Refused(503, "too many commands are being run here")
+        call = self._call = Call(self.console.dispatcher, connection, seconds)
+        calls.add(call)
+        try:
+            return await work(call)
+        finally:
+            self._call = None
+            calls.discard(call)
+
+
+class PageHandler(_Handler):
+    async def get(self) -> None:
+        await self.send("text/html; charset=utf-8", self.console.assets.index)
+
+
+class AssetHandler(_Handler):
+    async def get(self, version: str, name: str) -> None:
+        found = self.console.assets.find(version, name)
+        if found is None:
+            self.refuse(404, "there is no such file")
+            return
+        self.set_header("Cache-Control", "public, max-age=31536000, immutable")
+        await self.send(*found)
+
+
+class MissingHandler(_Handler):
+    def prepare(self) -> None:
+        super().prepare()
+        if not self._finished:
+            self.refuse(404, "there is nothing here")
+
+
+class SessionHandler(_Handler):
+    async def get(self) -> None:
+        console, connection = self.console, self.connection
+        identity = None if connection is None else connection.identity
+        told: dict[str, Any] = {"process": console.process, "loginRequired": console.needs_login, "user": None}
+        if identity is not None:
+            told["user"] = identity.user.name.document()
+        await self.send("application/json", json.dumps(told))
+
+
+class LoginHandler(_Handler):
+    async def post(self) -> None:
+        try:
+            given = await self.take_object(LARGEST_LOGIN)
+            user, password, db = _texts(given)
+            if not self.console.needs_login:
+                raise Refused(400, "nobody has to log in here: access control is off")
+            token = await self.console.logins.log_in(
+                user, db, password, self.remote, _address(self.request.connection, "getsockname")
+            )
+        except LoginRefused:
+            self.refuse(401, "Authentication failed.")
+        except TooBusy:
+            self.refuse(503, "too many are logging in")
+        except Refused as error:
+            self.refuse(error.status, str(error))
+        else:
+            self.set_cookie(
+                self.console.cookie, token, path="/", httponly=True, samesite="Strict", secure=self.console.encrypted
+            )
+            await self.send("application/json", json.dumps({"user": {"user": user, "db": db}}))
+
+
+class LogoutHandler(_Handler):
+    async def post(self) -> None:
+        token = self.get_cookie(self.console.cookie)
+        if token is not None:
+            self.console.logins.log_out(token)
+        self.clear_cookie(self.console.cookie, path="/", httponly=True, samesite="Strict")
+        await self.send("application/json", "{}")
+
+
+class CommandHandler(_Handler):
+    async def post(self) -> None:
+        connection = self.connection
+        if connection is None:
+            self.refuse(401, "log in first")
+            return
+        try:
+            given = await self.take_object(len(self.request.body))
+            db, command = given.get("db"), given.get("command")
+            if not isinstance(db, str) or not isinstance(command, dict) or not command:
+                raise Refused(400, "the body is {db: a name, command: a document}")
+            reply = await self.call(connection, COMMAND_SECONDS, lambda call: call.run(db, command))
+            if len(reply) > LARGEST_REPLY:
+                raise Refused(413, f"the reply has {len(reply)} bytes: ask for less at once")
+        except Refused as error:
+            self.refuse(error.status, str(error))
+        except NoCommand as error:
+            self.refuse(400, f"this is no command: {error}")
+        else:
+            await self.send("application/json", await _aside(len(reply), lambda: written(reply)))
+
+
+class MetricsHandler(_Handler):
+    async def get(self) -> None:
+        try:
+            connection = await self._authenticated()
+            accept = self.request.headers.get("Accept", "")
+            kind, body = await self.call(connection, _METRICS_SECONDS, lambda call: metrics_page(call, accept))
+        except LoginRefused:
+            self.set_header("WWW-Authenticate", 'Basic realm="docstore", charset="UTF-8"')
+            self.refuse(401, "a user with the role clusterMonitor has to log in")
+        except NotAllowed as error:
+            self.refuse(403, str(error))
+        except TooBusy:
+            self.refuse(503, "too many are logging in")
+        except Refused as error:
+            self.refuse(error.status, str(error))
+        else:
+            await self.send(kind, body)
+
+    async def _authenticated(self) -> ClientConnection:
+        """Errors: LoginRefused, TooBusy."""
+        found = self.connection
+        if found is not None:
+            return found
+        user, password = _basic(self.request.headers.get("Authorization", ""))
+        db = self.get_query_argument("authSource", "admin")
+        local = _address(self.request.connection, "getsockname")
+        return await self.console.logins.by_password(user, db, password, self.remote, local)
+
+
+def _texts(given: dict[str, Any]) -> tuple[str, str, str]:
+    """Errors: Refused."""
+    found = given.get("user"), given.get("password"), given.get("db", "admin")
+    try:
+        for text in found:
+            if not isinstance(text, str):
+                raise Refused(400, "the body is {user, password, db}, all of them texts")
+            text.encode()
+    except UnicodeEncodeError:
+        raise Refused(400, "the texts are not Unicode") from None
+    user, password, db = found
+    return str(user), str(password), str(db)
+
+
+def _basic(header: str) -> tuple[str, str]:
+    """User and password of an Authorization header. Errors: LoginRefused."""
+    scheme, _, told = header.partition(" ")
+    try:
+        text = base64.b64decode(told.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise LoginRefused from None
+    user, colon, password = text.partition(":")
+    if scheme.lower() != "basic" or not colon:
+        raise LoginRefused
+    return user, password
+
+
+async def _aside(size: int, work: Callable[[], Any]) -> Any:
+    return await asyncio.to_thread(work) if size > _ASIDE_BYTES else work()
+
+
+def _address(connection: Any, end: str) -> str:
+    """An end of the request's connection as "host:port"."""
+    try:
+        name = getattr(connection.stream.socket, end)()
+    except (AttributeError, OSError):
+        # It has been closed meanwhile.
+        return "unknown"
+    return f"{name[0]}:{name[1]}"

@@ -1,0 +1,186 @@
+"""Who has logged in to the console, and as which user.
+
+A login is a connection that has authenticated as any client's does: by SCRAM, so that restrictions of addresses hold,
+the log says of each whether it succeeded, and what the user may do later is what the user may do then.
+
+Always true: a token is known to its browser alone (here its hash is kept); a login ends when it was idle for
+`IDLE_SECONDS`, after `LONGEST_SECONDS`, and when its user is gone; there are at most `MOST_LOGINS`, and `AT_ONCE` are
+being tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from docstore.bson import document_to_python
+from docstore.commands.client_connection import ClientConnection
+from docstore.commands.dispatch import Dispatcher
+from docstore.console.commands import APPLICATION, Call
+from docstore.security.scram import MECHANISMS
+from docstore.security.scram_client import ScramError, conversation
+
+IDLE_SECONDS = 30 * 60.0
+LONGEST_SECONDS = 12 * 3600.0
+MOST_LOGINS = 200
+AT_ONCE = 2
+MOST_WAITING = 16
+_CALL_SECONDS = 10.0
+_NONCE_BYTES = 24
+_TOKEN_BYTES = 32
+
+
+class LoginRefused(Exception):
+    """The user and the password do not go together, or there is no such user: it is not said which."""
+
+
+class TooBusy(Exception):
+    """Too many logins are being tried."""
+
+
+@dataclass(slots=True)
+class _Login:
+    connection: ClientConnection
+    began: float
+    used: float
+
+
+class Logins:
+    """`next_id` numbers connections; `remembered` has those who authenticate with every request."""
+
+    def __init__(self, dispatcher: Dispatcher, next_id: Callable[[], int], *, refusal_seconds: float = 0.5) -> None:
+        """`refusal_seconds`: how long one who was refused waits for the answer."""
+        self._dispatcher = dispatcher
+        self._services = dispatcher.services
+        self._clock = dispatcher.services.clock
+        self._next_id = next_id
+        self._refusal_seconds = refusal_seconds
+        self._logins: dict[bytes, _Login] = {}
+        self._basic: dict[bytes, bytes] = {}
+        self._secret = secrets.token_bytes(32)
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    def anonymous(self, remote: str, local: str) -> ClientConnection:
+        """A connection of nobody, for one request."""
+        connection = ClientConnection(self._next_id(), remote, local=local)
+        connection.application_name = APPLICATION
+        return connection
+
+    async def log_in(self, user: str, db: str, password: str, remote: str, local: str) -> str:
+        """The token of a new login. Errors: LoginRefused, TooBusy."""
+        if self._waiting >= MOST_WAITING:
+            raise TooBusy
+        self._waiting += 1
+        try:
+            async with self._turns:
+                connection = self.anonymous(remote, local)
+                taken = await self._authenticate(connection, user, db, password)
+        finally:
+            self._waiting -= 1
+        if not taken:
+            await asyncio.sleep(self._refusal_seconds)
+            raise LoginRefused
+        self._make_room()
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        now = self._clock()
+        self._logins[_hash(token)] = _Login(connection, now, now)
+        self._services.peers.add(connection)
+        return token
+
+    async def by_password(self, user: str, db: str, password: str, remote: str, local: str) -> ClientConnection:
+        """The connection of a client that names user and password with every request: one login serves the next ones
+        too, until users may have changed. Errors: LoginRefused, TooBusy.
+        """
+        generation = self._services.access.directory.generation
+        told = repr((self._secret, generation, user, db, password, remote.rpartition(":")[0]))
+        key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        login = self._find(self._basic.get(key, b""))
+        if login is None:
+            token = await self.log_in(user, db, password, remote, local)
+            self._basic = {each: hashed for each, hashed in self._basic.items() if hashed in self._logins}
+            self._basic[key] = _hash(token)
+            login = self._logins[_hash(token)]
+        return login.connection
+
+    def find(self, token: str) -> ClientConnection | None:
+        """The connection of a login, if it has not ended."""
+        login = self._find(_hash(token))
+        return None if login is None else login.connection
+
+    def _find(self, hashed: bytes) -> _Login | None:
+        login = self._logins.get(hashed)
+        if login is None:
+            return None
+        if self._has_ended(login):
+            self._end(hashed)
+            return None
+        login.used = self._clock()
+        return login
+
+    def log_out(self, token: str) -> None:
+        self._end(_hash(token))
+
+    def end_all(self) -> None:
+        for hashed in list(self._logins):
+            self._end(hashed)
+
+    def _end(self, hashed: bytes) -> None:
+        login = self._logins.pop(hashed, None)
+        if login is not None:
+            self._services.peers.discard(login.connection)
+
+    def _has_ended(self, login: _Login) -> bool:
+        now = self._clock()
+        gone = login.connection.identity is None
+        return gone or now - login.used >= IDLE_SECONDS or now - login.began >= LONGEST_SECONDS
+
+    def _make_room(self) -> None:
+        for hashed in [hashed for hashed, login in self._logins.items() if self._has_ended(login)]:
+            self._end(hashed)
+        while len(self._logins) >= MOST_LOGINS:
+            self._end(min(self._logins, key=lambda hashed: self._logins[hashed].used))
+
+    async def _authenticate(self, connection: ClientConnection, user: str, db: str, password: str) -> bool:
+        hello = await self._say(connection, db, {"hello": 1, "saslSupportedMechs": f"{db}.{user}"})
+        has = hello.get("saslSupportedMechs", ())
+        mechanism = next((each for each in reversed(MECHANISMS) if each in has), None)
+        if mechanism is None:
+            return False
+        messages = conversation(mechanism, user, password, secrets.token_bytes(_NONCE_BYTES))
+        try:
+            first = next(messages)
+            command: dict[str, Any] = {"saslStart": 1, "mechanism": mechanism, "payload": first}
+            command["options"] = {"skipEmptyExchange": True}
+            reply = await self._say(connection, db, command)
+            while reply.get("ok") == 1:
+                answer = bytes(reply["payload"])
+                # Making keys of a password takes milliseconds.
+                payload = await self._services.access.aside(partial(_next, messages, answer))
+                if payload is None:
+                    return connection.identity is not None
+                command = {"saslContinue": 1, "conversationId": reply["conversationId"], "payload": payload}
+                reply = await self._say(connection, db, command)
+        except ScramError:
+            return False
+        return False
+
+    async def _say(self, connection: ClientConnection, db: str, command: dict[str, Any]) -> dict[str, Any]:
+        return document_to_python(await Call(self._dispatcher, connection, _CALL_SECONDS).run(db, command))
+
+
+def _next(messages: Generator[bytes, bytes, None], answer: bytes) -> bytes | None:
+    """What to send next; None at the end. Errors: ScramError."""
+    try:
+        return messages.send(answer)
+    except StopIteration:
+        return None
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,94 @@
+"""What the metrics are made of: replies of commands, asked for as the user who wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore.bson import document_to_python
+from docstore.console.commands import Call
+from docstore.errors import Code
+
+Document = dict[str, Any]
+_MOST_ROWS = 10_000
+
+
+class NotAllowed(Exception):
+    """The user may not see the figures of the process."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """`status` is there always, `replication` on a member of a set, the others on routers. `failed`: names of commands
+    that had no answer.
+    """
+
+    status: Document
+    replication: Document | None = None
+    chunks: list[Document] = field(default_factory=list)
+    shards: list[Document] = field(default_factory=list)
+    balancer: Document | None = None
+    members: Document | None = None
+    moves: list[Document] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def is_router(self) -> bool:
+        return bool(self.status.get("process") == "mongos")
+
+
+async def gather(call: Call) -> Figures:
+    """Errors: NotAllowed."""
+    status = await _ask(call, "admin", {"serverStatus": 1, "oplog": 1})
+    if status.get("ok") != 1:
+        raise NotAllowed(status.get("errmsg", ""))
+    figures = Figures(status)
+    if figures.is_router:
+        await _gather_cluster(call, figures)
+    elif "repl" in status:
+        figures.replication = await _kept(call, figures, {"replSetGetStatus": 1})
+    return figures
+
+
+async def _gather_cluster(call: Call, figures: Figures) -> None:
+    figures.balancer = await _kept(call, figures, {"balancerStatus": 1})
+    figures.members = await _kept(call, figures, {"connPoolStats": 1})
+    listed = await _kept(call, figures, {"listShards": 1})
+    figures.shards = [] if listed is None else listed["shards"]
+    count = {"$group": {"_id": {"ns": "$ns", "shard": "$shard"}, "chunks": {"$sum": 1}}}
+    figures.chunks = await _rows(call, figures, "config", {"aggregate": "chunks", "pipeline": [count]})
+    running: list[Document] = [
+        {"$currentOp": {"allUsers": True}},
+        {"$match": {"command._shardsvrMoveRange": {"$exists": True}}},
+        {"$project": {"shard": 1, "ns": "$command._shardsvrMoveRange", "to": "$command.toShard"}},
+    ]
+    figures.moves = await _rows(call, figures, "admin", {"aggregate": 1, "pipeline": running})
+
+
+async def _rows(call: Call, figures: Figures, db: str, command: Document) -> list[Document]:
+    reply = await _kept(call, figures, {**command, "cursor": {"batchSize": _MOST_ROWS}}, db)
+    if reply is None:
+        return []
+    cursor = reply["cursor"]
+    if cursor["id"]:
+        # There are more than anybody's dashboard shows: what came is not all, so it is not told.
+        await _ask(call, db, {"killCursors": cursor["ns"].partition(".")[2], "cursors": [cursor["id"]]})
+        figures.failed.append(next(iter(command)))
+        return []
+    rows: list[Document] = cursor["firstBatch"]
+    return rows
+
+
+async def _kept(call: Call, figures: Figures, command: Document, db: str = "admin") -> Document | None:
+    """The reply; None, which is noted, where there is none."""
+    reply = await _ask(call, db, command)
+    if reply.get("ok") == 1:
+        return reply
+    if reply.get("code") == Code.Unauthorized:
+        raise NotAllowed(reply.get("errmsg", ""))
+    figures.failed.append(next(iter(command)))
+    return None
+
+
+async def _ask(call: Call, db: str, command: Document) -> Document:
+    return document_to_python(await call.run(db, command))

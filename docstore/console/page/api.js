@@ -1,0 +1,48 @@
+// The one way to the server: commands, run as the user who has logged in.
+
+import { plain } from "./values.js";
+
+export class CommandFailed extends Error {
+  constructor(reply) {
+    super(String(reply.errmsg ?? "the command failed"));
+    this.code = plain(reply.code ?? null);
+    this.codeName = reply.codeName;
+  }
+}
+
+export class LoginNeeded extends Error {}
+
+const HEADERS = { "Content-Type": "application/json", "X-Docstore-Console": "1" };
+
+async function post(path, body, signal) {
+  const answer = await fetch(path, { method: "POST", headers: HEADERS, body: JSON.stringify(body), signal });
+  if (answer.status === 401 && path !== "api/login") throw new LoginNeeded("Log in first");
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error ?? answer.statusText);
+  return told;
+}
+
+export async function session() {
+  return (await fetch("api/session")).json();
+}
+
+export const login = (user, password, db) => post("api/login", { user, password, db });
+export const logout = () => post("api/logout", {});
+
+/** The reply in canonical extended JSON. Errors: CommandFailed, LoginNeeded. */
+export async function exact(db, command, signal) {
+  const reply = await post("api/command", { db, command }, signal);
+  if (plain(reply.ok) !== 1) throw new CommandFailed(reply);
+  return reply;
+}
+
+/** The reply as plain values. */
+export const run = async (db, command, signal) => plain(await exact(db, command, signal));
+
+/** The first documents of a find or an aggregation, as plain values. */
+export async function rows(db, command, most = 1000) {
+  const whole = command.find ? { ...command, limit: command.limit ?? most, singleBatch: true, batchSize: most } : { ...command, cursor: { batchSize: most } };
+  const { cursor } = await exact(db, whole);
+  if (plain(cursor.id)) await exact(db, { killCursors: cursor.ns.slice(cursor.ns.indexOf(".") + 1), cursors: [cursor.id] });
+  return plain(cursor.firstBatch);
+}

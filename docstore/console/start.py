@@ -1,0 +1,72 @@
+"""Whether a process has a console, and from where it is reached. Without `--httpPort` nothing of it is loaded.
+
+Always true: the console is reached from its own machine alone, unless it was told other addresses; then access control
+and encryption are on, as passwords and documents go over the network, or it was said that anyone may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from docstore.log import component
+from docstore.net.exposure import Reach, reach_of
+from docstore.net.listener import Listener
+from docstore.net.process import CANNOT_LISTEN, StartError
+from docstore.net.sockets import bind
+from docstore.options import Options
+from docstore.options.values import TlsMode
+
+LOG = component("CONTROL")
+_EXIT_CODE = 2
+
+
+@asynccontextmanager
+async def console_of(name: str, options: Options, listener: Listener) -> AsyncIterator[None]:
+    """The console of a process while its listener serves, if it was asked for. Errors: StartError."""
+    wanted = options.console
+    if wanted.port is None:
+        yield
+        return
+    check_reach(options)
+    from docstore.console.server import ConsoleServer
+
+    try:
+        sockets = bind(wanted.addresses, wanted.port)
+    except OSError as error:
+        where = f"{','.join(wanted.addresses)} port {wanted.port}"
+        raise StartError(f"the console cannot listen on {where}: {error.strerror}", CANNOT_LISTEN) from None
+    server = ConsoleServer(listener, process=name, names=(*wanted.addresses, *wanted.hosts))
+    port = server.start(sockets)
+    scheme = "http" if listener.certificates is None else "https"
+    LOG.info("Console", url=f"{scheme}://{_in_url(wanted.addresses[0])}:{port}/", port=port)
+    try:
+        yield
+    finally:
+        await server.stop()
+
+
+def check_reach(options: Options) -> None:
+    """Errors: StartError for a console that those would reach who should not."""
+    wanted = options.console
+    outside = [address for address in wanted.addresses if reach_of(address) is not Reach.MACHINE]
+    if not outside:
+        return
+    if not options.security.auth:
+        if options.network.allow_unauthenticated:
+            return
+        raise StartError(
+            f"whoever reaches {outside[0]} could read and change everything in the console: turn access control on"
+            " (--auth or --keyFile), leave --httpBindIp out, or say with --allowUnauthenticated that this is meant",
+            _EXIT_CODE,
+        )
+    if options.tls.mode is TlsMode.DISABLED:
+        raise StartError(
+            f"passwords would go to {outside[0]} in the clear: encrypt connections (--tlsMode), or leave --httpBindIp"
+            " out",
+            _EXIT_CODE,
+        )
+
+
+def _in_url(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

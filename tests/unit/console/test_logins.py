@@ -1,0 +1,169 @@
+"""Who logs in to the console, and what that lets them do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from docstore.console import logins
+from docstore.console.logins import LoginRefused, TooBusy
+from tests.harness.serving import run
+from tests.unit.console.served import PASSWORD, Console, console
+
+FIND = {"find": "orders"}
+OK = {"$numberDouble": "1.0"}
+HOST = "127.0.0.1:5"
+
+
+async def status_of(served: Console, cookie: str = "") -> int:
+    headers = {"Cookie": cookie} if cookie else {}
+    return (await served.ask("/api/command", {"db": "shop", "command": FIND}, headers=headers)).status
+
+
+def test_without_a_login_nothing_is_run() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            assert (await served.ask("/api/session")).told == {
+                "process": "mongod", "loginRequired": True, "user": None,
+            }  # fmt: skip
+            for cookie in ("", f"docstore-console-{served.port}=x", "docstore-console-1=y"):
+                assert await status_of(served, cookie) == 401
+            # Nor by authenticating on the way of commands.
+            body = {"db": "admin", "command": {"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": ""}}
+            assert (await served.ask("/api/command", body)).status == 401
+
+    run(scenario())
+
+
+def test_a_login_may_do_what_its_user_may() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            cookie = await served.log_in("reader")
+            assert (await served.command(FIND, Cookie=cookie))["ok"] == OK
+            refused = await served.command({"insert": "orders", "documents": [{}]}, Cookie=cookie)
+            assert refused["codeName"] == "Unauthorized"
+            told = (await served.ask("/api/session", headers={"Cookie": cookie})).told
+            assert told["user"] == {"user": "reader", "db": "admin"}
+            assert (await served.ask("/api/logout", {}, headers={"Cookie": cookie})).status == 200
+            assert await status_of(served, cookie) == 401
+
+    run(scenario())
+
+
+def test_scripts_and_other_sites_have_no_use_of_the_cookie() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            answer = await served.ask("/api/login", {"user": "reader", "password": PASSWORD})
+            name, *traits = answer.headers["set-cookie"].split("; ")
+            assert name.startswith(f"docstore-console-{served.port}=")
+            assert {"HttpOnly", "Path=/", "SameSite=Strict"} <= set(traits)
+            assert "Secure" not in traits
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"user": "reader", "password": "wrong"}, 401), ({"user": "nobody", "password": PASSWORD}, 401),
+        ({"user": "reader", "password": PASSWORD, "db": "shop"}, 401), ({"user": "", "password": ""}, 401),
+        ({"user": "reader,r=x", "password": PASSWORD}, 401), ({"user": "reader", "password": "\0"}, 401),
+        ({"user": "reader", "password": PASSWORD, "db": "$external"}, 401),
+        ({"user": "reader", "password": PASSWORD, "db": ""}, 401), ({"user": "reader", "password": 1}, 400),
+        ({"user": {"$ne": ""}, "password": PASSWORD}, 400), ({"user": "reader"}, 400), ({}, 400),
+        ({"user": "\ud800", "password": PASSWORD}, 400), ({"user": "x" * 5000, "password": PASSWORD}, 413),
+    ],
+)  # fmt: skip
+def test_who_does_not_know_the_password_is_not_let_in(body: dict[str, object], status: int) -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            answer = await served.ask("/api/login", body)
+            assert answer.status == status
+            assert "set-cookie" not in answer.headers
+            if status == 401:
+                assert answer.told == {"error": "Authentication failed."}
+
+    run(scenario())
+
+
+def test_where_nobody_has_to_log_in_nobody_can() -> None:
+    async def scenario() -> None:
+        async with console() as served:
+            assert (await served.ask("/api/login", {"user": "reader", "password": PASSWORD})).status == 400
+            assert await status_of(served) == 200
+
+    run(scenario())
+
+
+def test_a_login_ends_with_its_user() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            reader, root = await served.log_in("reader"), await served.log_in("root")
+            assert (await served.command({"dropUser": "reader"}, "admin", Cookie=root))["ok"] == OK
+            assert (await served.command(FIND, Cookie=reader))["codeName"] == "Unauthorized"
+            assert await status_of(served, reader) == 401
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seconds", [logins.IDLE_SECONDS, logins.LONGEST_SECONDS])
+def test_a_login_does_not_last_for_ever(seconds: float) -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            cookie = await served.log_in("reader")
+            clock: Callable[[], float] = served.logins._clock
+            late = 0.0
+            served.logins._clock = lambda: clock() + late
+            while late < seconds - logins.IDLE_SECONDS:
+                late += logins.IDLE_SECONDS / 2
+                assert await status_of(served, cookie) == 200
+            late = seconds
+            assert await status_of(served, cookie) == 401
+
+    run(scenario())
+
+
+def test_there_are_only_so_many_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "MOST_LOGINS", 2)
+
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            first, second = await served.log_in("reader"), await served.log_in("reader")
+            assert await status_of(served, first) == 200
+            third = await served.log_in("reader")
+            assert [await status_of(served, each) for each in (first, second, third)] == [200, 401, 200]
+            assert len(served.node.services.peers) == 2
+
+    run(scenario())
+
+
+def test_only_so_many_are_being_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "MOST_WAITING", 2)
+
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            tried = [served.logins.log_in("reader", "admin", "wrong", HOST, HOST) for _ in range(3)]
+            found = await asyncio.gather(*tried, return_exceptions=True)
+            assert sorted(type(each).__name__ for each in found) == ["LoginRefused", "LoginRefused", "TooBusy"]
+            assert {LoginRefused, TooBusy} == {type(each) for each in found}
+
+    run(scenario())
+
+
+def test_a_password_with_every_request_is_tried_once_until_users_change() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            asked = ("monitor", "admin", PASSWORD, HOST, HOST)
+            first = await served.logins.by_password(*asked)
+            assert await served.logins.by_password(*asked) is first
+            with pytest.raises(LoginRefused):
+                await served.logins.by_password("monitor", "admin", "wrong", HOST, HOST)
+            root = await served.log_in("root")
+            changed = {"updateUser": "monitor", "pwd": "another"}
+            assert (await served.command(changed, "admin", Cookie=root))["ok"] == OK
+            with pytest.raises(LoginRefused):
+                await served.logins.by_password(*asked)
+
+    run(scenario())
