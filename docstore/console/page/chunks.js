@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { badge, el, replace, svg, table } from "./dom.js";
-import { number, plain, seconds, short, text, time } from "./values.js";
+import { counted, plain, seconds, short, text, time } from "./values.js";
 
 const MOST_CHUNKS = 2000;
 const COLOURS = 8;
@@ -20,8 +20,8 @@ export function chunks(body) {
         api.run("admin", { listShards: 1 }), moves(),
       ]);
       replace(balancer, el("p", {}, "Balancer: ", badge(state.mode === "off" ? "off" : "on", state.mode === "off" ? "warn" : "good"),
-        state.inBalancerRound ? " in a round" : "", `; ${number(state.numBalancerRounds)} rounds of this router. `,
-        moving.length ? `${moving.length} moves in progress.` : "No chunk is being moved."));
+        state.inBalancerRound ? " in a round" : "", `; ${counted(state.numBalancerRounds, "round")} of this router. `,
+        moving.length ? `${counted(moving.length, "move")} in progress.` : "No chunk is being moved."));
       const names = shards.map((each) => each._id).sort();
       const live = collections.filter((each) => !each.dropped);
       const sections = await Promise.all(live.map((each) => ofCollection(each, names, moving.filter((move) => move.ns === each._id))));

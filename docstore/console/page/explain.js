@@ -1,7 +1,7 @@
 // Plans as trees.
 
 import { badge, el } from "./dom.js";
-import { number, plain, text } from "./values.js";
+import { counted, number, plain, text } from "./values.js";
 
 const SHOWN = ["indexName", "keyPattern", "indexBounds", "direction", "filter", "sortPattern", "limitAmount", "skipAmount", "transformBy", "parsedTextQuery"];
 const FIGURES = [["nReturned", "returned"], ["keysExamined", "keys examined"], ["docsExamined", "documents examined"], ["executionTimeMillisEstimate", "ms"]];
@@ -23,7 +23,7 @@ export function planTree(reply) {
   return [
     reply.executionStats && summary(reply.executionStats),
     el("ul", { class: "plan" }, node(ran ?? planner.winningPlan)),
-    rejected.length > 0 && el("details", { key: "rejected" }, el("summary", {}, `${rejected.length} plans that were not taken`),
+    rejected.length > 0 && el("details", { key: "rejected" }, el("summary", {}, `${counted(rejected.length, "plan")} not taken`),
       rejected.map((plan) => el("ul", { class: "plan" }, node(plan)))),
   ];
 }

@@ -49,8 +49,8 @@ async function leave() {
   await begin();
 }
 
-/** Show the view of the address; a view gives `read`, called now and then, and `seconds` between the calls. */
-async function show() {
+/** Show the view of the address, to which the reader has `moved`; a view gives `read`, called now and then, and `seconds` between the calls. */
+async function show(moved = false) {
   clearTimeout(reading);
   showFrame();
   if (session.loginRequired && !session.user) {
@@ -66,6 +66,7 @@ async function show() {
   const body = el("div", { class: "view" });
   const heading = el("h1", { tabindex: -1 }, view.title);
   replace(content, heading, body);
+  if (moved) heading.focus();
   tell("");
   shown = view.open(body, { session, rest });
   await read();
@@ -104,10 +105,7 @@ async function begin() {
   await show();
 }
 
-addEventListener("hashchange", async () => {
-  await show();
-  content.querySelector("h1")?.focus();
-});
+addEventListener("hashchange", () => show(true));
 addEventListener("unhandledrejection", (event) => { event.preventDefault(); failed(event.reason); });
 theme.addEventListener("change", () => { localStorage.setItem("theme", theme.value); showTheme(); });
 live.addEventListener("change", () => { if (live.checked) read(); });

@@ -3,10 +3,9 @@
 import * as api from "./api.js";
 import { badge, el, replace, table, tell } from "./dom.js";
 import { planTree } from "./explain.js";
-import { number, plain, seconds, short, text, time } from "./values.js";
+import { number, plain, seconds, short, text, time, withoutEnvelope } from "./values.js";
 
 const EXPLAINED = ["find", "aggregate", "count", "distinct", "update", "delete", "findAndModify"];
-const ENVELOPE = ["$db", "lsid", "$clusterTime", "$readPreference", "txnNumber", "autocommit", "startTransaction", "maxTimeMS", "apiVersion"];
 
 export function operations(body, { session }) {
   const waiting = el("input", { type: "checkbox", id: "waiting" });
@@ -31,11 +30,11 @@ export function operations(body, { session }) {
 async function inProgress(all) {
   const { cursor } = await api.exact("admin", { aggregate: 1, pipeline: [{ $currentOp: { allUsers: true } }], cursor: { batchSize: 1000 } });
   const found = cursor.firstBatch.filter((each) => all || !waits(each.command ?? {}));
-  const heads = ["Operation", "Collection", "Command", { text: "Running", number: true }, "Client", ""];
+  const heads = ["Operation", "Collection", "Command", { text: "Running", number: true }, "Client", "Actions"];
   return table("Operations in progress", heads, found.map((each) => {
     const id = plain(each.opid);
     return [
-      String(id), each.ns ?? "", [progressOf(each), el("code", {}, short(each.command ?? {}))], seconds(plain(each.microsecs_running ?? 0) / 1e6),
+      String(id), each.ns ?? "", [progressOf(each), el("code", {}, short(withoutEnvelope(each.command ?? {})))], seconds(plain(each.microsecs_running ?? 0) / 1e6),
       [each.client ?? each.client_s ?? "", each.appName ? ` (${each.appName})` : ""],
       el("button", { type: "button", key: `kill-${id}`, "aria-label": `Kill operation ${id}`, onclick: () => kill(id) }, "Kill"),
     ];
@@ -70,15 +69,13 @@ async function slowLines() {
 }
 
 function slowTable(caption, entries, plan) {
-  const heads = ["Time", "Collection", "Command", { text: "Took", number: true }, "Client", ""];
+  const heads = ["Time", "Collection", "Command", { text: "Took", number: true }, "Client", "Plan"];
   return table(caption, heads, entries.map((each, index) => [
     each.at, each.ns, el("code", {}, short(withoutEnvelope(each.command))), `${number(each.millis)} ms`, each.client,
     EXPLAINED.some((name) => name in each.command) &&
       el("button", { type: "button", key: `${caption}-${index}`, "aria-label": `Explain the ${Object.keys(each.command)[0]} on ${each.ns}`, onclick: () => explain(each, plan) }, "Explain"),
   ]), caption);
 }
-
-const withoutEnvelope = (command) => Object.fromEntries(Object.entries(command).filter(([name]) => !ENVELOPE.includes(name)));
 
 async function explain(entry, plan) {
   const command = withoutEnvelope(entry.command);

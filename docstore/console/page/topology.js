@@ -23,10 +23,10 @@ export function topology(body, { session }) {
   };
 }
 
-function rate(status, before, count) {
+function rate(status, before, count, shown = number) {
   if (before === null) return "…";
   const elapsed = (performance.now() - before.at) / 1000;
-  return `${number(Math.max(Math.round((count(status) - count(before.status)) / elapsed), 0))}/s`;
+  return `${shown(Math.max(Math.round((count(status) - count(before.status)) / elapsed), 0))}/s`;
 }
 
 function figures(status, before) {
@@ -35,7 +35,8 @@ function figures(status, before) {
     ["Up", seconds(status.uptime)],
     ["Connections", number(status.connections?.current ?? 0)],
     ["Requests", rate(status, before, (each) => each.network?.numRequests ?? 0)],
-    ["In and out", `${rate(status, before, (each) => each.network?.bytesIn ?? 0)} B, ${rate(status, before, (each) => each.network?.bytesOut ?? 0)} B`],
+    ["In", rate(status, before, (each) => each.network?.bytesIn ?? 0, bytes)],
+    ["Out", rate(status, before, (each) => each.network?.bytesOut ?? 0, bytes)],
     ["Open cursors", number(status.metrics.cursor.open.total)],
     ["Errors", number(status.asserts.user)],
   ];

@@ -58,7 +58,7 @@ function typed(value) {
   return undefined;
 }
 
-const nameText = (name) => (/^[A-Za-z_$][\w$.]*$/.test(name) && name !== "__proto__" ? name : quoted(name));
+const nameText = (name) => (/^[A-Za-z_$][\w$]*$/.test(name) && name !== "__proto__" ? name : quoted(name));
 
 /** A value as the shell writes it; `indent` undefined: on one line. */
 export function text(value, indent) {
@@ -84,6 +84,14 @@ export const short = (value, length = 120) => {
   const whole = typeof value === "string" ? value : text(value);
   return whole.length > length ? `${whole.slice(0, length - 1)}…` : whole;
 };
+
+const ENVELOPE = ["$db", "lsid", "$clusterTime", "$readPreference", "txnNumber", "autocommit", "startTransaction", "maxTimeMS", "apiVersion"];
+
+/** A command without what every driver sends along. */
+export const withoutEnvelope = (command) => Object.fromEntries(Object.entries(command).filter(([name]) => !ENVELOPE.includes(name)));
+
+/** "1 move", "2 moves". */
+export const counted = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
 
 export function bytes(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

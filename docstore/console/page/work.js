@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { badge, el, replace } from "./dom.js";
-import { number, plain, seconds, short } from "./values.js";
+import { number, plain, seconds, short, withoutEnvelope } from "./values.js";
 
 const LONG = ["createIndexes", "mapReduce", "mapreduce", "reIndex", "compact", "validate", "_shardsvrMoveRange", "aggregate", "copydb"];
 
@@ -27,7 +27,7 @@ function job(operation) {
     : el("progress", { "aria-label": name });
   const done = told.total ? `${number(told.done)} of ${number(told.total)} (${Math.floor((100 * told.done) / told.total)} %)` : told.done !== undefined ? `${number(told.done)} so far` : "";
   return el("li", {}, el("p", {}, badge(operation.msg ?? "running", "calm"), ` ${nsOf(operation)}${operation.shard ? ` on ${operation.shard}` : ""}, for ${seconds(plain(operation.microsecs_running ?? 0) / 1e6)}`),
-    bar, el("p", {}, done), el("code", {}, short(operation.command ?? {}, 200)));
+    bar, el("p", {}, done), el("code", {}, short(withoutEnvelope(operation.command ?? {}), 200)));
 }
 
 const nsOf = (operation) => (typeof operation.command?._shardsvrMoveRange === "string" ? operation.command._shardsvrMoveRange : operation.ns ?? "");
