@@ -40,10 +40,12 @@ COMMAND_SECONDS = 300.0
 SEND_SECONDS = 30.0
 """So long a client may take to read an answer."""
 COMMANDS_AT_ONCE = 32
-LARGEST_REPLY = 8 << 20
+LARGEST_REPLY = 4 << 20
 LARGEST_LOGIN = 4096
 _ASIDE_BYTES = 16 << 10
 """Longer texts are read and written in a thread."""
+CONVERTED_AT_ONCE = 2
+"""Such texts, each of which takes many times its size meanwhile."""
 _METRICS_SECONDS = 20.0
 
 
@@ -61,6 +63,7 @@ class Console:
     cookie: str
     encrypted: bool
     calls: set[Call] = field(default_factory=set)
+    converting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONVERTED_AT_ONCE))
 
     @property
     def needs_login(self) -> bool:
@@ -149,10 +152,17 @@ class _Handler(RequestHandler):
         if len(body) > largest:
             raise Refused(413, "the body is too long")
         try:
-            found: dict[str, Any] = await _aside(len(body), lambda: read_object(body))
+            found: dict[str, Any] = await self.aside(len(body), lambda: read_object(body))
         except NotJson as error:
             raise Refused(400, f"the body is not extended JSON: {error}") from None
         return found
+
+    async def aside(self, size: int, work: Callable[[], Any]) -> Any:
+        """What converts a text of that size."""
+        if size <= _ASIDE_BYTES:
+            return work()
+        async with self.console.converting:
+            return await asyncio.to_thread(work)
 
     async def call(self, connection: ClientConnection, seconds: float, work: Callable[[Call], Awaitable[Any]]) -> Any:
         """Have commands run for the client of this request. Errors: Refused, NoCommand."""
@@ -251,7 +261,7 @@ class CommandHandler(_Handler):
         except NoCommand as error:
             self.refuse(400, f"this is no command: {error}")
         else:
-            await self.send("application/json", await _aside(len(reply), lambda: written(reply)))
+            await self.send("application/json", await self.aside(len(reply), lambda: written(reply)))
 
 
 class MetricsHandler(_Handler):
@@ -308,10 +318,6 @@ def _basic(header: str) -> tuple[str, str]:
     if scheme.lower() != "basic" or not colon:
         raise LoginRefused
     return user, password
-
-
-async def _aside(size: int, work: Callable[[], Any]) -> Any:
-    return await asyncio.to_thread(work) if size > _ASIDE_BYTES else work()
 
 
 def _address(connection: Any, end: str) -> str:

@@ -126,11 +126,19 @@ async def browser_page(directory: Path) -> AsyncIterator[Page]:
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        socket = await websocket_connect(await _address(profile / "DevToolsActivePort"), max_message_size=64 << 20)
+        try:
+            socket = await websocket_connect(await _address(profile / "DevToolsActivePort"), max_message_size=64 << 20)
+        except BaseException:
+            process.kill()
+            raise
         async with _attached(socket) as page:
             yield page
     finally:
-        process.kill()
+        # One that was asked to has waited for its own processes when it ends.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
         await process.wait()
 
 
@@ -164,4 +172,4 @@ async def _attached(socket: WebSocketClientConnection) -> AsyncIterator[Page]:
     finally:
         listening.cancel()
         await asyncio.wait((listening,))
-        socket.close()
+        await socket.write_message(json.dumps({"id": -3, "method": "Browser.close"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -26,7 +27,8 @@ async def metrics_page(call: Call, accept: str) -> tuple[str, bytes]:
     registry = CollectorRegistry()
     registry.register(_Once(figures))
     encode, kind = choose_encoder(accept)
-    return kind, encode(registry)
+    # A cluster of many collections makes a long text.
+    return kind, await asyncio.to_thread(encode, registry)
 
 
 class _Once(Collector):

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { badge, el, replace, table } from "./dom.js";
 import { planTree } from "./explain.js";
 import { parse, parseDocument, SyntaxProblem } from "./syntax.js";
-import { bytes, number, plain, text, time } from "./values.js";
+import { bytes, counted, number, plain, text, time } from "./values.js";
 
 const PAGE = 20;
 const address = (...parts) => `#/data/${parts.map(encodeURIComponent).join("/")}`;
@@ -46,13 +46,15 @@ function field(name, label, hint, value = "") {
 }
 
 function ofCollection(body, db, name) {
-  const results = el("section", { "aria-label": "Result", "aria-live": "polite" });
+  // Read out when it changes, which whole documents should not be.
+  const summary = el("p", { role: "status" });
+  const results = el("section", { "aria-label": "Result" });
   const indexes = el("section", { "aria-label": "Indexes" });
   const form = el("form", { class: "query", onsubmit: (event) => { event.preventDefault(); skip = 0; shown(find); } },
     field("filter", "Filter", "{ name: \"Ann\" }, or a pipeline: [ { $group: … } ]"), field("sort", "Sort", "{ name: 1 }"), field("project", "Fields", "{ name: 1 }"),
     el("p", { class: "buttons" }, el("button", { type: "submit" }, "Find"), el("button", { type: "button", onclick: () => shown(explain) }, "Explain"),
       el("button", { type: "button", onclick: () => shown(count) }, "Count")));
-  body.append(form, results, el("h2", {}, "Indexes"), indexes);
+  body.append(form, summary, results, el("h2", {}, "Indexes"), indexes);
   let skip = 0;
 
   /** The command of what stands in the form. */
@@ -67,10 +69,15 @@ function ofCollection(body, db, name) {
 
   async function shown(make) {
     try {
-      replace(results, await make(asked()));
+      const [told, ...found] = await make(asked());
+      summary.className = "";
+      summary.textContent = told;
+      replace(results, found);
     } catch (error) {
       if (!(error instanceof SyntaxProblem || error instanceof api.CommandFailed)) throw error;
-      replace(results, el("p", { class: "problem", role: "alert" }, error.message));
+      summary.className = "problem";
+      summary.textContent = error.message;
+      replace(results);
     }
   }
 
@@ -83,7 +90,7 @@ function ofCollection(body, db, name) {
     const documents = cursor.firstBatch;
     const turn = (by) => () => { skip = Math.max(skip + by, 0); shown(find); };
     return [
-      el("p", {}, documents.length ? `Documents ${skip + 1} to ${skip + Math.min(documents.length, PAGE)}` : "No document"),
+      documents.length ? `Documents ${skip + 1} to ${skip + Math.min(documents.length, PAGE)}` : "No document",
       el("ol", { class: "documents", start: skip + 1 }, documents.slice(0, PAGE).map((each) => el("li", {}, el("pre", { tabindex: 0 }, text(each, ""))))),
       el("p", { class: "buttons" }, skip > 0 && el("button", { type: "button", key: "previous", onclick: turn(-PAGE) }, "Previous"),
         documents.length > PAGE && el("button", { type: "button", key: "next", onclick: turn(PAGE) }, "Next")),
@@ -91,15 +98,15 @@ function ofCollection(body, db, name) {
   }
 
   async function explain(command) {
-    if (writes(command)) return el("p", { class: "problem" }, "What writes is not explained here.");
+    if (writes(command)) throw new SyntaxProblem("what writes is not explained here");
     const reply = await api.exact(db, { explain: command, verbosity: "executionStats" });
-    return [el("h2", {}, "Plan"), planTree(reply)];
+    return ["Plan", planTree(reply)];
   }
 
   async function count(command) {
     const pipeline = command.find ? [{ $match: command.filter }] : command.pipeline;
     const { cursor } = await api.run(db, { aggregate: name, pipeline: [...pipeline, { $count: "n" }], cursor: {} });
-    return el("p", {}, `${number(cursor.firstBatch[0]?.n ?? 0)} documents`);
+    return [counted(cursor.firstBatch[0]?.n ?? 0, "document")];
   }
 
   return { async read() {

@@ -113,6 +113,21 @@ def test_who_is_slow_with_the_head_is_cut_off(sent: bytes) -> None:
     run(scenario())
 
 
+def test_who_does_not_begin_to_encrypt_is_cut_off(tmp_path: Path) -> None:
+    file = Authority(tmp_path).issue("server")
+    certificates = TlsCertificates(TlsOptions(mode=TlsMode.REQUIRE, certificate_key_file=file))
+
+    async def scenario() -> None:
+        async with console(certificates=certificates, idle_seconds=0.1) as served:
+            for sent in (b"", b"\x16\x03\x01\x02\x00\x01"):
+                reader, writer = await served.connect()
+                writer.write(sent)
+                assert await rest(reader) == b""
+                writer.close()
+
+    run(scenario())
+
+
 def test_who_is_slow_with_the_body_is_cut_off() -> None:
     async def scenario() -> None:
         async with console(body_seconds=0.1) as served:
@@ -127,7 +142,7 @@ def test_who_is_slow_with_the_body_is_cut_off() -> None:
 
 def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers, "SEND_SECONDS", 0.1)
-    long = command("long", lambda context, arguments: {"text": "x" * 7_900_000})
+    long = command("long", lambda context, arguments: {"text": "x" * 4_100_000})
 
     async def scenario() -> None:
         async with console(long) as served:
