@@ -89,6 +89,25 @@ def test_the_policy_forbids_what_the_page_does_not_do(tmp_path: Path) -> None:
     run(scenario(), 60)
 
 
+def test_who_may_not_see_something_is_told_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served, browser_page(tmp_path) as page:
+            await page.open(f"http://{served.host}/#/operations")
+            await page.until("document.activeElement.id == 'login-user'")
+            await page.type("reader")
+            await page.press("Tab")
+            await page.type(PASSWORD)
+            await page.press("Enter")
+            await page.reads("Your user may not read the log")
+            await page.open(f"http://{served.host}/#/topology")
+            await page.reads("Your user may not see what the process does")
+            await page.open(f"http://{served.host}/#/data/admin/system.users")
+            await page.reads("not authorized on admin to execute command")
+            without_complaints(page)
+
+    run(scenario(), 60)
+
+
 async def tabbed_to(page: Page, what: str) -> None:
     for _ in range(40):
         if await page.focused() == what:

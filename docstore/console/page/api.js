@@ -14,8 +14,10 @@ export class LoginNeeded extends Error {}
 
 const HEADERS = { "Content-Type": "application/json", "X-Docstore-Console": "1" };
 
-async function post(path, body, signal) {
-  const answer = await fetch(path, { method: "POST", headers: HEADERS, body: JSON.stringify(body), signal });
+let asking = new AbortController();
+
+async function post(path, body) {
+  const answer = await fetch(path, { method: "POST", headers: HEADERS, body: JSON.stringify(body), signal: asking.signal });
   if (answer.status === 401 && path !== "api/login") throw new LoginNeeded("Log in first");
   const told = await answer.json();
   if (!answer.ok) throw new Error(told.error ?? answer.statusText);
@@ -27,17 +29,33 @@ export async function session() {
 }
 
 export const login = (user, password, db) => post("api/login", { user, password, db });
-export const logout = () => post("api/logout", {});
+
+/** Give up what was asked, then end the login. */
+export async function logout() {
+  asking.abort();
+  asking = new AbortController();
+  await post("api/logout", {});
+}
 
 /** The reply in canonical extended JSON. Errors: CommandFailed, LoginNeeded. */
-export async function exact(db, command, signal) {
-  const reply = await post("api/command", { db, command }, signal);
+export async function exact(db, command) {
+  const reply = await post("api/command", { db, command });
   if (plain(reply.ok) !== 1) throw new CommandFailed(reply);
   return reply;
 }
 
 /** The reply as plain values. */
-export const run = async (db, command, signal) => plain(await exact(db, command, signal));
+export const run = async (db, command) => plain(await exact(db, command));
+
+/** The answer, or `otherwise` where the user may not ask. */
+export async function allowed(answer, otherwise) {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error.codeName === "Unauthorized") return otherwise;
+    throw error;
+  }
+}
 
 /** The first documents of a find or an aggregation, as plain values. */
 export async function rows(db, command, most = 1000) {

@@ -5,30 +5,50 @@ import { badge, el, replace, svg, table } from "./dom.js";
 import { counted, plain, seconds, short, text, time } from "./values.js";
 
 const MOST_CHUNKS = 2000;
+const AGE_MILLIS = 30000;
 const COLOURS = 8;
 
 export function chunks(body) {
-  const balancer = el("section", { "aria-label": "Balancer" });
+  const balancer = el("p", {});
   const drawn = el("div", {});
   const history = el("section", { "aria-label": "History" });
   body.append(balancer, drawn, history);
+  let known = null;
   return {
     seconds: 2,
     async read() {
-      const [state, collections, { shards }, moving] = await Promise.all([
-        api.run("admin", { balancerStatus: 1 }), api.rows("config", { find: "collections", sort: { _id: 1 } }),
-        api.run("admin", { listShards: 1 }), moves(),
+      const [state, moving, newest] = await Promise.all([
+        api.allowed(api.run("admin", { balancerStatus: 1 }), null), api.allowed(moves(), []),
+        api.rows("config", { find: "changelog", sort: { time: -1 }, limit: 1, projection: { _id: 1 } }, 1),
       ]);
-      replace(balancer, el("p", {}, "Balancer: ", badge(state.mode === "off" ? "off" : "on", state.mode === "off" ? "warn" : "good"),
-        state.inBalancerRound ? " in a round" : "", `; ${counted(state.numBalancerRounds, "round")} of this router. `,
-        moving.length ? `${counted(moving.length, "move")} in progress.` : "No chunk is being moved."));
-      const names = shards.map((each) => each._id).sort();
-      const live = collections.filter((each) => !each.dropped);
-      const sections = await Promise.all(live.map((each) => ofCollection(each, names, moving.filter((move) => move.ns === each._id))));
-      replace(drawn, sections.length ? sections : el("p", {}, "No collection is sharded."));
-      replace(history, await past());
+      replace(balancer, state && balancerText(state), moving.length ? `${counted(moving.length, "move")} in progress.` : "No chunk is being moved.");
+      // Whatever happens to chunks is written down: while nothing is, they need not be read again.
+      const event = newest[0]?._id;
+      if (known === null || known.event !== event || performance.now() - known.at > AGE_MILLIS) {
+        known = { ...(await layout()), event, at: performance.now() };
+        replace(history, await past());
+      }
+      replace(drawn, known.collections.length
+        ? known.collections.map((each) => ofCollection(each, known.shards, moving.filter((move) => move.ns === each._id)))
+        : el("p", {}, "No collection is sharded."));
     },
   };
+}
+
+const balancerText = (state) => ["Balancer: ", badge(state.mode === "off" ? "off" : "on", state.mode === "off" ? "warn" : "good"),
+  state.inBalancerRound ? " in a round" : "", `; ${counted(state.numBalancerRounds, "round")} of this router. `];
+
+/** The sharded collections with their chunks, and the names of the shards. */
+async function layout() {
+  const [found, shards] = await Promise.all([
+    api.rows("config", { find: "collections", sort: { _id: 1 } }), api.rows("config", { find: "shards", sort: { _id: 1 } }),
+  ]);
+  const collections = await Promise.all(found.filter((each) => !each.dropped).map(async (each) => {
+    const { cursor } = await api.exact("config", { find: "chunks", filter: { ns: each._id }, sort: { min: 1 }, limit: MOST_CHUNKS, singleBatch: true, batchSize: MOST_CHUNKS });
+    const chunks = cursor.firstBatch.map((chunk) => ({ min: text(chunk.min), max: text(chunk.max), shard: chunk.shard, jumbo: chunk.jumbo === true }));
+    return { ...each, chunks };
+  }));
+  return { collections, shards: shards.map((each) => each._id) };
 }
 
 async function moves() {
@@ -42,9 +62,8 @@ async function moves() {
   }));
 }
 
-async function ofCollection(collection, shards, moving) {
-  const { cursor } = await api.exact("config", { find: "chunks", filter: { ns: collection._id }, sort: { min: 1 }, limit: MOST_CHUNKS, singleBatch: true, batchSize: MOST_CHUNKS });
-  const found = cursor.firstBatch.map((each) => ({ min: text(each.min), max: text(each.max), shard: each.shard, jumbo: each.jumbo === true }));
+function ofCollection(collection, shards, moving) {
+  const found = collection.chunks;
   const moved = new Map(moving.map((move) => [move.min, move]));
   const counts = new Map(shards.map((name) => [name, 0]));
   for (const each of found) counts.set(each.shard, (counts.get(each.shard) ?? 0) + 1);

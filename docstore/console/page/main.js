@@ -24,6 +24,7 @@ const live = document.getElementById("live");
 const theme = document.getElementById("theme");
 let session = {};
 let shown = null;
+let problem = null;
 let reading = 0;
 
 function showTheme() {
@@ -45,6 +46,8 @@ function showFrame() {
 }
 
 async function leave() {
+  shown = null;
+  clearTimeout(reading);
   await api.logout();
   await begin();
 }
@@ -64,8 +67,9 @@ async function show(moved = false) {
   const view = VIEWS.find((each) => each.path === path) ?? VIEWS[0];
   document.title = `${view.title}: Docstore`;
   const body = el("div", { class: "view" });
+  problem = el("p", { class: "problem", role: "alert" });
   const heading = el("h1", { tabindex: -1 }, view.title);
-  replace(content, heading, body);
+  replace(content, heading, problem, body);
   if (moved) heading.focus();
   tell("");
   shown = view.open(body, { session, rest });
@@ -78,8 +82,9 @@ async function read() {
   if (current === null) return;
   try {
     await current.read();
+    if (current === shown) problem.textContent = "";
   } catch (error) {
-    if (current === shown) failed(error);
+    if (current === shown) stopped(error);
   }
   if (current === shown && current.seconds) reading = setTimeout(again, current.seconds * 1000);
 }
@@ -89,7 +94,14 @@ function again() {
   else reading = setTimeout(again, 1000);
 }
 
-export function failed(error) {
+/** A view could not be read. */
+function stopped(error) {
+  if (error instanceof api.LoginNeeded || error.name === "AbortError") failed(error);
+  else if (problem.textContent !== error.message) problem.textContent = error.message;
+}
+
+/** Something that the reader wanted done was not. */
+function failed(error) {
   if (error instanceof api.LoginNeeded) { begin(); return; }
   if (error.name === "AbortError") return;
   tell(error.message, "bad");

@@ -1,7 +1,7 @@
 // What takes long: index builds, map-reduce and their like, with how far they are.
 
-import * as api from "./api.js";
 import { badge, el, replace } from "./dom.js";
+import { current } from "./operations.js";
 import { number, plain, seconds, short, withoutEnvelope } from "./values.js";
 
 const LONG = ["createIndexes", "mapReduce", "mapreduce", "reIndex", "compact", "validate", "_shardsvrMoveRange", "aggregate", "copydb"];
@@ -12,7 +12,7 @@ export function work(body) {
   return {
     seconds: 1,
     async read() {
-      const { cursor } = await api.exact("admin", { aggregate: 1, pipeline: [{ $currentOp: { allUsers: true } }], cursor: { batchSize: 1000 } });
+      const { cursor } = await current();
       const found = cursor.firstBatch.filter((each) => each.msg || (LONG.some((name) => name in (each.command ?? {})) && plain(each.secs_running ?? 0) >= 1));
       replace(list, found.length ? el("ul", { class: "work" }, found.map(job)) : el("p", {}, "No index is being built, no map-reduce runs, no chunk is being moved."));
     },
