@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -312,7 +311,7 @@ def _basic(header: str) -> tuple[str, str]:
     scheme, _, told = header.partition(" ")
     try:
         text = base64.b64decode(told.strip(), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise LoginRefused from None
     user, colon, password = text.partition(":")
     if scheme.lower() != "basic" or not colon:

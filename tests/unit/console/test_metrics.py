@@ -91,8 +91,13 @@ def test_with_access_control_a_user_who_may_see_them_logs_in() -> None:
             cookie = await served.log_in("monitor")
             assert (await read(served, Cookie=cookie))["docstore_uptime_seconds"] >= 0
             assert (await served.ask("/metrics", headers=basic("reader"))).status == 403
-            for headers in ({}, basic("monitor", "wrong"), basic("nobody"), {"Authorization": "Basic x"},
-                            {"Authorization": "Basic /w=="}, {"Authorization": "Bearer x"}):  # fmt: skip
+            texts = ("Basic x", "Basic /w==", "Basic \xe9", "Bearer x")
+            for headers in (
+                {},
+                basic("monitor", "wrong"),
+                basic("nobody"),
+                *({"Authorization": text} for text in texts),
+            ):
                 answer = await served.ask("/metrics", headers=headers)
                 assert answer.status == 401
                 assert answer.headers["www-authenticate"].startswith("Basic ")
