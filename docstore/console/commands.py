@@ -12,7 +12,8 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher, Pending
 from docstore.errors import Code, CommandError
 from docstore.net.connection import outcome_of
-from docstore.wire.message import Message
+from docstore.wire.errors import ProtocolError
+from docstore.wire.message import decode_frame, encode_body
 
 APPLICATION = "console"
 """The application that connections of the console are said to be of."""
@@ -40,7 +41,16 @@ class Call:
             raise NoCommand("it is nested too deeply") from None
         except (bson.errors.BSONError, ValueError, TypeError, OverflowError) as error:
             raise NoCommand(str(error)) from None
-        outcome = self._dispatcher.handle(Message(0, 0, body), self._connection)
+        return await self.send(body)
+
+    async def send(self, body: bytes) -> bytes:
+        """The same of a raw command that has its `$db`."""
+        try:
+            # What is no document is told as it is of a message that came from a client.
+            message = decode_frame(encode_body(body, 0, 0, 0))
+        except ProtocolError as error:
+            raise NoCommand(str(error)) from None
+        outcome = self._dispatcher.handle(message, self._connection)
         if isinstance(outcome, Pending):
             outcome = await self._wait(outcome)
         assert isinstance(outcome, bytes), "a request without flags has one reply"

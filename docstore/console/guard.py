@@ -16,20 +16,26 @@ from urllib.parse import urlsplit
 MARK = "X-Docstore-Console"
 """The header of requests that the page makes."""
 _SAME = ("same-origin", "none")
+_TYPES = ("application/json", "application/bson")
+"""None of them is what a form, or a script without a permission, sends."""
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        "form-action 'none'; frame-ancestors 'none'; worker-src 'self'; "
+        "require-trusted-types-for 'script'; trusted-types docstore-shell"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 """Of every answer. Nothing is loaded from elsewhere, no script stands in the page, and no text becomes markup."""
+SHELL_POLICY = "default-src 'none'; script-src 'self' 'unsafe-eval' blob:; connect-src 'self'"
+"""Of the worker that runs what is typed into the shell: it has no page, and reaches this server alone."""
 
 
 class Refused(Exception):
@@ -55,8 +61,8 @@ class Guard:
 
     def check_post(self, headers: Mapping[str, str]) -> None:
         """Errors: Refused for what a page of another origin may have sent."""
-        if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Refused(415, "the body has to be application/json")
+        if headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _TYPES:
+            raise Refused(415, f"the body has to be {' or '.join(_TYPES)}")
         if MARK not in headers:
             raise Refused(403, f"the header {MARK} is missing")
         if headers.get("Sec-Fetch-Site", "same-origin") not in _SAME:

@@ -6,6 +6,7 @@ GET  /api/session             whether one has to log in, and who has
 POST /api/login               {user, password, db}: the cookie of a login
 POST /api/logout              its end
 POST /api/command             {db, command}: the command's reply, in canonical extended JSON
+POST /api/bson                the same in BSON: a command with its `$db`, as the shell in the page sends it
 GET  /metrics                 for Prometheus; by cookie, or by user and password (Basic; ?authSource=DB, else admin)
 """
 
@@ -23,10 +24,10 @@ from tornado.web import HTTPError, RequestHandler
 
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
-from docstore.console.assets import Assets
+from docstore.console.assets import SHELL_WORKER, Assets
 from docstore.console.commands import Call, NoCommand
 from docstore.console.extended_json import NotJson, read_object, written
-from docstore.console.guard import HEADERS, Guard, Refused
+from docstore.console.guard import HEADERS, SHELL_POLICY, Guard, Refused
 from docstore.console.logins import LoginRefused, Logins, TooBusy
 from docstore.console.metrics.gather import NotAllowed
 from docstore.console.metrics.page import metrics_page
@@ -40,6 +41,8 @@ SEND_SECONDS = 30.0
 """So long a client may take to read an answer."""
 COMMANDS_AT_ONCE = 32
 LARGEST_REPLY = 4 << 20
+"""In JSON."""
+LARGEST_RAW_REPLY = 17 << 20
 LARGEST_LOGIN = 4096
 _ASIDE_BYTES = 16 << 10
 """Longer texts are read and written in a thread."""
@@ -188,6 +191,8 @@ class AssetHandler(_Handler):
         if found is None:
             self.refuse(404, "there is no such file")
             return
+        if name == SHELL_WORKER:
+            self.set_header("Content-Security-Policy", SHELL_POLICY)
         self.set_header("Cache-Control", "public, max-age=31536000, immutable")
         await self.send(*found)
 
@@ -204,6 +209,7 @@ class SessionHandler(_Handler):
         console, connection = self.console, self.connection
         identity = None if connection is None else connection.identity
         told: dict[str, Any] = {"process": console.process, "loginRequired": console.needs_login, "user": None}
+        told["shell"] = console.assets.has_shell
         if identity is not None:
             told["user"] = identity.user.name.document()
         await self.send("application/json", json.dumps(told))
@@ -261,6 +267,24 @@ class CommandHandler(_Handler):
             self.refuse(400, f"this is no command: {error}")
         else:
             await self.send("application/json", await self.aside(len(reply), lambda: written(reply)))
+
+
+class BsonHandler(_Handler):
+    async def post(self) -> None:
+        connection = self.connection
+        if connection is None:
+            self.refuse(401, "log in first")
+            return
+        try:
+            reply = await self.call(connection, COMMAND_SECONDS, lambda call: call.send(self.request.body))
+            if len(reply) > LARGEST_RAW_REPLY:
+                raise Refused(413, f"the reply has {len(reply)} bytes: ask for less at once")
+        except Refused as error:
+            self.refuse(error.status, str(error))
+        except NoCommand as error:
+            self.refuse(400, f"this is no command: {error}")
+        else:
+            await self.send("application/bson", reply)
 
 
 class MetricsHandler(_Handler):

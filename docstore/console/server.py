@@ -20,6 +20,7 @@ from docstore.console.assets import Assets
 from docstore.console.guard import Guard
 from docstore.console.handlers import (
     AssetHandler,
+    BsonHandler,
     CommandHandler,
     Console,
     LoginHandler,
@@ -123,6 +124,7 @@ class ConsoleServer:
                 (r"/api/login", LoginHandler, shared),
                 (r"/api/logout", LogoutHandler, shared),
                 (r"/api/command", CommandHandler, shared),
+                (r"/api/bson", BsonHandler, shared),
                 (r"/metrics", MetricsHandler, shared),
             ],
             default_handler_class=MissingHandler,

@@ -68,6 +68,56 @@ def test_documents_names_and_plans_are_text_whatever_they_hold(tmp_path: Path) -
     run(scenario(), 60)
 
 
+async def typed(page: Page, text: str, expected: str) -> None:
+    """Run a line of the shell and wait until what is expected can be read behind it."""
+    await page.evaluate("document.getElementById('shell-line').focus()")
+    await page.type(text)
+    await page.press("Enter")
+    shown = "document.querySelector('.terminal').innerText"
+    await page.until(f"{shown}.slice({shown}.lastIndexOf({json.dumps(f'> {text}')})).includes({json.dumps(expected)})")
+    await page.until("document.querySelector('.shell-line button').disabled")
+
+
+def test_the_shell_in_the_page_is_the_shell(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served, browser_page(tmp_path) as page:
+            await page.open(f"http://{served.host}/#/shell")
+            await page.until("document.activeElement.id == 'login-user'")
+            await page.type("root")
+            await page.press("Tab")
+            await page.type(PASSWORD)
+            await page.press("Enter")
+            await page.until("document.querySelector('.shell-line button')?.disabled")
+            await typed(
+                page, "db.orders.insert({ _id: NumberLong(7), h: '<b>x</b>' })", 'WriteResult({ "nInserted" : 1 })'
+            )
+            await typed(page, "db.orders.findOne()", '"h" : "<b>x</b>"')
+            await typed(page, "let k = db.orders.count()", "count")
+            await typed(page, "k + 41", "42")
+            await typed(page, "use other", "switched to db other")
+            await typed(page, "db.runCommand({ connectionStatus: 1 }).authInfo.authenticatedUsers", '"user" : "root"')
+            await typed(page, "cat('/etc/passwd')", "no files")
+            await typed(page, "document", "ReferenceError")
+            await page.type("[1, 2].map(function (n) {")
+            await page.press("Enter")
+            await page.until("document.querySelector('.prompt').innerText.trim() == '...'")
+            await page.evaluate("document.getElementById('shell-line').value = ''")
+            await page.type("for (;;) {}")
+            await page.press("Enter")
+            await page.until("!document.querySelector('.shell-line button').disabled")
+            await page.evaluate("document.querySelector('.shell-line button').click()")
+            await page.reads("^C")
+            await page.until("document.querySelector('.shell-line button').disabled")
+            await typed(page, "db", "test")
+            await page.evaluate("document.getElementById('shell-line').focus()")
+            await page.type("db.getSib")
+            await page.press("Space", CONTROL)
+            await page.until("document.getElementById('shell-line').value.startsWith('db.getSiblingDB')")
+            without_complaints(page)
+
+    run(scenario(), 60)
+
+
 def test_the_policy_forbids_what_the_page_does_not_do(tmp_path: Path) -> None:
     """So the other tests would notice: markup that came in would be refused by the browser, and that is heard."""
 

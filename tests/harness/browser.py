@@ -94,7 +94,12 @@ class Page:
         await self.until(f"document.body.innerText.includes({json.dumps(text)})")
 
     async def press(self, key: str, modifiers: int = 0) -> None:
-        told = {"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key], "modifiers": modifiers}
+        told = {
+            "key": " " if key == "Space" else key,
+            "code": key,
+            "windowsVirtualKeyCode": _KEYS[key],
+            "modifiers": modifiers,
+        }
         if key == "Enter":
             told["text"] = "\r"
         await self.send("Input.dispatchKeyEvent", type="keyDown", **told)

@@ -7,6 +7,7 @@ import { browse } from "./browse.js";
 import { chunks } from "./chunks.js";
 import { command } from "./command.js";
 import { operations } from "./operations.js";
+import { endShell, shell } from "./shell.js";
 import { topology } from "./topology.js";
 import { work } from "./work.js";
 
@@ -17,6 +18,7 @@ const VIEWS = [
   { path: "data", title: "Data", open: browse },
   { path: "work", title: "Work", open: work },
   { path: "command", title: "Command", open: command },
+  { path: "shell", title: "Shell", open: shell, shell: true },
 ];
 
 const content = document.getElementById("content");
@@ -37,7 +39,7 @@ function showTheme() {
 function showFrame() {
   document.getElementById("process").textContent = `${session.process} at ${location.host}`;
   const path = location.hash.slice(2).split("/")[0] || "topology";
-  const views = session.loginRequired && !session.user ? [] : VIEWS.filter((view) => !view.router || session.process === "mongos");
+  const views = session.loginRequired && !session.user ? [] : VIEWS.filter((view) => (!view.router || session.process === "mongos") && (!view.shell || session.shell));
   replace(document.getElementById("views"), views.map((view) => el("li", {},
     el("a", { href: `#/${view.path}`, "aria-current": view.path === path ? "page" : null, key: view.path }, view.title))));
   replace(document.getElementById("user"), session.user && [
@@ -48,6 +50,7 @@ function showFrame() {
 async function leave() {
   shown = null;
   clearTimeout(reading);
+  endShell();
   await api.logout();
   await begin();
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import bson
 import pytest
 
 from docstore.console import handlers
@@ -49,6 +50,28 @@ def test_what_is_no_command_is_refused(body: bytes) -> None:
         async with console() as served:
             answer = await served.ask("/api/command", body)
             assert (answer.status, list(answer.told)) == (400, ["error"])
+
+    run(scenario())
+
+
+def test_a_command_in_bson_has_its_reply_in_bson() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            told = {"Content-Type": "application/bson", "Cookie": await served.log_in("reader")}
+            answer = await served.ask("/api/bson", bson.encode({"count": "orders", "$db": "shop"}), headers=told)
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/bson")
+            assert bson.decode(answer.body)["n"] == 0
+            refused = await served.ask("/api/bson", bson.encode({"count": "orders", "$db": "other"}), headers=told)
+            assert bson.decode(refused.body)["codeName"] == "Unauthorized"
+            whole = bson.encode({"ping": 1, "$db": "shop"})
+            for broken in (b"", b"\5\0\0\0", whole[:-1], whole + b"\0", b"\xff\xff\xff\xff" + whole[4:], b"\0" * 5):
+                assert (await served.ask("/api/bson", broken, headers=told)).status == 400
+            # What stands in a document of the right length is for the command to refuse, as from any client.
+            for odd in (b"\5\0\0\0\0", bson.encode({"ping": 1}), whole[:4] + b"\x7f" + whole[5:]):
+                answer = await served.ask("/api/bson", odd, headers=told)
+                assert bson.decode(answer.body)["ok"] == 0
+            del told["Cookie"]
+            assert (await served.ask("/api/bson", whole, headers=told)).status == 401
 
     run(scenario())
 

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from docstore.console.assets import Assets
 from docstore.console.guard import Guard, Refused
 from tests.harness.serving import run
 from tests.unit.console.served import console
@@ -63,7 +64,7 @@ def test_a_post_that_another_page_could_have_made_is_refused(headers: dict[str, 
     run(scenario())
 
 
-@pytest.mark.parametrize("path", ["/api/command", "/api/login", "/api/logout"])
+@pytest.mark.parametrize("path", ["/api/command", "/api/bson", "/api/login", "/api/logout"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"])
 def test_nothing_but_a_post_changes_anything_and_no_other_origin_is_allowed(method: str, path: str) -> None:
     async def scenario() -> None:
@@ -87,5 +88,19 @@ def test_every_answer_forbids_what_the_page_does_not_need() -> None:
                 assert answer.headers["x-content-type-options"] == "nosniff"
                 assert answer.headers["x-frame-options"] == "DENY"
                 assert "server" not in answer.headers
+
+    run(scenario())
+
+
+def test_only_the_worker_of_the_shell_runs_what_is_typed() -> None:
+    async def scenario() -> None:
+        async with console() as served:
+            assets = Assets()
+            for name in ("main.js", "shell.js", "shell_runtime.js", "shell_worker.js"):
+                answer = await served.ask(f"/assets/{assets.version}/{name}")
+                assert answer.status == 200
+                policy = answer.headers["content-security-policy"]
+                assert ("'unsafe-eval'" in policy) == (name == "shell_worker.js")
+                assert "default-src 'none'" in policy
 
     run(scenario())

@@ -26,7 +26,7 @@ def test_without_a_login_nothing_is_run() -> None:
     async def scenario() -> None:
         async with console(auth=True) as served:
             assert (await served.ask("/api/session")).told == {
-                "process": "mongod", "loginRequired": True, "user": None,
+                "process": "mongod", "loginRequired": True, "user": None, "shell": True,
             }  # fmt: skip
             for cookie in ("", f"docstore-console-{served.port}=x", "docstore-console-1=y"):
                 assert await status_of(served, cookie) == 401
