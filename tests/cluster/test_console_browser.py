@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from docstore.commands.concerns import ReadPreference
+from docstore.errors import Code, CommandError
 from scripts.deployment import Member
 from tests.cluster.routed import routed_cluster
 from tests.harness.browser import PROGRAM, Page, browser_page
@@ -63,6 +65,33 @@ def test_documents_names_and_plans_are_text_whatever_they_hold(tmp_path: Path) -
             await page.reads(f"no such command: '{IMAGE}'")
             injected = "document.querySelectorAll('main img, main script, [onerror]').length"
             assert await page.evaluate(injected) == 0
+            without_complaints(page)
+
+    run(scenario(), 60)
+
+
+def test_a_secondary_shows_its_documents(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with console() as served, browser_page(tmp_path) as page:
+            await filled(served)
+
+            def check_read(preference: ReadPreference) -> None:
+                if not preference.secondary_ok:
+                    raise CommandError(Code.NotPrimaryNoSecondaryOk, "not master and slaveOk=false")
+
+            served.node.replication.check_read = check_read
+            await page.open(f"http://{served.host}/#/data")
+            await page.until("document.querySelector('tbody a')")
+            for place, expected in (("shop", SCRIPT), ("shop/orders", "Documents 1 to 20")):
+                await page.open(f"http://{served.host}/#/data/{place}")
+                await page.reads(expected)
+            await page.reads("Uses are counted")
+            await page.evaluate(
+                "[...document.querySelectorAll('button')].find(e => e.textContent == 'Explain').click()"
+            )
+            await page.reads("COLLSCAN")
+            await page.open(f"http://{served.host}/#/operations")
+            await page.reads("The log has no slow operation.")
             without_complaints(page)
 
     run(scenario(), 60)

@@ -37,8 +37,17 @@ export async function logout() {
   await post("api/logout", {});
 }
 
+// The page is about the process that serves it, which may be a secondary.
+const READS = new Set(["find", "aggregate", "explain", "listDatabases", "listCollections", "listIndexes", "collStats"]);
+const ANY_MEMBER = { mode: "primaryPreferred" };
+
 /** The reply in canonical extended JSON. Errors: CommandFailed, LoginNeeded. */
-export async function exact(db, command) {
+export function exact(db, command) {
+  return send(db, READS.has(Object.keys(command)[0]) ? { ...command, $readPreference: ANY_MEMBER } : command);
+}
+
+/** The same of a command as it is. */
+export async function send(db, command) {
   const reply = await post("api/command", { db, command });
   if (plain(reply.ok) !== 1) throw new CommandFailed(reply);
   return reply;

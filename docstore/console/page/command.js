@@ -25,7 +25,7 @@ export function command(body) {
       if (remembered.length > MOST_REMEMBERED) remembered.shift();
       place = remembered.length;
       const began = performance.now();
-      const reply = await api.exact(db.value, parsed);
+      const reply = await api.send(db.value, parsed);
       entry.append(el("p", {}, `${Math.round(performance.now() - began)} ms`), el("pre", { tabindex: 0 }, text(reply, "")));
     } catch (error) {
       if (error instanceof api.LoginNeeded) throw error;
