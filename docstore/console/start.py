@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from docstore.log import component
-from docstore.net.exposure import Reach, reach_of
+from docstore.net.access.exposure import Reach, reach_of
 from docstore.net.listener import Listener
 from docstore.net.process import CANNOT_LISTEN, StartError
 from docstore.net.sockets import bind
