@@ -40,6 +40,19 @@ ON_NODES: tuple[Own, ...] = (
     Own("own", {"eval": "1"}, (Need("anyAction", EVERYTHING),)),
     Own("own", {"group": {"ns": "c", "key": {}, "initial": {}, "$reduce": "function(){}"}}, on_namespace(_C, "find")),
     Own("admin", {"backup": "x"}, on_cluster("fsync")),
+    Own(
+        "admin",
+        {
+            "bulkWrite": 1,
+            "ops": [
+                {"insert": 0, "document": {}},
+                {"update": 1, "filter": {}, "updateMods": {}, "upsert": True},
+                {"delete": 1, "filter": {}},
+            ],
+            "nsInfo": [{"ns": _C}, {"ns": "other.c"}],
+        },
+        (*on_namespace(_C, "insert"), *on_namespace("other.c", "update", "insert", "remove")),
+    ),
     Own("admin", {"logApplicationMessage": "x"}, on_cluster("applicationMessage")),
     Own("admin", {"loadStorageConf": 1}, (Need("createCollection", ALL_DATABASES),)),
     Own("own", {"createKeyspace": "own"}, on_database("own", "createCollection")),

@@ -10,11 +10,12 @@ from typing import Any
 import bson
 from bson.objectid import ObjectId
 
+from docstore.bson import elements
 from docstore.commands.access.authorization import admit, needs_of
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import log_in
 from docstore.commands.access.need import Need
-from docstore.commands.arguments import Arguments
+from docstore.commands.arguments import Arguments, take
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
 from docstore.commands.cursors import CursorRegistry
@@ -94,7 +95,11 @@ class Deciding:
             {"db": asked.db, "namespace": namespace},
         )  # fmt: skip
         given = bson.encode(value) if isinstance(value, dict) else value
-        return set(needs_of(context, Arguments(command.by_name, {}, given)))
+        fields: dict[str, Any] = {}
+        for field, code, data in elements(bson.encode(asked.request)):
+            if field in command.by_name:
+                take(name, command.by_name[field], code, data, asked.db, fields)
+        return set(needs_of(context, Arguments(command.by_name, fields, given)))
 
 
 def user_of(role: str) -> User:
