@@ -24,7 +24,14 @@ from docstore.node.pipeline.run import PipelineSource, open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
 from docstore.node.read.requests import hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
-from docstore.node.read.views import below_hint, check_other_views, check_reads_input, view_pipeline, viewed
+from docstore.node.read.views import (
+    below_hint,
+    check_other_views,
+    check_reads_input,
+    is_about_view,
+    view_pipeline,
+    viewed,
+)
 from docstore.node.slices import Steps, run_steps
 from docstore.query.find import Hint
 
@@ -47,9 +54,9 @@ def run(context: Context, arguments: Arguments) -> Response:
         return _run_change_stream(context, arguments, collection, pipeline)
     context = context.about(_namespace(context, collection, pipeline))
     shown = context.namespace
-    resolved = viewed(context)
+    resolved = None if is_about_view(pipeline) else viewed(context)
     if resolved is not None:
-        check_reads_input(pipeline, shown)
+        check_reads_input(pipeline)
         pipeline = view_pipeline(resolved, stages, query_context)
         context = context.about(resolved.ns)
     check_other_views(context, pipeline)

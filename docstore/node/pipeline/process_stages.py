@@ -13,6 +13,7 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import get_field
+from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -21,6 +22,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.explain.filter import filter_document
 from docstore.node.explain.plan import find_stages, plan_hashes
 from docstore.node.node import node_of
+from docstore.node.timeseries.series import series_of
 from docstore.node.upkeep.collection_stats import namespace_stats, number, stored_count
 from docstore.node.upkeep.operations import in_progress
 from docstore.query.find import FindQuery
@@ -49,11 +51,13 @@ def _collection_statistics(context: Context, namespace: str, options: bytes) -> 
         parse_fields("$collStats.latencyStats", asked["latencyStats"], _LATENCIES)
         found["latencyStats"] = context.services.metrics.latencies(namespace)
     if asked["storageStats"] is not None:
-        if stored is None:
+        if stored is None and series_of(node.store, namespace) is None:
+            check_no_view(node.store, namespace)
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to measure")
         found["storageStats"] = namespace_stats(node, namespace, _scale(asked["storageStats"]))
     if asked["count"] is not None:
         if stored is None:
+            check_no_view(node.store, namespace)
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to count")
         found["count"] = number(stored.count)
     return [found]

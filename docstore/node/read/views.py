@@ -96,16 +96,16 @@ def check_other_views(context: Context, pipeline: Pipeline) -> None:
             raise other_collation(namespace)
 
 
-def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
-    """Refuse a pipeline over a view that begins with documents of its own.
-
-    Errors: CommandNotSupportedOnView for statistics of a collection, Location40602.
-    """
+def check_reads_input(pipeline: Pipeline) -> None:
+    """Refuse a pipeline over a view that begins with documents of its own. Errors: Location40602."""
     if pipeline.has_source:
         name = elements(pipeline.stages[0].raw)[0][0]
-        if name == "$collStats":
-            raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {namespace} is a view, not a collection")
         raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
+
+
+def is_about_view(pipeline: Pipeline) -> bool:
+    """Whether the pipeline, on a view, tells of the view itself: there is no reading what is below it."""
+    return pipeline.has_source and elements(pipeline.stages[0].raw)[0][0] == "$collStats"
 
 
 def below_hint(context: Context, resolved: ResolvedView, hint: Hint | None) -> Hint | None:

@@ -138,6 +138,26 @@ def test_what_is_about_stored_documents_is_refused_on_views(command: dict[str, A
     loop(work())
 
 
+def test_statistics_of_a_view_are_its_own() -> None:
+    async def work() -> None:
+        node = await with_view()
+        await node.run({"create": "series", "timeseries": {"timeField": "t"}})
+
+        async def asked(collection: str, **options: Any) -> dict[str, Any]:
+            return await node.reply({"aggregate": collection, "pipeline": [{"$collStats": options}], "cursor": {}})
+
+        for name in ("v", "series"):
+            (found,) = (await asked(name, latencyStats={}))["cursor"]["firstBatch"]
+            assert found["ns"] == f"test.{name}"
+            assert found["latencyStats"].keys() >= {"reads", "writes", "commands"}
+            assert (await asked(name, count={}))["code"] == Code.CommandNotSupportedOnView
+        (found,) = (await asked("series", storageStats={}))["cursor"]["firstBatch"]
+        assert found["storageStats"]["timeseries"]["bucketsNs"] == "test.system.buckets.series"
+        assert (await asked("v", storageStats={}))["code"] == Code.CommandNotSupportedOnView
+
+    loop(work())
+
+
 def test_a_view_is_listed_dropped_and_not_renamed() -> None:
     async def work() -> None:
         node = await with_view()
