@@ -68,7 +68,7 @@ def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float, 
     body["members"] = [
         _self(replica_set, state, member, clock, started)
         if member.id == state.my_id
-        else _other(state, member, state.peers[member.host], clock)
+        else _other(replica_set, state, member, state.peers[member.host], clock)
         for member in config.members
     ]
     return body
@@ -95,11 +95,14 @@ def _optimes(replica_set: ReplicaSet, state: State) -> dict[str, Any]:
     fields["readConcernMajorityOpTime"] = committed.to_document()
     fields["appliedOpTime"] = state.applied.to_document()
     fields["durableOpTime"] = state.durable.to_document()
-    for name, optime in (("lastAppliedWallTime", state.applied), ("lastDurableWallTime", state.durable)):
-        wall = _wall_of(replica_set, optime)
-        if wall is not None:
-            fields[name] = wall
-    return fields
+    return fields | _wall_times(replica_set, state.applied, state.durable)
+
+
+def _wall_times(replica_set: ReplicaSet, applied: OpTime, durable: OpTime) -> dict[str, Any]:
+    """When the newest entries that a member has were written; of those that are in this member's oplog."""
+    optimes = {"lastAppliedWallTime": applied, "lastDurableWallTime": durable}
+    walls = {name: _wall_of(replica_set, optime) for name, optime in optimes.items()}
+    return {name: wall for name, wall in walls.items() if wall is not None}
 
 
 def _wall_of(replica_set: ReplicaSet, optime: OpTime) -> Any | None:
@@ -132,7 +135,8 @@ def _election(state: State, clock: _Clock) -> dict[str, Any]:
 def _self(replica_set: ReplicaSet, state: State, member: MemberConfig, clock: _Clock, started: float) -> dict[str, Any]:
     fields = _head(member, state.member_state, clock.now - started)
     if member.data_bearing:
-        fields.update(_position(state.applied))
+        fields.update(optime=state.applied.to_document(), optimeDate=_date(state.applied))
+        fields.update(_wall_times(replica_set, state.applied, state.durable))
     fields["syncSourceHost"] = state.sync_source.host or ""
     fields["syncSourceId"] = _id_of(state, state.sync_source.host)
     fields["infoMessage"] = "" if state.sync_source.host else state.sync_source.reason
@@ -142,13 +146,13 @@ def _self(replica_set: ReplicaSet, state: State, member: MemberConfig, clock: _C
     return fields
 
 
-def _other(state: State, member: MemberConfig, peer: Peer, clock: _Clock) -> dict[str, Any]:
+def _other(replica_set: ReplicaSet, state: State, member: MemberConfig, peer: Peer, clock: _Clock) -> dict[str, Any]:
     shown = peer.state if peer.up else MemberState.DOWN
     fields = _head(member, shown, clock.now - peer.up_since if peer.up else 0, healthy=peer.up)
     if member.data_bearing:
-        fields.update(_position(peer.applied))
-        fields["optimeDurable"] = peer.durable.to_document()
-        fields["optimeDurableDate"] = _date(peer.durable)
+        fields.update(optime=peer.applied.to_document(), optimeDurable=peer.durable.to_document())
+        fields.update(optimeDate=_date(peer.applied), optimeDurableDate=_date(peer.durable))
+        fields.update(_wall_times(replica_set, peer.applied, peer.durable))
     fields["lastHeartbeat"] = clock.date(peer.heard_at)
     fields["lastHeartbeatRecv"] = clock.date(peer.request_at)
     if peer.up:
@@ -172,10 +176,6 @@ def _head(member: MemberConfig, shown: MemberState, uptime: float, *, healthy: b
         "stateStr": shown.label,
         "uptime": int(uptime),
     }
-
-
-def _position(optime: OpTime) -> dict[str, Any]:
-    return {"optime": optime.to_document(), "optimeDate": _date(optime)}
 
 
 def _date(optime: OpTime) -> datetime:

@@ -68,6 +68,11 @@ def test_a_majority_write_is_on_the_others_and_readable_at_majority(tmp_path: Pa
             status = await members[1].run({"replSetGetStatus": 1}, "admin")
             assert [row["stateStr"] for row in status["members"]] == ["PRIMARY", "SECONDARY", "SECONDARY"]
             assert status["syncSourceHost"] == members[0].address
+            own = status["members"][1]
+            assert own["lastAppliedWallTime"] == status["optimes"]["lastAppliedWallTime"]
+            assert own["lastDurableWallTime"] == status["optimes"]["lastDurableWallTime"]
+            leading = await members[0].run({"replSetGetStatus": 1}, "admin")
+            assert all("lastAppliedWallTime" in row for row in leading["members"])
 
     run(scenario())
 
