@@ -299,6 +299,8 @@ class Context:
     def shown(self) -> bytes:
         """The request's document without what nobody is to see: for logs, currentOp, the profiler and errors."""
         hidden = self.command.sensitive or (_WRITTEN if self.namespace == _USERS else ())
+        if callable(hidden):
+            hidden = hidden(self.raw)
         return redacted(self.raw, hidden) if hidden else self.raw
 
     @property

@@ -210,8 +210,10 @@ class Spec:
     next of its own accord; None ends the stream."""
     needs: Needs | None = None
     """What a request needs, where the privilege does not say it all."""
-    sensitive: tuple[str, ...] = ()
-    """Fields whose values are shown to nobody: neither in logs and errors nor by currentOp and the profiler."""
+    sensitive: tuple[str, ...] | Callable[[bytes], tuple[str, ...]] = ()
+    """Fields whose values are shown to nobody: neither in logs and errors nor by currentOp and the profiler. A
+    function says which of a request's document.
+    """
     refuses: str = ""
     """Why every request is refused; empty for a command that does something."""
     help: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
@@ -36,9 +37,14 @@ class Routers:
 
 
 @pytest.fixture(scope="module")
-def routers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Routers]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with routed_cluster(tmp_path_factory.mktemp("cql")) as cluster:
-        yield Routers(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def routers(cluster: Cluster) -> Routers:
+    return Routers(cluster)
 
 
 def test_statements_run_through_either_router(routers: Routers) -> None:
@@ -97,3 +103,20 @@ def test_a_keyspace_that_was_dropped_can_be_made_again(routers: Routers) -> None
         routers.cql("INSERT INTO t (a) VALUES (1)", database="brief")
         routers.cql("DROP KEYSPACE brief", database="brief")
     assert routers.refused("USE brief", database="admin") == "Keyspace 'brief' does not exist"
+
+
+def test_a_role_that_one_router_makes_logs_in_at_the_other(routers: Routers, cluster: Cluster) -> None:
+    routers.cql("CREATE ROLE readers")
+    routers.cql("CREATE USER ann WITH PASSWORD 'x'")
+    routers.cql("GRANT SELECT ON KEYSPACE gyms TO readers")
+    routers.cql("GRANT readers TO ann")
+    for _ in range(2):
+        assert routers.cql("LIST ROLES")["rows"] == [["ann", False, True], ["readers", False, False]]
+    for client in cluster.clients:
+        host, port = client.address or ("", 0)
+        with pymongo.MongoClient[dict[str, Any]](host, port, username="ann", password="x") as ann:
+            roles = ann.admin.command("connectionStatus")["authInfo"]["authenticatedUserRoles"]
+            assert {role["role"] for role in roles} == {"ann", "readers"}
+    assert routers.refused("DROP ROLE nobody") == "nobody doesn't exist"
+    for name in ("ann", "readers"):
+        routers.cql(f"DROP ROLE {name}")

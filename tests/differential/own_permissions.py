@@ -82,5 +82,7 @@ ON_NODES: tuple[Own, ...] = (
     Own("own", {"cql": "CREATE TABLE t (k int PRIMARY KEY)"}, on_database("own", "createCollection", "createIndex")),
     Own("own", {"cql": "ALTER TABLE t ADD v int"}, on_database("own", "collMod")),
     Own("own", {"cql": "DROP TABLE t"}, on_database("own", "dropCollection", "dropIndex")),
+    Own("own", {"cql": "CREATE ROLE r"}),
+    Own("own", {"cql": "GRANT SELECT ON KEYSPACE own TO r"}),
     Own("own", {"cql": "DROP KEYSPACE own"}, (Need("dropDatabase", ALL_DATABASES),)),
 )

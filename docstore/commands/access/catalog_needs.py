@@ -159,17 +159,43 @@ def batch_mutate_needs(context: Context, _arguments: Arguments) -> Iterable[Need
     return on_database(context.db, "insert", "remove")
 
 
-def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """By the first word of a statement, on the request's database and on those that its names are qualified with."""
-    words = [(match[1], match[2]) for match in _CQL_PARTS.finditer(arguments.value) if match[1] is not None]
+_CQL_BY_TABLE = frozenset(("select", *_CQL_CHANGES, *_CQL_DEFINES))
+_CQL_OF_ROLES = frozenset(("grant", "revoke", "list"))
+
+
+def cql_actions(text: str) -> tuple[str, ...]:
+    """What a statement does to the tables that it names, by its first word."""
+    words = _cql_words(text)
     first = words[0][0].lower() if words else ""
+    return _CQL_CHANGES.get(first) or _CQL_DEFINES.get(first) or ("find",)
+
+
+def _cql_words(text: str) -> list[tuple[str, str]]:
+    """The words of a statement, each with what qualifies the next by it."""
+    return [(match[1], match[2]) for match in _CQL_PARTS.finditer(text) if match[1] is not None]
+
+
+def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """By the first word of a statement, on the request's database and on those that its names are qualified with. Who
+    may do that to a table of one of them is let in: the handler knows the tables. What a statement about roles needs,
+    the commands that carry it out need.
+    """
+    words = _cql_words(arguments.value)
+    first = words[0][0].lower() if words else ""
+    second = words[1][0].lower() if len(words) > 1 else ""
+    if first in _CQL_OF_ROLES or (first in _CQL_DEFINES and second in ("role", "user")):
+        return
     databases = {context.db}
     for word, qualifies in words:
         if qualifies:
             databases.add(word[1:-1].replace('""', '"') if word.startswith('"') else word.lower())
-    if first in _CQL_DEFINES and len(words) > 1 and words[1][0].lower() in ("keyspace", "schema"):
+    if first in _CQL_DEFINES and second in ("keyspace", "schema"):
         yield Need("dropDatabase" if first == "drop" else "createCollection", ALL_DATABASES)
         return
-    actions = _CQL_CHANGES.get(first) or _CQL_DEFINES.get(first) or ("find",)
+    actions, identity = cql_actions(arguments.value), context.connection.identity
+    if first in _CQL_BY_TABLE and identity is not None:
+        privileges = identity.user.privileges
+        if any(privileges.on_any_in(db, *actions) for db in databases):
+            return
     for db in sorted(databases):
         yield from on_database(db, *actions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.bson import get_field
 from docstore.commands.access.catalog_needs import batch_mutate_needs, cql_needs, everywhere_needs, named_database_needs
 from docstore.commands.declaration import INTERNAL, Exceptional, Parameter, Privilege, Resource, Role, Spec, Type
 
@@ -28,6 +29,13 @@ _INSERT = Privilege("insert", Resource.COLLECTION)
 _REMOVE = Privilege("remove", Resource.COLLECTION)
 _MAKE_KEYSPACES = Privilege("createCollection", Resource.CLUSTER)
 
+
+def _passwords(raw: bytes) -> tuple[str, ...]:
+    """A statement that may hold a password is not shown."""
+    text = get_field(raw, "cql")
+    return ("cql",) if text is not None and b"password" in text[1].lower() else ()
+
+
 CQL = Spec(
     "cql", privilege=Privilege("find", Resource.DATABASE), role=Role.ANY, value=Type.STRING,
     parameters=(
@@ -36,7 +44,7 @@ CQL = Spec(
         Parameter("pageSize", Type.INT, default=0, minimum=0),
         Parameter("pagingState", Type.ANY),
     ),
-    needs=cql_needs, help="run a statement of CQL",
+    needs=cql_needs, sensitive=_passwords, help="run a statement of CQL",
 )  # fmt: skip
 
 CREATE_KEYSPACE = Spec(

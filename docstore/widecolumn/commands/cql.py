@@ -20,6 +20,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.query.value.values import TYPE_NAMES
+from docstore.widecolumn.commands.permissions import check_permissions
 from docstore.widecolumn.cql.errors import invalid, protocol, translated
 from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
@@ -52,6 +53,7 @@ async def _run(
 ) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
     prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
+    check_permissions(context, prepared)
     if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
         # What may wait for others goes on as a task, whatever it was begun as.
         await environment.pause()

@@ -21,8 +21,7 @@ MAX_KEPT_LENGTH = 4096
 _SKIPPED = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|//[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*")
 _KNOWN = re.compile(
     r"(?:CREATE\s+(?:OR\s+REPLACE\s+)?|ALTER\s+|DROP\s+)"
-    r"(?P<element>(?:CUSTOM\s+)?INDEX|TYPE|MATERIALIZED\s+VIEW|FUNCTION|AGGREGATE|TRIGGER|ROLE|USER)\b"
-    r"|(?P<statement>GRANT|REVOKE|LIST)\b"
+    r"(?P<element>(?:CUSTOM\s+)?INDEX|TYPE|MATERIALIZED\s+VIEW|FUNCTION|AGGREGATE|TRIGGER)\b"
     r"|(?P<json>INSERT\s+INTO\s+\S+\s+JSON)\b",
     re.IGNORECASE,
 )
@@ -34,8 +33,6 @@ _ELEMENTS = {
     "FUNCTION": "User-defined functions are",
     "AGGREGATE": "User-defined aggregates are",
     "TRIGGER": "Triggers are",
-    "ROLE": "Roles are",
-    "USER": "Users are",
 }
 _STATEMENTS: dict[str, Callable[[Scanner], Statement]] = {
     "use": use,
@@ -83,6 +80,4 @@ def _refuse_known(text: str) -> None:
         return
     if found["json"]:
         raise unsupported("INSERT JSON is")
-    if found["element"]:
-        raise unsupported(_ELEMENTS[" ".join(found["element"].upper().split())])
-    raise unsupported(f"{found['statement'].upper()} is")
+    raise unsupported(_ELEMENTS[" ".join(found["element"].upper().split())])

@@ -11,12 +11,15 @@ from docstore.commands.eager_tasks import begun
 from docstore.commands.specs.wide_column import CQL
 from docstore.node.node import node_of
 from docstore.widecolumn.commands.cql import run_statement
+from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
 from docstore.widecolumn.cql.run.execution import Environment
 from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
 
 
 def run(context: Context, arguments: Arguments) -> Response:
+    if is_about_roles(arguments.value):
+        return run_role_statement(context, arguments.value, context.db)
     node = node_of(context)
     statements = wide_of(node).statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)

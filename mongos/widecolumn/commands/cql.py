@@ -17,6 +17,7 @@ from docstore.commands.context import Context
 from docstore.commands.specs.wide_column import CQL
 from docstore.errors import Code, CommandError
 from docstore.widecolumn.commands.cql import run_statement
+from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
 from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.execution import Environment
@@ -30,6 +31,8 @@ _ATTEMPTS = 10
 
 
 def run(context: Context, args: Arguments) -> Awaitable[dict[str, Any]]:
+    if is_about_roles(args.value):
+        return run_role_statement(context, args.value, context.db)
     let_tell(context)
     return _carried_out(context, args)
 

@@ -1,0 +1,204 @@
+"""CREATE, ALTER and DROP of ROLE and USER; GRANT, REVOKE, LIST.
+
+Nothing of these statements is remembered: they may hold passwords.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NoReturn
+
+from docstore.widecolumn.cql.errors import unsupported
+from docstore.widecolumn.cql.grammar.scanner import Scanner, joined, listed
+from docstore.widecolumn.cql.grammar.terms import table_name
+from docstore.widecolumn.cql.roles.permissions import PERMISSIONS
+from docstore.widecolumn.cql.roles.statements import (
+    AlterRole,
+    CreateRole,
+    DataResource,
+    DropRole,
+    GrantPermissions,
+    GrantRole,
+    ListPermissions,
+    ListRoles,
+    RoleOptions,
+    RoleStatement,
+)
+
+
+class _Scanner(Scanner):
+    """Repeats no string in errors: it may be a password."""
+
+    def fail(self) -> NoReturn:
+        at = self.at
+        if self.string() is not None:
+            raise self.error("no viable alternative at input '<string>'", at)
+        super().fail()
+
+
+_BEGIN = re.compile(
+    r"(?:\s+|--[^\n]*(?:\n|$)|//[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*"
+    r"(?:(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER)|GRANT|REVOKE|LIST)\b",
+    re.IGNORECASE,
+)
+_ALL = "all"
+_LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))
+
+
+def is_about_roles(text: str) -> bool:
+    """Whether a statement begins like one of these."""
+    return _BEGIN.match(text) is not None
+
+
+def parse(text: str) -> RoleStatement:
+    """The statement of a text that is about roles. CqlError."""
+    scan = _Scanner(text)
+    first = scan.expect("create", "alter", "drop", "grant", "revoke", "list")
+    statement: RoleStatement
+    if first == "list":
+        statement = _list(scan)
+    elif first in ("grant", "revoke"):
+        statement = _grant(scan, revoke=first == "revoke")
+    else:
+        user = scan.expect("role", "user") == "user"
+        statement = _DEFINITIONS[first](scan, user)
+    scan.accept_sign(";")
+    if not scan.ended():
+        scan.fail()
+    return statement
+
+
+def _role(scan: Scanner) -> str:
+    """A role's name: folded to lower case unless it is quoted or a string."""
+    text = scan.string()
+    return scan.name() if text is None else text
+
+
+def _create(scan: Scanner, user: bool) -> CreateRole:
+    absent = scan.accept("if") is not None
+    if absent:
+        scan.expect("not")
+        scan.expect("exists")
+    name = _role(scan)
+    options = _user_options(scan, RoleOptions(login=True)) if user else _options(scan)
+    return CreateRole(name, absent, options)
+
+
+def _alter(scan: Scanner, user: bool) -> AlterRole:
+    name = _role(scan)
+    return AlterRole(name, _user_options(scan, RoleOptions()) if user else _options(scan))
+
+
+def _drop(scan: Scanner, _user: bool) -> DropRole:
+    present = scan.accept("if") is not None
+    if present:
+        scan.expect("exists")
+    return DropRole(_role(scan), present)
+
+
+_DEFINITIONS: dict[str, Callable[[Scanner, bool], RoleStatement]] = {"create": _create, "alter": _alter, "drop": _drop}
+
+
+def _user_options(scan: Scanner, options: RoleOptions) -> RoleOptions:
+    password, superuser = None, None
+    if scan.accept("with"):
+        scan.expect("password")
+        password = _string(scan)
+    said = scan.accept("superuser", "nosuperuser")
+    if said is not None:
+        superuser = said == "superuser"
+    return RoleOptions(password, options.login, superuser)
+
+
+def _options(scan: Scanner) -> RoleOptions:
+    if not scan.accept("with"):
+        return RoleOptions()
+    told: dict[str, str | bool] = {}
+    for name, value in joined(scan, _option):
+        if name in told:
+            raise scan.error(f"{name.upper()} is given twice")
+        told[name] = value
+    password, login, superuser = told.get("password"), told.get("login"), told.get("superuser")
+    return RoleOptions(
+        password if isinstance(password, str) else None,
+        login if isinstance(login, bool) else None,
+        superuser if isinstance(superuser, bool) else None,
+    )
+
+
+def _option(scan: Scanner) -> tuple[str, str | bool]:
+    name = scan.accept("password", "login", "superuser")
+    if name is None:
+        if scan.word() in ("options", "hashed", "access", "generated"):
+            _refuse("Other options of roles than PASSWORD, LOGIN and SUPERUSER are")
+        scan.fail()
+    scan.expect_sign("=")
+    return name, _string(scan) if name == "password" else scan.expect("true", "false") == "true"
+
+
+def _string(scan: Scanner) -> str:
+    text = scan.string()
+    if text is None:
+        scan.fail()
+    return text
+
+
+def _grant(scan: Scanner, *, revoke: bool) -> GrantRole | GrantPermissions:
+    begin = scan.at
+    permissions = _permissions(scan)
+    if permissions is not None and scan.accept("on"):
+        on = _resource(scan)
+        scan.expect("from" if revoke else "to")
+        return GrantPermissions(permissions, on, _role(scan), revoke)
+    scan.at = begin
+    role = _role(scan)
+    scan.expect("from" if revoke else "to")
+    return GrantRole(role, _role(scan), revoke)
+
+
+def _permissions(scan: Scanner) -> tuple[str, ...] | None:
+    """Those named; None where something else stands."""
+    if scan.accept(_ALL):
+        scan.accept("permissions")
+        return PERMISSIONS
+    words = tuple(map(str.lower, PERMISSIONS))
+    if scan.word() not in words:
+        return None
+    found = listed(scan, lambda each: each.expect(*words))
+    scan.accept("permission", "permissions")
+    return tuple(word.upper() for word in found)
+
+
+def _resource(scan: Scanner) -> DataResource:
+    if scan.accept(_ALL):
+        if scan.expect("keyspaces", "roles", "functions", "mbeans") != "keyspaces":
+            _refuse("Permissions on other resources than keyspaces and tables are")
+        return DataResource()
+    if scan.accept("keyspace"):
+        return DataResource(keyspace=scan.name())
+    if scan.accept("role", "function", "mbean", "mbeans"):
+        _refuse("Permissions on other resources than keyspaces and tables are")
+    scan.accept("table", "columnfamily")
+    return DataResource(table=table_name(scan))
+
+
+def _list(scan: Scanner) -> ListRoles | ListPermissions:
+    what = scan.word()
+    if what not in _LISTED:
+        scan.fail()
+    if scan.accept("users"):
+        return ListRoles(users=True)
+    if scan.accept("roles"):
+        of = _role(scan) if scan.accept("of") else None
+        return ListRoles(of, scan.accept("norecursive") is None)
+    permissions = _permissions(scan)
+    if permissions is None:
+        scan.fail()
+    on = _resource(scan) if scan.accept("on") else None
+    of = _role(scan) if scan.accept("of") else None
+    return ListPermissions(permissions, on, of, scan.accept("norecursive") is None)
+
+
+def _refuse(what: str) -> NoReturn:
+    raise unsupported(what)

@@ -1,0 +1,52 @@
+"""CQL's permissions as privileges: which actions each one is, and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from docstore.widecolumn.cql.errors import invalid
+from docstore.widecolumn.cql.roles.statements import DataResource
+
+ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "CREATE": ("createCollection", "createIndex"),
+    "ALTER": ("collMod",),
+    "DROP": ("dropCollection", "dropIndex"),
+    "SELECT": ("find",),
+    "MODIFY": ("insert", "update", "remove"),
+    "AUTHORIZE": ("grantRole", "revokeRole"),
+    "DESCRIBE": ("listCollections",),
+}
+PERMISSIONS = tuple(ACTIONS)
+
+
+def privilege_of(permissions: Iterable[str], on: DataResource, in_use: str | None) -> dict[str, Any]:
+    """The privilege, as commands about roles take it. CqlError for a table of no keyspace."""
+    actions = sorted({action for permission in permissions for action in ACTIONS[permission]})
+    return {"resource": resource_of(on, in_use), "actions": actions}
+
+
+def resource_of(on: DataResource, in_use: str | None) -> dict[str, str]:
+    if on.table is None:
+        return {"db": on.keyspace or "", "collection": ""}
+    keyspace = on.table.keyspace or in_use
+    if keyspace is None:
+        raise invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+    return {"db": keyspace, "collection": on.table.name}
+
+
+def permissions_of(actions: Iterable[str]) -> list[str]:
+    """The permissions all of whose actions are there."""
+    held = set(actions)
+    return [name for name, needed in ACTIONS.items() if held.issuperset(needed)]
+
+
+def shown(resource: Mapping[str, Any]) -> str | None:
+    """A resource as LIST names it; None for one that CQL has no name for."""
+    if "db" not in resource or (not resource["db"] and resource["collection"]):
+        return None
+    if not resource["db"]:
+        return "<all keyspaces>"
+    if not resource["collection"]:
+        return f"<keyspace {resource['db']}>"
+    return f"<table {resource['db']}.{resource['collection']}>"

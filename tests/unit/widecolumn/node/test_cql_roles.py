@@ -1,0 +1,185 @@
+"""CQL's roles: statements that make, change, grant and list them, and what those who have them may do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import bson
+import pytest
+from bson import json_util
+
+from docstore import log
+from docstore.commands.audit.log import AuditLog
+from docstore.errors import Code
+from tests.unit.node.logging_in import another_client, log_in
+from tests.unit.node.test_audit import PROCESS
+from tests.unit.node.test_secrets import logged
+from tests.unit.widecolumn.node.test_cql import CqlNode, story
+
+__all__ = ["logged"]
+INVALID, SYNTAX = 8704, 8192
+
+
+async def begun(**options: Any) -> CqlNode:
+    node = CqlNode(**options)
+    await node.begin_tables()
+    await node.cql("CREATE TABLE u (a text PRIMARY KEY, v text)")
+    return node
+
+
+async def refused(node: CqlNode, text: str, db: str = "ks") -> tuple[int, str]:
+    """(code of CQL, text) of a refusal."""
+    reply = await node.reply({"cql": text}, db)
+    assert reply["ok"] == 0, reply
+    return reply["cqlCode"], reply["errmsg"]
+
+
+async def become(node: CqlNode, user: str, password: str) -> None:
+    another_client(node)
+    assert (await log_in(node, user, password))["ok"]
+
+
+def test_roles_are_made_changed_granted_and_listed() -> None:
+    async def told() -> None:
+        node = await begun()
+        assert await node.cql("CREATE ROLE reading") == {"ok": 1.0}
+        await node.cql("CREATE ROLE IF NOT EXISTS reading WITH LOGIN = false")
+        await node.cql("CREATE ROLE 'Ann' WITH PASSWORD = 'x' AND LOGIN = true AND SUPERUSER = false")
+        await node.cql("create user bob with password 'y' superuser;")
+        await node.cql("GRANT reading TO 'Ann'")
+        await node.cql("GRANT SELECT ON KEYSPACE ks TO reading")
+        await node.cql('GRANT SELECT, MODIFY ON t TO "Ann"')
+        await node.cql("GRANT ALTER ON ALL KEYSPACES TO reading")
+        assert await node.rows("LIST ROLES") == [["Ann", False, True], ["bob", True, True], ["reading", False, False]]
+        assert await node.rows("LIST ROLES OF 'Ann' NORECURSIVE") == [["Ann", False, True], ["reading", False, False]]
+        assert await node.rows("LIST USERS") == [["Ann", False], ["bob", True]]
+        every = [
+            ["Ann", "Ann", "<table ks.t>", "SELECT"],
+            ["Ann", "Ann", "<table ks.t>", "MODIFY"],
+            ["reading", "reading", "<keyspace ks>", "SELECT"],
+            ["reading", "reading", "<all keyspaces>", "ALTER"],
+        ]
+        assert await node.rows("LIST ALL PERMISSIONS OF 'Ann'") == every
+        assert await node.rows("LIST SELECT ON KEYSPACE ks") == [every[2]]
+        assert await node.rows("LIST MODIFY OF reading") == []
+        await node.cql("REVOKE MODIFY ON ks.t FROM 'Ann'")
+        await node.cql("REVOKE reading FROM 'Ann'")
+        assert await node.rows("LIST ALL OF 'Ann'") == [every[0]]
+        await node.cql("ALTER ROLE bob WITH SUPERUSER = false AND LOGIN = false")
+        await node.cql("ALTER USER 'Ann' WITH PASSWORD 'z' SUPERUSER")
+        assert await node.rows("LIST ROLES") == [["Ann", True, True], ["bob", False, False], ["reading", False, False]]
+        for name in ("'Ann'", "bob", "reading"):
+            await node.cql(f"DROP ROLE {name}")
+        await node.cql("DROP USER IF EXISTS bob")
+        assert await node.rows("LIST ROLES") == []
+        assert (await node.run({"usersInfo": 1}, "admin"))["users"] == []
+
+    story(told())
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("CREATE ROLE a", INVALID, "a already exists"),
+        ("DROP ROLE nobody", INVALID, "nobody doesn't exist"),
+        ("ALTER ROLE nobody WITH LOGIN = true", INVALID, "nobody doesn't exist"),
+        ("GRANT a TO nobody", INVALID, "nobody doesn't exist"),
+        ("GRANT SELECT ON KEYSPACE ks TO nobody", INVALID, "nobody doesn't exist"),
+        ("GRANT b TO a", INVALID, "b is a member of a"),
+        ("LIST ROLES OF nobody", INVALID, "nobody doesn't exist"),
+        ("CREATE ROLE c WITH LOGIN = true", INVALID, "a role that may log in needs a PASSWORD"),
+        ("CREATE ROLE c WITH PASSWORD = 'hidden'", INVALID, "a PASSWORD is for a role that may log in"),
+        ("CREATE ROLE c WITH OPTIONS = {}", INVALID, "Other options of roles"),
+        ("GRANT SELECT ON ALL ROLES TO a", INVALID, "Permissions on other resources"),
+        ("CREATE ROLE c WITH PASSWORD 'hidden'", SYNTAX, "line 1:28 no viable alternative at input '<string>'"),
+        ("CREATE ROLE c WITH LOGIN = true AND LOGIN = true", SYNTAX, "line 1:48 LOGIN is given twice"),
+        ("GRANT a b TO c", SYNTAX, "line 1:8 no viable"),
+        ("LIST NOTHING", SYNTAX, "line 1:5 no viable"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(text: str, code: int, message: str) -> None:
+    async def told() -> None:
+        node = await begun()
+        await node.cql("CREATE ROLE a")
+        await node.cql("CREATE ROLE b")
+        await node.cql("GRANT a TO b")
+        found = await refused(node, text)
+        assert found[0] == code
+        assert found[1].startswith(message)
+        assert "hidden" not in found[1]
+
+    story(told())
+
+
+def test_permissions_on_tables_are_held_against_the_tables_of_statements() -> None:
+    async def told() -> None:
+        node = await begun()
+        await node.cql("CREATE USER boss WITH PASSWORD 'r' SUPERUSER")
+        await node.cql("CREATE USER ann WITH PASSWORD 'x'")
+        await node.cql("GRANT SELECT ON t TO ann")
+        await node.cql("GRANT MODIFY ON ks.u TO ann")
+        node.services.access.enabled = True
+        await become(node, "ann", "x")
+        allowed = ("SELECT * FROM t", "INSERT INTO u (a, v) VALUES ('1', '2')", "TRUNCATE u", "SELECT * FROM ks.t")
+        for text in allowed:
+            await node.cql(text)
+        await node.run({"cql": "SELECT * FROM ks.t"}, "elsewhere")
+        for text in (
+            "SELECT * FROM u",
+            "UPDATE t SET v = 'x' WHERE a = 'a' AND b = 1",
+            "BEGIN BATCH INSERT INTO u (a) VALUES ('1'); INSERT INTO t (a, b) VALUES ('1', 1); APPLY BATCH",
+            "TRUNCATE t",
+            "DROP TABLE u",
+            "ALTER TABLE u ADD w text",
+            "CREATE TABLE w (a text PRIMARY KEY)",
+            "CREATE ROLE mine",
+            "ALTER ROLE ann WITH SUPERUSER = true",
+            "GRANT ALL ON KEYSPACE ks TO ann",
+            "LIST ROLES",
+        ):
+            assert (await node.reply({"cql": text}, "ks"))["code"] == Code.Unauthorized, text
+        await become(node, "boss", "r")
+        await node.cql("GRANT CREATE, ALTER, DROP ON KEYSPACE ks TO ann")
+        await become(node, "ann", "x")
+        for text in ("CREATE TABLE w (a text PRIMARY KEY)", "ALTER TABLE w ADD v text", "DROP TABLE w"):
+            await node.cql(text)
+
+    story(told())
+
+
+def test_a_word_that_hides_in_a_literal_opens_no_table() -> None:
+    async def told() -> None:
+        node = await begun()
+        await node.cql("CREATE USER ann WITH PASSWORD 'x'")
+        await node.cql("GRANT SELECT, MODIFY ON u TO ann")
+        node.services.access.enabled = True
+        await become(node, "ann", "x")
+        first, second = "UPDATE u SET v = 'x' WHERE a = 'a'", "UPDATE t SET v = 'x' WHERE a = 'a' AND b = 1"
+        for between in ("", "; ", "/* */ "):
+            reply = await node.reply({"cql": f"BEGIN BATCH {first} {between}{second} APPLY BATCH"}, "ks")
+            assert reply["code"] in (Code.Unauthorized, Code.FailedToParse), reply
+
+    story(told())
+
+
+def test_no_password_of_a_statement_is_shown_and_the_audit_log_tells_of_it(logged: log.RecentLines) -> None:
+    messages: list[dict[str, Any]] = []
+
+    async def told() -> None:
+        audit = AuditLog(lambda raw: messages.append(bson.decode(raw)), lambda: 1000.0, PROCESS)
+        node = await begun(audit=audit)
+        node.dispatcher.slow_seconds = 0.0
+        await node.cql("CREATE USER ann WITH PASSWORD 'hidden-word'")
+        await node.cql("ALTER USER ann WITH PASSWORD 'hidden-word'")
+        node.services.access.enabled = True
+        await become(node, "ann", "hidden-word")
+        reply = await node.reply({"cql": "CREATE USER bob WITH PASSWORD 'hidden-word'"}, "ks")
+        assert reply["code"] == Code.Unauthorized
+        shown = json.dumps([reply, messages], default=json_util.default) + "".join(logged.lines)
+        assert "hidden-word" not in shown
+
+    story(told())
+    kinds = [(each["atype"], each["result"]) for each in messages]
+    for kind in (("createRole", 0), ("createUser", 0), ("updateUser", 0), ("authCheck", 13)):
+        assert kind in kinds
