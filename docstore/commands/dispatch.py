@@ -66,8 +66,6 @@ class StreamedReply(NamedTuple):
     following: Message
 
 
-"""Fields of a reply to a write that was done before."""
-
 Outcome = bytes | StreamedReply | None
 """A reply's body; one of a stream; None for a request that wants no reply."""
 
@@ -114,6 +112,7 @@ class Pending:
     def answered(self, result: bytes) -> Outcome:
         """The outcome of a request whose relay has its answer."""
         dispatcher, context = self._dispatcher, self.context
+        SUPERVISION.ended(context)
         dispatcher.note(context)
         body = dispatcher.complete(context, result)
         context.services.operations.finish(self.operation)

@@ -2,7 +2,8 @@
 
 Work that may take long, or may have to wait, is a generator (`Steps`). It yields `PAUSE` where others may run, and what
 it must wait for, whose result it is given; its own result is what it returns. One runner drives it: at once, without a
-task or a coroutine, where it ends in its first slice and waits for nothing, and as a coroutine from there on.
+task or a coroutine, where it ends in its first slice and waits for nothing, and as a coroutine from there on; where it
+waits for a signal (`docstore.node.signals`) first of all, without a task still.
 
 Always true:
 
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from docstore.commands.context import Context
 from docstore.node.node import DataNode, node_of
+from docstore.node.signals import Signal, SignalledRequest
 
 SLICE_SECONDS = 0.008
 """How long one step of a long command may hold the loop; heartbeats must get through."""
@@ -53,7 +55,12 @@ def run_steps(context: Context, steps: Steps[T]) -> T | Awaitable[T]:
     except StopIteration as end:
         result: T = end.value
         return result
-    return _go_on(node, steps, context.operation.check, wanted, until)
+    check = context.operation.check
+    if isinstance(wanted, Signal):
+        later: Any = SignalledRequest(context, steps, wanted, lambda wanted: _go_on(node, steps, check, wanted, 0.0))
+        awaited: Awaitable[T] = later
+        return awaited
+    return _go_on(node, steps, check, wanted, until)
 
 
 def finish_steps(context: Context, steps: Steps[T]) -> Coroutine[Any, Any, T]:

@@ -64,9 +64,11 @@ class GroupFlusher:
         """Call `listener(durable)` on the loop after each flush."""
         self._listeners.append(listener)
 
-    def touched(self) -> None:
-        """Something was written: flush it within `interval` seconds even if nobody waits."""
-        if self._timer is None and not self._stopped:
+    def touched(self, *, soon: bool = False) -> None:
+        """Something was written: flush it within `interval` seconds even if nobody waits, or at once if `soon`."""
+        if soon and not self._stopped and self._failure is None:
+            self._start()
+        elif self._timer is None and not self._stopped:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._start)
 
     def wait_flushed(self) -> asyncio.Future[None]:

@@ -46,6 +46,8 @@ HAND_OVER_SENT_SECONDS = 0.5
 class ReplicaSet:
     """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the
     listener still serves, and `stop` when it no longer does.
+
+    `watchers` are called when more has been committed, `awaiting` are asked whether somebody waits for that.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class ReplicaSet:
         self._shown = MemberState.STARTUP
         self._noted = (NULL_OPTIME, NULL_OPTIME)
         self.watchers: list[Callable[[], None]] = []
-        """Called when more has been committed."""
+        self.awaiting: list[Callable[[], bool]] = []
         self._reign = (0, False)
         self._gossip = NO_GOSSIP
         pool.times = MemberTimes(self._oplog, lambda: self.membership.state.config is not None)
@@ -256,7 +258,7 @@ class ReplicaSet:
 
     def _committed(self, optime: OpTime | None) -> None:
         """After each write of the store, in the writer's own step: wake tails, and see to it that it is reported."""
-        self.flusher.touched()
+        self.flusher.touched(soon=any(awaits() for awaits in self.awaiting))
         if self._tails:
             tails, self._tails = self._tails, []
             for tail in tails:

@@ -11,7 +11,7 @@ A high-water mark is a token of no event: all events of earlier times come befor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from docstore.aggregation.change_stream.key_string import END, KeyString
 from docstore.aggregation.change_stream.splitting import event_key, fragment_in
@@ -62,6 +62,7 @@ class ResumeToken:
         return self.kind == MARK
 
 
+@lru_cache(maxsize=64)
 def high_water_mark(timestamp: int) -> bytes:
     """The token of a time at which there may be no event."""
     return _document(mark_key(timestamp), b"")

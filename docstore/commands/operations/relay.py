@@ -1,4 +1,6 @@
-"""An answer that another process gives, and that is passed on the moment it comes, without a task that waits for it.
+"""An answer that comes later by a call, and is passed on the moment it comes, without a task that waits for it.
+
+Another process gives it, or it is to be given when something happens here.
 
 A command may give a `Relay` where it would give something else to await, and a relay may be awaited as such. A
 transport that can take the answer by a call starts it itself, which spares most of what waiting costs.
@@ -19,7 +21,7 @@ Answered = Callable[[bytes | None], None]
 
 
 class Relay(Awaitable[Result]):
-    """One request on its way through another process."""
+    """One request that is answered so."""
 
     @abstractmethod
     def start(self, answered: Answered) -> bool:

@@ -34,6 +34,9 @@ class StreamFilling(Filling):
     def fill(self) -> Steps[None]:
         """Errors: as the stream's, with labels."""
         stream = self._stream
+        if stream.passes_on():
+            self.fields = b"\x03postBatchResumeToken\0" + stream.resume_token
+            return
         try:
             yield from super().fill()
             while stream.lacks_view:

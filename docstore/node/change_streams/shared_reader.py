@@ -1,17 +1,21 @@
 """The oplog, read once for all change streams that have caught up with it.
 
 Always true: what is kept are the operations of all entries in (`start`, `end`], in order, numbered without gaps; no
-entry is read before it is committed, so nothing that was told is ever taken back. Streams that wait are woken when
-there is an operation that concerns the name that they wait under, and by nothing else.
+entry is read before it is committed, so nothing that was told is ever taken back. Streams that wait are told when
+there is an operation that concerns the name that they wait under, or when their time is up, and of nothing else. While
+some wait what is written here is committed soon, whoever has written it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.node.change_streams.operations import Operation, operations_in
+from docstore.node.signals import Signal
 from docstore.node.slices import slice_end
 
 if TYPE_CHECKING:
@@ -25,15 +29,45 @@ MOST_OPERATIONS = 4096
 MOST_BYTES = 8 << 20
 """Of entries that are kept for streams that are not far behind; those further behind read for themselves."""
 _ENTRIES_PER_LOOK = 16
+_TICK_SECONDS = 0.02
+"""Those whose time is up within one tick are told together."""
+_LATER_SECONDS = 0.002
+_TOLD_PER_LOOK = 16
+
+K = TypeVar("K", str, int)
 
 
 class CommitProgress(Protocol):
-    """What a replica set says of its commit point. `watchers` are called when it has moved."""
+    """What a replica set says of its commit point. `watchers` are called when it has moved, `awaiting` are asked
+    whether somebody waits for that.
+    """
 
     watchers: list[Callable[[], None]]
+    awaiting: list[Callable[[], bool]]
 
     @property
     def committed(self) -> OpTime: ...
+
+
+class News(Signal):
+    """That there is an operation which concerns a name, or that the time to wait for one is up."""
+
+    __slots__ = ("_reader", "happened", "name", "tick")
+
+    def __init__(self, reader: SharedReader, name: str, tick: int) -> None:
+        self._reader = reader
+        self.name = name
+        self.tick = tick
+        self.happened: Callable[[], None] | None = None
+
+    def tell(self, happened: Callable[[], None]) -> None:
+        self.happened = happened
+        self._reader.await_news(self)
+
+    def cancel(self) -> None:
+        if self.happened is not None:
+            self.happened = None
+            self._reader.forget(self)
 
 
 class SharedReader:
@@ -47,10 +81,14 @@ class SharedReader:
         self._first = 0
         self._bytes = 0
         self._streams = 0
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, dict[News, None]] = {}
+        self._ticks: dict[int, dict[News, None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken: deque[News] = deque()
         self._scheduled = False
         self.start = self.end = 0
         replication.watchers.append(self._progressed)
+        replication.awaiting.append(lambda: bool(self._waiting))
 
     @property
     def next_number(self) -> int:
@@ -143,23 +181,63 @@ class SharedReader:
         self._bytes = self._bytes * (len(self._operations) - gone) // len(self._operations)
         del self._operations[:gone]
 
-    async def wait(self, name: str, timeout: float) -> None:
-        """Return when there is an operation that concerns the name, or after `timeout` seconds."""
-        if self.committed > self.end or timeout <= 0:
-            return
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
-        waiting = self._waiting.setdefault(name, [])
-        waiting.append(waiter)
-        timer = loop.call_later(timeout, _wake, waiter)
+    # Those who wait
+
+    def news(self, name: str, timeout: float) -> News:
+        """What to wait for, where all that is committed has been read, until there is an operation that concerns the
+        name, `timeout` seconds at most.
+        """
+        # A little later, since who was told too early would wait anew.
+        end = asyncio.get_running_loop().time() + timeout + _LATER_SECONDS
+        return News(self, name, math.ceil(end / _TICK_SECONDS))
+
+    def await_news(self, news: News) -> None:
+        """It is to be told."""
+        self._waiting.setdefault(news.name, {})[news] = None
+        self._ticks.setdefault(news.tick, {})[news] = None
+        if self._timer is None:
+            self._set_timer()
+        elif news.tick * _TICK_SECONDS < self._timer.when():
+            self._timer.cancel()
+            self._set_timer()
+
+    def forget(self, news: News) -> None:
+        """It is to be told no more."""
+        _remove(self._waiting, news.name, news)
+        _remove(self._ticks, news.tick, news)
+
+    def _set_timer(self) -> None:
+        self._timer = None
+        if self._ticks:
+            self._timer = asyncio.get_running_loop().call_at(min(self._ticks) * _TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        due = math.floor(asyncio.get_running_loop().time() / _TICK_SECONDS + 0.5)
+        for tick in sorted(tick for tick in self._ticks if tick <= due):
+            self._wake_all(list(self._ticks.get(tick, ())))
+        self._set_timer()
+
+    def _wake_all(self, told: Sequence[News]) -> None:
+        if told and not self._woken:
+            asyncio.get_running_loop().call_soon(self._tell)
+        for news in told:
+            self.forget(news)
+        self._woken += told
+
+    def _tell(self) -> None:
+        """Tell those who have been woken, as many as fit into a slice."""
+        woken, clock, until = self._woken, self._node.clock, slice_end(self._node)
         try:
-            await waiter
+            while woken:
+                news = woken.popleft()
+                happened, news.happened = news.happened, None
+                if happened is not None:
+                    happened()
+                if len(woken) % _TOLD_PER_LOOK == 0 and clock() >= until:
+                    break
         finally:
-            timer.cancel()
-            if waiter in waiting:
-                waiting.remove(waiter)
-            if not waiting and self._waiting.get(name) is waiting:
-                del self._waiting[name]
+            if woken:
+                asyncio.get_running_loop().call_soon(self._tell)
 
     def _progressed(self) -> None:
         """More has been committed."""
@@ -175,18 +253,20 @@ class SharedReader:
                 self._progressed()
 
     def _wake(self, operations: Sequence[Operation]) -> None:
-        if self._waiting:
-            for operation in operations:
-                for name in operation.names:
-                    for waiter in self._waiting.pop(name, ()):
-                        _wake(waiter)
+        for operation in operations:
+            for name in operation.names:
+                if name in self._waiting:
+                    self._wake_all(list(self._waiting[name]))
+
+
+def _remove(kept: dict[K, dict[News, None]], key: K, news: News) -> None:
+    among = kept.get(key)
+    if among is not None and news in among:
+        del among[news]
+        if not among:
+            del kept[key]
 
 
 def is_lost(oplog: Oplog, position: int) -> bool:
     """Whether entries behind the packed timestamp `position` have left the log."""
     return oplog.first.timestamp > position + 1 and oplog.entry(position) is None and not oplog.is_whole
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from docstore.node.change_streams.scope import Scope
     from docstore.node.change_streams.shared_reader import SharedReader
     from docstore.node.node import DataNode
+    from docstore.node.signals import Signal
     from docstore.storage.engine import Reader
 
 _AT_ONCE = 128
@@ -132,7 +133,7 @@ class ChangeStream:
             if taken and clock() >= deadline:
                 return Documents(taken, False)
             if not self._pending and not self._read(deadline):
-                return Documents(taken, False, at_end=self._is_at_end)
+                return Documents(taken, False, at_end=self._is_at_end(self._reader.committed))
             self._make_ready()
             if self.lacks_view:
                 return Documents(taken, False, at_end=True)
@@ -140,10 +141,18 @@ class ChangeStream:
                 return Documents(taken, False)
         return Documents(taken, self.is_invalidated)
 
-    async def wait(self, timeout: float) -> None:
-        """Return when there may be more, or after `timeout` seconds."""
-        if self._is_at_end:
-            await self._reader.wait(self._scope.name, timeout)
+    def wait(self, timeout: float) -> Signal | None:
+        """What to wait for until there may be more, `timeout` seconds at most; None where there may be at once."""
+        reader = self._reader
+        return reader.news(self._scope.name, timeout) if self._is_at_end(reader.committed) else None
+
+    def passes_on(self) -> bool:
+        """Whether nothing is to be given out, up to the newest that is committed."""
+        committed = self._reader.committed
+        if self._ready or self._end is not None or not self._is_at_end(committed):
+            return False
+        self._position = max(self._position, committed)
+        return True
 
     def close(self) -> None:
         """The stream is not read from any more."""
@@ -152,14 +161,14 @@ class ChangeStream:
         self._ready.clear()
         self._reader.closed()
 
-    @property
-    def _is_at_end(self) -> bool:
+    def _is_at_end(self, committed: int) -> bool:
+        """Whether there is nothing to be read up to there, the newest that is committed."""
         reader = self._reader
-        if self._position > reader.committed:
-            return reader.committed <= reader.end
-        if self._pending or self._number is None or self._number < reader.next_number:
+        if committed > reader.end:
             return False
-        return reader.committed <= reader.end
+        if self._position > committed:
+            return True
+        return not self._pending and self._number is not None and self._number >= reader.next_number
 
     @property
     def is_invalidated(self) -> bool:

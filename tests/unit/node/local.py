@@ -53,6 +53,7 @@ class LonePrimary(Standalone):
         self._store = store
         self.held_back: OpTime | None = None
         self.watchers: list[Callable[[], None]] = []
+        self.awaiting: list[Callable[[], bool]] = []
         store.watchers.append(lambda _optime: self.progressed())
 
     @property

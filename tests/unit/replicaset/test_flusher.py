@@ -104,6 +104,22 @@ def test_what_was_touched_is_flushed_without_anybody_waiting() -> None:
     run(scenario())
 
 
+def test_what_was_touched_is_flushed_at_once_where_somebody_waits_for_its_commit() -> None:
+    async def scenario() -> None:
+        disk = Disk()
+        flusher = GroupFlusher(disk, interval=60.0)
+        flusher.touched()
+        flusher.touched(soon=True)
+        await until(lambda: disk.started == 1)
+        flusher.touched(soon=True)
+        disk.finish()
+        await until(lambda: disk.started == 2)
+        disk.finish(2)
+        await flusher.stop()
+
+    run(scenario())
+
+
 def test_what_was_touched_during_a_long_flush_is_flushed_after_it() -> None:
     """Its time comes while the disk is still busy with what was written before."""
 

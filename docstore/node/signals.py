@@ -1,0 +1,99 @@
+"""Requests that wait for something to happen: told of it by a call, without a task for each that waits.
+
+Always true: a signal is told once, in a step of its own, and not at all where `cancel` came first. While a request
+waits for signals alone it goes on in the step in which it is told; as a task from where it waits for anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from docstore.commands.operations.relay import Answered, Relay
+from docstore.commands.supervision import SUPERVISION
+from docstore.query.pausing import PAUSING
+
+if TYPE_CHECKING:
+    from docstore.commands.context import Context
+    from docstore.commands.declaration import Result
+
+
+class Signal(Awaitable[None]):
+    """Something that happens once. May be awaited, too."""
+
+    @abstractmethod
+    def tell(self, happened: Callable[[], None]) -> None:
+        """Call this when it happens."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Nobody waits for it any more. Again is the same as once."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.tell(lambda: None if told.done() else told.set_result(None))
+        try:
+            yield from told
+        finally:
+            self.cancel()
+
+
+Steps = Generator[Awaitable[Any] | None, Any, Any]
+GoOn = Callable[[Awaitable[Any] | None], Awaitable[Any]]
+"""Makes what is to be awaited for the rest of the steps, from what they have yielded."""
+
+
+class SignalledRequest(Relay):
+    """The rest of a request's work, which waits for `signal` now."""
+
+    __slots__ = ("_answered", "_context", "_error", "_go_on", "_signal", "_steps", "_wanted")
+
+    def __init__(self, context: Context, steps: Steps, signal: Signal, go_on: GoOn) -> None:
+        self._context = context
+        self._steps = steps
+        self._signal = signal
+        self._go_on = go_on
+        self._wanted: Awaitable[Any] | None = signal
+        self._answered: Answered | None = None
+        self._error: BaseException | None = None
+
+    def start(self, answered: Answered) -> bool:
+        self._answered = answered
+        self._signal.tell(self._happened)
+        return True
+
+    def cancel(self) -> None:
+        self._answered = None
+        self._signal.cancel()
+        self._steps.close()
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        result: Result = yield from self._go_on(self._wanted).__await__()
+        return result
+
+    def _happened(self) -> None:
+        """Go on up to what has to be waited for next."""
+        answered = self._answered
+        assert answered is not None, "what was cancelled is not told"
+        SUPERVISION.context, SUPERVISION.until = self._context, 0.0
+        result: Any = None
+        try:
+            wanted = next(self._steps)
+            if isinstance(wanted, Signal):
+                self._signal = wanted
+                wanted.tell(self._happened)
+                return
+            self._wanted = wanted
+        except StopIteration as end:
+            result = end.value
+        except BaseException as error:
+            self._error = error
+        finally:
+            SUPERVISION.context, PAUSING.level = None, 0
+        self._answered = None
+        answered(result)
