@@ -4,6 +4,7 @@ names its document as the collection is sharded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tests.checkers.history import Anomaly
@@ -12,11 +13,15 @@ from tests.checkers.history import Anomaly
 class Copy:
     """The copy of one follower. `anomalies`: what no correct stream tells; `taken` counts events.
 
-    `shard_key`: fields that every document has, by which the collections are sharded.
+    `shard_key`: fields that every document has, by which the collections are sharded; `of_collections`: those of some
+    collections, where these differ.
     """
 
-    def __init__(self, shard_key: tuple[str, ...] = ()) -> None:
-        self._named_by = [*shard_key, *(() if "_id" in shard_key else ("_id",))]
+    def __init__(
+        self, shard_key: tuple[str, ...] = (), *, of_collections: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self._named_by = _with_id(shard_key)
+        self._of_collections = {name: _with_id(fields) for name, fields in (of_collections or {}).items()}
         self.anomalies: list[Anomaly] = []
         self.taken = 0
         self._documents: dict[str, dict[Any, dict[str, Any]]] = {}
@@ -41,8 +46,9 @@ class Copy:
             self._wrong(event, "does not fit what was told before")
             return
         known = event["fullDocument"] if kind in ("insert", "replace") else documents[identity]
-        if list(event["documentKey"].items()) != [(field, known.get(field)) for field in self._named_by]:
-            self._wrong(event, f"is not named by {self._named_by} of {known}")
+        named_by = self._of_collections.get(event["ns"]["coll"], self._named_by)
+        if list(event["documentKey"].items()) != [(field, known.get(field)) for field in named_by]:
+            self._wrong(event, f"is not named by {named_by} of {known}")
         if kind == "delete":
             del documents[identity]
         elif kind == "update":
@@ -66,6 +72,10 @@ class Copy:
     def _wrong(self, event: dict[str, Any], how: str) -> None:
         named = f"{event['operationType']} of {event.get('documentKey')} at {event['clusterTime']}"
         self.anomalies.append(Anomaly("change event", f"{named} {how}", ()))
+
+
+def _with_id(fields: tuple[str, ...]) -> list[str]:
+    return [*fields, *(() if "_id" in fields else ("_id",))]
 
 
 def _update(document: dict[str, Any], change: dict[str, Any]) -> None:

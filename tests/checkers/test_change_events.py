@@ -49,9 +49,9 @@ def test_a_repeated_event_and_one_out_of_order_are_noticed() -> None:
 
 def test_another_name_than_that_of_the_shard_key_is_noticed() -> None:
     for key, wrong in (({"k": 1, "_id": 1}, 0), ({"_id": 1}, 1), ({"_id": 1, "k": 1}, 1), ({"k": 2, "_id": 1}, 1)):
-        copy = Copy(("k",))
-        copy.take({**inserted(1, 1, k=1), "documentKey": key})
-        assert len(copy.anomalies) == wrong, key
+        for copy in (Copy(("k",)), Copy(of_collections={"c": ("k",)})):
+            copy.take({**inserted(1, 1, k=1), "documentKey": key})
+            assert len(copy.anomalies) == wrong, key
 
 
 def test_an_end_is_noticed() -> None:

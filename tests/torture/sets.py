@@ -19,6 +19,7 @@ from tests.torture.caller import DATABASE, World
 from tests.torture.clients import Client
 from tests.torture.faults import FAILURES, Nemesis, full_members, primary_of, reconfigure
 from tests.torture.final_state import NotReached, documents, eventually, hashes, rolled_back, settled
+from tests.torture.followers import Follower, judge_followers, time_of
 from tests.torture.network import Network
 from tests.torture.processes import Processes, Server
 from tests.torture.proxy import ProxyNetwork
@@ -27,12 +28,15 @@ from tests.torture.transactions import COLLECTIONS, Banker, Transacting, judge_t
 
 SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 400}
 QUIET_SECONDS = 3.0
+FOLLOWERS = 900
+"""Their numbers are from here on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to run. `judge_w1_as_majority` takes every acknowledged write for durable, which must show anomalies;
-    `proxied` does without namespaces. `transacting`: how many clients have transactions, beside the others.
+    `proxied` does without namespaces. `transacting`: how many clients have transactions, beside the others;
+    `followers`: how many read change streams.
     """
 
     members: int
@@ -44,6 +48,7 @@ class Plan:
     proxied: bool = False
     clients: int = 12
     transacting: int = 4
+    followers: int = 2
     pause: float = 0.04
 
     def network(self) -> Network | ProxyNetwork:
@@ -61,6 +66,9 @@ async def torture_set(plan: Plan) -> Report:
         nemesis = Nemesis(processes, [group], plan.seed)
         world = World(History(time.monotonic), [server.address for server in group], plan.seed, time.monotonic())
         banker = Banker(plan.clients, world, group)
+        start = await time_of(group[0])
+        followers = [Follower(FOLLOWERS + n, world, start) for n in range(plan.followers)]
+        following = [asyncio.create_task(each.run()) for each in followers]
         runs = [Client(n, world, plan.pause).run() for n in range(plan.clients)]
         others = range(plan.clients + 1, plan.clients + 1 + plan.transacting)
         runs += [banker.run(), *(Transacting(n, world, plan.pause, banker).run() for n in others)]
@@ -82,7 +90,8 @@ async def torture_set(plan: Plan) -> Report:
             anomalies=nemesis.anomalies,
             notes=world.notes(),
         )
-        await _judge(report, plan, processes, group)
+        state = await _judge(report, plan, processes, group)
+        report.anomalies += await judge_followers(followers, following, state, report.notes)
         keep(plan, world.history, nemesis, report)
         return report
     finally:
@@ -116,7 +125,10 @@ async def full_strength(group: list[Server]) -> None:
     await eventually(f"{group[0].name} and others are full members", wrong, 90)
 
 
-async def _judge(report: Report, plan: Plan, processes: Processes, group: list[Server]) -> None:
+async def _judge(
+    report: Report, plan: Plan, processes: Processes, group: list[Server]
+) -> dict[str, list[dict[str, Any]]]:
+    """The documents of each collection in the end; {} where that was not reached."""
     try:
         await full_strength(group)
         await settled(group, DATABASE)
@@ -128,7 +140,7 @@ async def _judge(report: Report, plan: Plan, processes: Processes, group: list[S
         found = dict(zip([each.name for each in group], [await hashes(each, DATABASE) for each in group], strict=True))
     except (NotReached, *FAILURES) as error:
         report.anomalies.append(Anomaly("not live", f"all faults are mended, and yet: {error!r}"))
-        return
+        return {}
     kept = [document for server in group for document in rolled_back(plan.directory / server.name)]
     report.notes.append(f"documents in rollback files: {len(kept)}")
     # A reference that is killed loses what its journal did not have yet, unless a majority acknowledged it.
@@ -137,6 +149,7 @@ async def _judge(report: Report, plan: Plan, processes: Processes, group: list[S
     judge_history(report, plan, state, durable)
     report.anomalies += judge_transactions(report.operations, state)
     report.notes.append(told(report.operations, state))
+    return state
 
 
 def judge_history(

@@ -136,7 +136,7 @@ class Mover:
             self._caller.close()
 
     async def _move(self) -> None:
-        collection = self._random.choice([DOCUMENTS, DOCUMENTS, DOCUMENTS, "lists", "registers"])
+        collection = self._random.choice([DOCUMENTS, DOCUMENTS, DOCUMENTS, "lists", "registers", "accounts", "tlists"])
         by_key = {"k": self._random.randrange(KEYS)}
         by_id = {"_id": f"{collection[0]}{self._random.randrange(4)}-{self._world.generation()}"}
         command = {

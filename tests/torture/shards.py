@@ -22,9 +22,10 @@ from tests.torture.caller import DATABASE, World
 from tests.torture.clients import Client
 from tests.torture.faults import FAILURES, Fault, Nemesis, primary_of
 from tests.torture.final_state import NotReached, catalog, documents, eventually, hashes, settled
+from tests.torture.followers import Follower, judge_followers, time_of
 from tests.torture.processes import Processes, Server
 from tests.torture.report import Report
-from tests.torture.sets import QUIET_SECONDS, Plan, full_strength, initiate, judge_history, keep
+from tests.torture.sets import FOLLOWERS, QUIET_SECONDS, Plan, full_strength, initiate, judge_history, keep
 from tests.torture.sharded_clients import (
     CHANGING,
     CHANGING_COLLECTIONS,
@@ -35,8 +36,11 @@ from tests.torture.sharded_clients import (
     Mover,
     concerns,
 )
+from tests.torture.transactions import COLLECTIONS, Banker, Transacting, judge_transactions, told
 
 SHARDS = ("one", "two")
+BY_ID = ("registers", "lists", "inserts", "accounts", "tlists")
+"""Sharded by `_id`, which begins with the first letter of the name and a small number."""
 CHUNKS = 10
 STALE_SECONDS = 4.0
 """So long after a fault that hides a primary from its set some may still take the old one for the primary."""
@@ -87,7 +91,14 @@ async def torture_shards(plan: Plan) -> Report:
         nemesis = ClusterNemesis(processes, cluster.groups, plan.seed)
         addresses = [router.address for router in cluster.routers]
         world = World(History(time.monotonic), addresses, plan.seed, time.monotonic(), routed=True)
-        clients = [asyncio.create_task(each.run()) for each in _clients(plan, world)]
+        start = await time_of(cluster.routers[0])
+        followers = [Follower(FOLLOWERS + n, world, start, {DOCUMENTS: ("k",)}) for n in range(plan.followers)]
+        following = [asyncio.create_task(each.run()) for each in followers]
+        servers = [server for group in cluster.shards.values() for server in group]
+        banker = Banker(20, world, servers)
+        numbers = range(21, 21 + plan.transacting)
+        runs = [banker.run(), *(Transacting(n, world, plan.pause, banker).run() for n in numbers)]
+        clients = [asyncio.create_task(run) for run in (*(each.run() for each in _clients(plan, world)), *runs)]
         await asyncio.sleep(QUIET_SECONDS)
         await nemesis.run(plan.seconds)
         await nemesis.heal()
@@ -106,7 +117,8 @@ async def torture_shards(plan: Plan) -> Report:
             notes=world.notes(),
         )
         try:
-            await _judge(report, plan, cluster, nemesis.hidden)
+            state = await _judge(report, plan, cluster, nemesis.hidden)
+            report.anomalies += await judge_followers(followers, following, state, report.notes)
         except (NotReached, *FAILURES) as error:
             report.anomalies.append(Anomaly("not live", f"all faults are mended, and yet: {error!r}"))
         keep(plan, world.history, nemesis, report)
@@ -143,7 +155,7 @@ async def _build(processes: Processes, members: int) -> Cluster:
     await ask({"balancerStop": 1}, timeout=30)
     await ask({"enableSharding": DATABASE, "primaryShard": SHARDS[0]}, timeout=30)
     middles: dict[str, list[dict[str, Any]]] = {
-        name: [{"_id": f"{name[0]}{number}"} for number in range(1, 4)] for name in ("registers", "lists", "inserts")
+        name: [{"_id": f"{name[0]}{number}"} for number in range(1, 4)] for name in BY_ID
     }
     middles[DOCUMENTS] = [{"k": number * KEYS // CHUNKS} for number in range(1, CHUNKS)]
     for name, points in middles.items():
@@ -154,7 +166,10 @@ async def _build(processes: Processes, members: int) -> Cluster:
     return Cluster(processes, config, shards, routers)
 
 
-async def _judge(report: Report, plan: Plan, cluster: Cluster, hidden: Sequence[tuple[float, float]]) -> None:
+async def _judge(
+    report: Report, plan: Plan, cluster: Cluster, hidden: Sequence[tuple[float, float]]
+) -> dict[str, list[dict[str, Any]]]:
+    """The documents of each collection in the end."""
     for group in cluster.groups:
         await full_strength(group)
         await settled(group, "settled" if group is cluster.config else DATABASE)
@@ -166,7 +181,7 @@ async def _judge(report: Report, plan: Plan, cluster: Cluster, hidden: Sequence[
             {each.name: await hashes(each, DATABASE) for each in group} if group is not cluster.config else {}
         )
     router, other = cluster.routers
-    names = ("lists", "counters", "inserts", DOCUMENTS)
+    names = ("lists", "counters", "inserts", DOCUMENTS, *COLLECTIONS)
     state = {name: await documents(router.address, DATABASE, name) for name in names}
     operations = report.operations
     plain = [each for each in operations if not str(each.key).startswith("d-") and each.value != f"{CHANGING}"]
@@ -179,6 +194,9 @@ async def _judge(report: Report, plan: Plan, cluster: Cluster, hidden: Sequence[
     report.anomalies += check_drops(operations, await _changing(router))
     report.anomalies += _views_differ(await _changing(router), await _changing(other))
     report.anomalies += await _catalogs(cluster, primaries, router)
+    report.anomalies += judge_transactions(operations, state)
+    report.notes.append(told(operations, state))
+    return state
 
 
 def _is_of_sets(operation: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""Clients with transactions over many documents: a bank, and lists, by members of a set.
+"""Clients with transactions over many documents: a bank, and lists, by members of a set or by routers.
 
 Every few seconds a new bank is opened, which keeps what one snapshot shows short. What such a client may say of a
 transaction that did not end well is what drivers may: one whose commit was never asked for has not happened, nor has
@@ -27,6 +27,8 @@ BALANCE = 100
 COMMITS = 8
 """So often a commit is asked for, under one number."""
 LIFETIME_SECONDS = 4
+_IS_THERE = (48, 20)
+"""Errors where a collection is to be created that is there already; the latter is of one that is sharded."""
 COLLECTIONS = ("accounts", "transfers", "tlists")
 INDEX = {"key": {"bank": 1, "balance": 1}, "name": "balance"}
 _SNAPSHOT = {"startTransaction": True, "readConcern": {"level": "snapshot"}}
@@ -39,7 +41,9 @@ class Aborted(Exception):
 
 
 class Banker:
-    """Opens a bank after the other. `open`: the number of the newest, 0 while there is none."""
+    """Opens a bank after the other. `open`: the number of the newest, 0 while there is none. `group`: the servers that
+    carry transactions out.
+    """
 
     def __init__(self, number: int, world: World, group: list[Server]) -> None:
         self.open = 0
@@ -50,7 +54,7 @@ class Banker:
     async def run(self) -> None:
         try:
             for name in COLLECTIONS:
-                await self._until_done({"create": name}, done=(48,))
+                await self._until_done({"create": name}, done=_IS_THERE)
             await self._until_done({"createIndexes": "accounts", "indexes": [INDEX]})
             while not self._world.stopped:
                 number = self.open + 1
@@ -84,7 +88,8 @@ class Banker:
 
 
 def accounts_of(bank: int) -> list[str]:
-    return [f"b{bank}-{number}" for number in range(ACCOUNTS)]
+    """In the order of their ids these are far from each other, among those of other banks."""
+    return [f"a{number}-b{bank}" for number in range(ACCOUNTS)]
 
 
 class Transacting:
@@ -184,6 +189,8 @@ class Transacting:
         where = caller.whom()
         fields = {"lsid": self._lsid, "txnNumber": bson.Int64(self._number), "autocommit": False}
         first = dict(_SNAPSHOT)
+        token: dict[str, Any] = {}
+        """By which another router finds out how it has ended."""
 
         async def ask(command: dict[str, Any]) -> dict[str, Any]:
             whole = {**command, **fields, **first}
@@ -192,19 +199,20 @@ class Transacting:
             if outcome is not Outcome.OK:
                 caller.leave(where)
                 raise Aborted
+            token.update({"recoveryToken": reply["recoveryToken"]} if "recoveryToken" in reply else {})
             return reply
 
         commits = False
         try:
             await body(ask)
             commits = True
-            caller.end(operation, await self._commit(where, fields), operation.result)
+            caller.end(operation, await self._commit(where, {**fields, **token}), operation.result)
         except Aborted:
             if commits and operation.kind is Kind.TRANSFER:
                 operation.result = ROLLED_BACK
             caller.end(operation, Outcome.FAILED)
             if not commits and self._random.random() < 0.8:
-                await caller.ask(where, {"abortTransaction": 1, **fields, "$db": "admin"}, timeout=1.0)
+                await caller.ask(where, {"abortTransaction": 1, **fields, **token, "$db": "admin"}, timeout=1.0)
 
     async def _commit(self, where: int, fields: dict[str, Any]) -> Outcome:
         """Ask until the outcome is known. Errors: Aborted."""
