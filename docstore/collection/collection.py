@@ -308,6 +308,11 @@ class Collection:
         self.secondary = tuple(index for index in (*ready.values(), *building.values()) if not index.is_id)
         self.has_unique = any(index.unique for index in self.secondary)
 
+    def untouched_by(self, changed: frozenset[bytes]) -> bool:
+        """Whether no entry of an index depends on these top-level fields."""
+        reads = [index.reads for index in self.secondary]
+        return b"_id" not in changed and all(each is not None and each.isdisjoint(changed) for each in reads)
+
     def plant(self, ident: int) -> None:
         """Keep what the collection holds under another ident from now on; the catalog keeps the row."""
         self.ident = ident

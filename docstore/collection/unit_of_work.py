@@ -26,7 +26,7 @@ from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import Paths, make_update
 from docstore.collection.oplog.document_key import document_key
 from docstore.collection.oplog.entry import StatementIds, entry_head
-from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
+from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal, ManyChanged
 from docstore.collection.read.overlay import PendingReader
 from docstore.errors import Code, CommandError
 from docstore.kernel.log.entries import id_document
@@ -102,7 +102,7 @@ class WriteUnitOfWork(PendingReader):
         self._deltas: dict[Collection, list[int]] = {}
         self._changes: list[Change] | None = [] if store.has_listeners else None
         self._trims = trims and not (journal is not None and journal.replaying)
-        self._document_keys = store.document_keys
+        self._keys = store.document_keys
         self._sequence = store.sequence
 
     def insert(
@@ -140,8 +140,7 @@ class WriteUnitOfWork(PendingReader):
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note_document(record_key, None, {}, (id_key, *added))
-            keys = self._document_keys
-            o2 = document_key(keys, coll.ns, raw, b"o2") if keys else id_document(raw, b"o2")
+            o2 = document_key(self._keys, coll.ns, raw, b"o2") if self._keys else id_document(raw, b"o2")
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "i", None, raw, self.from_migrate))
@@ -153,27 +152,56 @@ class WriteUnitOfWork(PendingReader):
         """Add at most `MOST_INSERTS` documents to a collection that is not capped, with one entry for all of them.
         Errors: those of `insert`, after which the unit must be aborted."""
         assert not coll.options.capped, "a capped collection takes documents one by one"
-        first, count, size = coll.next_record_id, len(documents), sum(map(len, documents))
-        rids = [record_id_bytes(each) for each in range(first, first + count)]
+        count, size = len(documents), sum(map(len, documents))
+        rids = [record_id_bytes(coll.next_record_id + place) for place in range(count)]
         made = self._entries.add_identities(coll, documents, rids)
         if coll.secondary:
             added, grown = self._entries.add_all(coll, documents, rids)
             if grown:
                 self._grow_multikey(coll, grown)
             made += added
-        prefix = coll.prefix
-        record_keys = [prefix + rid for rid in rids]
-        self._records.update(zip(record_keys, documents, strict=True))
-        coll.next_record_id = first + count
-        self._count(coll, count, size)
+        record_keys = self._put_new(coll, rids, documents, size)
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, record_keys)
             journal.note_absent(_INDEXES, made)
-            key = self._document_keys.get(coll.ns)
+            key = self._keys.get(coll.ns)
             journal.log_inserts(coll.heads["i"], documents, (coll.ident, count, size), key)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
+
+    def _put_new(self, coll: Collection, rids: list[bytes], documents: Sequence[bytes], size: int) -> list[bytes]:
+        """Put in the records of new documents of `size` bytes; their keys."""
+        record_keys = [coll.prefix + rid for rid in rids]
+        self._records.update(zip(record_keys, documents, strict=True))
+        coll.next_record_id += len(rids)
+        self._count(coll, len(rids), size)
+        return record_keys
+
+    def insert_each(self, coll: Collection, documents: list[bytes], stmt_ids: list[int] | None) -> bool:
+        """`insert` of many documents at once; False, with nothing done, where they are to be inserted one by one: the
+        collection is capped or has unique keys beside `_id`, an open transaction has claimed something, or one of the
+        documents is refused.
+        """
+        journal = self._journal if coll.replicates else None
+        if coll.options.capped or coll.has_unique or not (journal is None or journal.logs_each):
+            return False
+        rids = [record_id_bytes(coll.next_record_id + place) for place in range(len(documents))]
+        found = self._entries.of_each(coll, documents, rids)
+        if found is None:
+            return False
+        id_keys, made, marks, grown = found
+        if grown:
+            self._grow_multikey(coll, grown)
+        record_keys = self._put_new(coll, rids, documents, sum(map(len, documents)))
+        self._indexes.update(marks)
+        coll.newest_id = max(coll.newest_id or b"", *id_keys)
+        if journal is not None:
+            changed = ManyChanged(documents, documents, record_keys, made=made, stmt_ids=stmt_ids)
+            journal.log_each(coll.heads["i"], changed, self._keys.get(coll.ns), coll.ident)
+        if self._changes is not None:
+            self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
+        return True
 
     def replace(
         self,
@@ -221,11 +249,38 @@ class WriteUnitOfWork(PendingReader):
             made = [key for key in added if key not in removed] if added else ()
             journal.note_document(record_key, before, removed, made)
             o = after if journal.replaying else make_update(before, after, paths)
-            keys = self._document_keys
-            o2 = document_key(keys, coll.ns, after, b"o2") if keys else id_document(after, b"o2")
+            o2 = document_key(self._keys, coll.ns, after, b"o2") if self._keys else id_document(after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
+
+    def replace_each(
+        self,
+        coll: Collection,
+        changes: Sequence[tuple[int, bytes, bytes]],
+        *,
+        changed: frozenset[bytes],
+        paths: Paths | None,
+    ) -> bool:
+        """`replace` of many documents at once, by (record id, before, after); False, with nothing done, where they are
+        to be replaced one by one: entries of indexes may change, the documents as they were are to be kept, or an open
+        transaction has claimed something.
+        """
+        journal = self._journal if coll.replicates else None
+        if coll.options.pre_images or not coll.untouched_by(changed) or not (journal is None or journal.logs_each):
+            return False
+        record_keys = [coll.prefix + record_id_bytes(record_id) for record_id, _, _ in changes]
+        befores, afters = [before for _, before, _ in changes], [after for _, _, after in changes]
+        self._records.update(zip(record_keys, afters, strict=True))
+        growth = sum(map(len, afters)) - sum(map(len, befores))
+        if growth or coll.guards:
+            self._count(coll, 0, growth)
+        if journal is not None:
+            logged = ManyChanged([make_update(*each[1:], paths) for each in changes], afters, record_keys, befores)
+            journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
+        if self._changes is not None:
+            self._changes += [Change(coll.ns, "u", before, after, self.from_migrate) for _, before, after in changes]
+        return True
 
     def remove(
         self,
@@ -255,8 +310,7 @@ class WriteUnitOfWork(PendingReader):
             removed[id_key] = coll.id_entry(before, rid)
             journal.note_document(record_key, before, removed, ())
             counted = (coll.ident, -1, -len(before))
-            keys = self._document_keys
-            o = document_key(keys, coll.ns, before) if keys else id_document(before)
+            o = document_key(self._keys, coll.ns, before) if self._keys else id_document(before)
             journal.log(coll.heads["d"], o, counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "d", before, None, self.from_migrate))
@@ -311,11 +365,6 @@ class WriteUnitOfWork(PendingReader):
         if self._journal is not None and logged:
             self._journal.note(_META, key, self.get(_META, key))
         self.batch.changes[_META][key] = value
-
-    @property
-    def pending_records(self) -> Mapping[bytes, bytes | None]:
-        """By key, the documents that are to be written; None for those that go."""
-        return self._records
 
     def next_timestamp(self) -> int:
         """The timestamp of the entry that will be logged next; UNLOGGED where nothing is logged."""

@@ -104,6 +104,40 @@ class Entries:
                 grown.append((index, met))
         return made, grown
 
+    def of_each(
+        self, coll: Collection, documents: list[bytes], rids: list[bytes]
+    ) -> tuple[list[bytes], list[list[bytes]], Marked, Grown] | None:
+        """(keys in the `_id` index, each document's keys in all indexes, the entries, what they add to the indexes'
+        places) of new documents in a collection without unique indexes beside that; None where one is refused.
+        """
+        id_keys = [coll.id_key(raw) for raw in documents]
+        newest = coll.newest_id or coll.find_newest_id(self._engine)
+        if len(set(id_keys)) < len(id_keys):
+            return None
+        if min(id_keys) <= newest and any(key <= newest and self.get(key) is not None for key in id_keys):
+            return None
+        entries: Marked = {}
+        made = [[key] for key in id_keys]
+        for raw, rid, id_key in zip(documents, rids, id_keys, strict=True):
+            entries[id_key] = coll.id_entry(raw, rid)
+        grown: Grown = []
+        tolerant = not self._enforce
+        try:
+            for index in coll.secondary:
+                prefix, marked_keys, met = index.prefix, index.marked_keys, 0
+                for raw, rid, of_document in zip(documents, rids, made, strict=True):
+                    keys, places, marks = marked_keys(raw, tolerant=tolerant)
+                    met |= places
+                    for key in keys:
+                        entry = prefix + key + rid
+                        entries[entry] = marks
+                        of_document.append(entry)
+                if met & ~index.places:
+                    grown.append((index, met))
+        except CommandError:
+            return None
+        return id_keys, made, entries, grown
+
     def add_identities(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> list[bytes]:
         """Put in the entries of new documents in the `_id` index; their keys. DuplicateKey."""
         id_keys = [coll.id_key(raw) for raw in documents]

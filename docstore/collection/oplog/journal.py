@@ -28,8 +28,10 @@ from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_sum
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
 from docstore.kernel.log.entries import (
+    SessionSteps,
     build_entry,
     build_statement,
+    document_entries,
     optime_field,
     session_head,
     undo_absent,
@@ -42,7 +44,7 @@ from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 _RECORDS = Family.RECORDS.value
 _INDEXES = Family.INDEXES.value
@@ -67,10 +69,27 @@ class Image(NamedTuple):
     document: bytes
 
 
+class ManyChanged(NamedTuple):
+    """Documents of one collection that have changed: the `o` of each one's entry, as they are now, the keys of their
+    records; as they were, or the keys that they have in indexes where they were not there; and the statements that did
+    it, where a session's did.
+    """
+
+    operations: list[bytes]
+    documents: list[bytes]
+    record_keys: list[bytes]
+    before: list[bytes] | None = None
+    made: list[list[bytes]] | None = None
+    stmt_ids: list[int] | None = None
+
+
 class Journal:
-    """See the module. `last` is the optime of the newest entry put into the batch."""
+    """See the module. `last` is the optime of the newest entry put into the batch. `check_free` raises WriteConflict
+    for a key of an index that another's open transaction puts in or takes out.
+    """
 
     replaying = False
+    check_free: Callable[[bytes], None]
     last: OpTime | None = None
     # What most units never have stays with the class.
     _before: bytes | None = None
@@ -95,6 +114,9 @@ class Journal:
         self._batch = batch
         self._claims = claims
         self._claimed = claims.keys
+        self.check_free = claims.refuse
+        # Whether `log_each` may be called: nothing is claimed, and the entries say nothing that it does not.
+        self.logs_each = not (claims.keys or from_migrate)
         self._oplog = oplog
         self._sessions = sessions
         self._from_migrate = from_migrate
@@ -113,11 +135,6 @@ class Journal:
         if not self._reserved:
             self._reserved = self._oplog.next_timestamp()
         return self._reserved
-
-    def check_free(self, key: bytes) -> None:
-        """Errors: WriteConflict for a key of an index that another's open transaction puts in or takes out."""
-        if self._claimed:
-            self._claims.refuse(key)
 
     def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
         """The operation that is logged next has changed `key`, where `previous` stood. Errors: WriteConflict."""
@@ -203,6 +220,39 @@ class Journal:
             self._statements[stmt_id] = optime
         else:
             self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
+
+    def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
+        """An entry for each document of one collection that has come or has been changed, as `log` makes it. `key`:
+        where the collection is known to be sharded. Errors: NotWritablePrimary.
+        """
+        if not self._oplog.writable:
+            raise _not_writable()
+        assert self.logs_each, "there is more to look at, or to say"
+        assert not self._reserved, "nobody waits for one of the timestamps"
+        documents, stmt_ids = changed.documents, changed.stmt_ids
+        count, term = len(documents), self._oplog.term
+        first = self._oplog.next_timestamps(count)
+        session = None
+        if self._session is not None and stmt_ids is not None:
+            previous = self._session_last
+            session = SessionSteps(
+                *self._session, stmt_ids, self._row_key, self._row, previous.timestamp, previous.term
+            )
+        named = None if key is None else [key.of(raw, b"o2") for raw in documents]
+        changes = self._batch.changes
+        entry_bytes, undo_bytes = document_entries(
+            changes[_OPLOG], changes[_UNDO], (_RECORDS, _INDEXES, _META), head, changed.operations, documents,
+            changed.before, named, changed.record_keys, changed.made, ident, first, term, self._wall_ms, session,
+        )  # fmt: skip
+        self.last = OpTime(term, first + count - 1)
+        self._logged += count
+        self._logged_bytes += entry_bytes
+        self._undo_bytes += undo_bytes
+        if session is not None and stmt_ids is not None:
+            changes[_META][self._row_key] = self._row = session.row
+            self._session_last = self.last
+            optimes = [OpTime(term, timestamp) for timestamp in range(first, first + count)]
+            self._statements.update(zip(stmt_ids, optimes, strict=True))
 
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
@@ -294,7 +344,7 @@ class Journal:
         """Put an entry and its undo record into the batch. Errors: NotWritablePrimary."""
         self._reserved = 0
         if not self._oplog.writable:
-            raise CommandError(Code.NotWritablePrimary, "not primary: nothing is logged here")
+            raise _not_writable()
         key = timestamp_key(optime.timestamp)
         changes = self._batch.changes
         changes[_OPLOG][key] = entry
@@ -324,6 +374,10 @@ class Journal:
         session, row = self._session, self._row
         if session is not None and row is not None and self._row_key in self._batch.changes[_META]:
             self._sessions.committed(*session, row, self._session_last, self._statements)
+
+
+def _not_writable() -> CommandError:
+    return CommandError(Code.NotWritablePrimary, "not primary: nothing is logged here")
 
 
 def _command_head(session: SessionWrite | None) -> bytes:

@@ -111,6 +111,12 @@ class Oplog:
             self._time += 1
         return self._time
 
+    def next_timestamps(self, count: int) -> int:
+        """The first of so many timestamps, each one above the one before."""
+        first = self.next_timestamp()
+        self._time += count - 1
+        return first
+
     def observe(self, timestamp: int) -> None:
         """A cluster time heard of: later timestamps will be above it."""
         if timestamp > self._time:

@@ -43,6 +43,7 @@ class ReplayJournal(Journal):
 
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
         super().__init__(batch, oplog, sessions, session=None, from_migrate=False, wall_ms=0)
+        self.logs_each = False
         self._tolerant = tolerant
         self._optime = NULL_OPTIME
         self.place = 0

@@ -209,6 +209,13 @@ class SessionTable:
             )
         return found
 
+    def none_executed(self, lsid: bytes, txn_number: int, stmt_ids: list[int]) -> bool:
+        """Whether it is plain to see that none of the statements has been executed."""
+        state = self.state(lsid)
+        if state.txn_number != txn_number:
+            return True
+        return state.statements is not None and state.complete and state.statements.keys().isdisjoint(stmt_ids)
+
     def _walk(self, state: SessionState) -> None:
         statements: dict[int, OpTime] = {}
         step = state.last

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 class TransactionJournal(Journal):
     """Of one unit."""
 
+    logs_each = False
+
     def __init__(self, transaction: TransactionStore) -> None:
         self._transaction = transaction
+        self.check_free = transaction.check_free
         self._previous: dict[Family, dict[bytes, bytes | None]] = {}
         self._operations: list[bytes] = []
         self._images: dict[int, bytes] = {}
@@ -34,10 +37,6 @@ class TransactionJournal(Journal):
     def next_timestamp(self) -> int:
         """Nothing is dropped in a transaction, so nobody asks when it may go."""
         return UNLOGGED
-
-    def check_free(self, key: bytes) -> None:
-        """Errors: WriteConflict for a key of an index that another transaction puts in or takes out."""
-        self._transaction.check_free(key)
 
     def keep_before(self, document: bytes) -> None:
         """The operation that is logged next changes this document, which change streams may ask for."""

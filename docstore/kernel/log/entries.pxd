@@ -8,6 +8,27 @@ cdef KeyWriter _writer()
 cdef bytes _taken(KeyWriter out)
 cdef int _put_session(KeyWriter out, bytes lsid, long long txn_number) except -1
 cdef int _put_optime(KeyWriter out, bytes name, unsigned long long timestamp, long long term) except -1
+cdef int _put_identity(KeyWriter out, bytes raw, bytes field) except -1
 cdef int _put_times(KeyWriter out, unsigned long long timestamp, long long term, long long wall_ms) except -1
 cpdef bytes build_entry(bytes head, bytes o, bytes middle, unsigned long long timestamp, long long term, long long wall_ms, bytes last)
 cdef int _put_undo(KeyWriter out, int family, bytes key, bytes previous) except -1
+cdef bytes _timestamp_key(KeyWriter out, unsigned long long timestamp)
+cdef int _put_named(KeyWriter out, bytes document, bytes named) except -1
+cdef int _give_back(KeyWriter out) except -1
+cdef int _put_made(KeyWriter out, int family, list[bytes] keys) except -1
+cdef int _put_counted(KeyWriter out, unsigned long long ident, bytes document, bytes before) except -1
+
+cdef class SessionSteps:
+    cdef public bytes row
+    cdef bytes _lsid
+    cdef long long _txn_number
+    cdef list _stmt_ids
+    cdef bytes _row_key
+    cdef unsigned long long _timestamp
+    cdef long long _term
+
+    cdef int put_head(self, KeyWriter out) except -1
+    cdef int put_statement(self, KeyWriter out, Py_ssize_t place) except -1
+    cdef int put_previous(self, KeyWriter out) except -1
+    cdef int put_undo(self, KeyWriter out, int family) except -1
+    cdef int move(self, unsigned long long timestamp, long long term, long long wall_ms) except -1

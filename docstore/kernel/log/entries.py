@@ -74,6 +74,166 @@ def build_statement(
     return _taken(out)
 
 
+class SessionSteps:
+    """A session that logs statements one after the other: `stmt_ids` are theirs, `row` is its row, of the key
+    `row_key`, as the last step has left it, and the entry before the next has `timestamp` and `term`.
+    """
+
+    row: bytes | None
+
+    _lsid: bytes
+    _txn_number: cython.longlong
+    _stmt_ids: list[int]
+    _row_key: bytes
+    _timestamp: cython.ulonglong
+    _term: cython.longlong
+
+    def __init__(
+        self,
+        lsid: bytes,
+        txn_number: cython.longlong,
+        stmt_ids: list[int],
+        row_key: bytes,
+        row: bytes | None,
+        timestamp: cython.ulonglong,
+        term: cython.longlong,
+    ) -> None:
+        self._lsid = lsid
+        self._txn_number = txn_number
+        self._stmt_ids = stmt_ids
+        self._row_key = row_key
+        self.row = row
+        self._timestamp = timestamp
+        self._term = term
+
+    def put_head(self, out: KeyWriter) -> cython.int:
+        """What the next entry begins with."""
+        return _put_session(out, self._lsid, self._txn_number)
+
+    def put_statement(self, out: KeyWriter, place: cython.Py_ssize_t) -> cython.int:
+        """Which statement it carries out: that at `place`."""
+        stmt_id: cython.longlong = self._stmt_ids[place]
+        out.put_bytes(b"\x10stmtId\0")
+        return out.put_little(cython.cast(cython.ulonglong, stmt_id), 4)
+
+    def put_previous(self, out: KeyWriter) -> cython.int:
+        """What it ends with."""
+        return _put_optime(out, b"prevOpTime", self._timestamp, self._term)
+
+    def put_undo(self, out: KeyWriter, family: cython.int) -> cython.int:
+        """What undoes the step for the session."""
+        return _put_undo(out, family, self._row_key, self.row)
+
+    def move(self, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong) -> cython.int:
+        """The entry has been put together."""
+        out: KeyWriter = _writer()
+        out.put_number(cython.cast(cython.ulonglong, self._txn_number), 8)
+        out.put_number(cython.cast(cython.ulonglong, term), 8)
+        out.put_number(timestamp, 8)
+        out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
+        self.row = _taken(out)
+        self._timestamp = timestamp
+        self._term = term
+        return 0
+
+
+def document_entries(
+    entries: dict[bytes, bytes | None],
+    undo: dict[bytes, bytes | None],
+    families: tuple[int, int, int],
+    head: bytes,
+    operations: list[bytes],
+    documents: list[bytes],
+    before: list[bytes] | None,
+    named: list[bytes] | None,
+    record_keys: list[bytes],
+    made: list[list[bytes]] | None,
+    ident: cython.ulonglong,
+    timestamp: cython.ulonglong,
+    term: cython.longlong,
+    wall_ms: cython.longlong,
+    session: SessionSteps | None,
+) -> tuple[int, int]:
+    """Put an entry and an undo record for each of many documents into these, by timestamps that rise by one; (bytes of
+    the entries, of the undo records). `families`: of records, indexes, sessions' rows; `operations`: the fields `o`;
+    `named`: those `o2`, None for nothing but `_id`; `documents` as they are now, `before` as they were, None where they
+    were not there; `made`: keys that are new in indexes.
+    """
+    out: KeyWriter = _writer()
+    place: cython.Py_ssize_t
+    entry_bytes: cython.Py_ssize_t = 0
+    undo_bytes: cython.Py_ssize_t = 0
+    stood: bytes | None
+    for place in range(len(documents)):
+        key = _timestamp_key(out, timestamp)
+        out.put_little(0, 4)
+        if session is not None:
+            session.put_head(out)
+        out.put_bytes(head)
+        out.put_bytes(b"\x03o\0")
+        out.put_bytes(operations[place])
+        _put_named(out, documents[place], b"" if named is None else named[place])
+        if session is not None:
+            session.put_statement(out, place)
+        _put_times(out, timestamp, term, wall_ms)
+        if session is not None:
+            session.put_previous(out)
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        entry_bytes += out.size
+        entries[key] = out.taken()
+        out.clear()
+        stood = None if before is None else before[place]
+        _put_counted(out, ident, documents[place], stood)
+        _put_undo(out, families[0], record_keys[place], stood)
+        if made is not None:
+            _put_made(out, families[1], made[place])
+        if session is not None:
+            session.put_undo(out, families[2])
+            session.move(timestamp, term, wall_ms)
+        undo_bytes += out.size
+        undo[key] = out.taken()
+        timestamp += 1
+    _give_back(out)
+    return entry_bytes, undo_bytes
+
+
+def _timestamp_key(out: KeyWriter, timestamp: cython.ulonglong) -> bytes:
+    """What stands for the timestamp in keys; the writer is empty then."""
+    out.clear()
+    out.put_number(timestamp, 8)
+    key: bytes = out.taken()
+    out.clear()
+    return key
+
+
+def _put_named(out: KeyWriter, document: bytes, named: bytes) -> cython.int:
+    """The field `o2`, which holds nothing but `_id` where it is not given."""
+    return out.put_bytes(named) if len(named) else _put_identity(out, document, b"o2")
+
+
+def _give_back(out: KeyWriter) -> cython.int:
+    """Nobody uses it any more."""
+    if out.size <= _SMALL:
+        _spare.append(out)
+    return 0
+
+
+def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes, before: bytes | None) -> cython.int:
+    """How the counters of a collection move with a document."""
+    size: cython.Py_ssize_t = len(document) - (0 if before is None else len(before))
+    out.put_little(ident, 4)
+    out.put_little(1 if before is None else 0, 4)
+    return out.put_little(cython.cast(cython.ulonglong, size), 8)
+
+
+def _put_made(out: KeyWriter, family: cython.int, keys: list[bytes]) -> cython.int:
+    key: bytes
+    for key in keys:
+        _put_undo(out, family, key, None)
+    return 0
+
+
 def _put_times(
     out: KeyWriter, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong
 ) -> cython.int:
@@ -125,18 +285,22 @@ def id_document(raw: bytes, field: bytes = b"") -> bytes:
     """The document of nothing but the `_id` of a document, which must be there; as a `field` of that name where one is
     given.
     """
+    out: KeyWriter = _writer()
+    _put_identity(out, raw, field)
+    return _taken(out)
+
+
+def _put_identity(out: KeyWriter, raw: bytes, field: bytes) -> cython.int:
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
     assert at >= 0, "a stored document has an _id"
     end: cython.Py_ssize_t = value_end(raw, raw[at], at + 5, len(raw))
-    out: KeyWriter = _writer()
     if len(field):
         out.put(0x03)
         out.put_bytes(field)
         out.put(0)
     out.put_little(end - at + 5, 4)
     out.put_part(raw, at, end)
-    out.put(0)
-    return _taken(out)
+    return out.put(0)
 
 
 def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
@@ -222,6 +386,5 @@ def _writer() -> KeyWriter:
 
 def _taken(out: KeyWriter) -> bytes:
     made: bytes = out.taken()
-    if len(made) <= _SMALL:
-        _spare.append(out)
+    _give_back(out)
     return made

@@ -172,6 +172,10 @@ class Inserts:
             size = self._all_at_once(collection, stop)
             if size:
                 return size
+        elif not self._prepared and self._validator is None and self._rules is None:
+            size = self._each(unit, collection, stop)
+            if size:
+                return size
         documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
         if self._prepared:
             insert = partial(insert, ahead=self._ahead)
@@ -211,6 +215,26 @@ class Inserts:
         except WriteConflict:
             raise
         except CommandError:
+            return 0
+        self._at = stop
+        return sum(map(len, made))
+
+    def _each(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
+        """Put the documents before `stop` into the unit at once; their size in bytes, 0 where they are to be put there
+        one by one.
+        """
+        timestamp, row, first = self._node.timestamp, self._session_write, self._at
+        try:
+            made = [prepare(raw, _new_id, timestamp) for raw in self._documents[first:stop]]
+            stmt_ids = None
+            if row is not None:
+                assert self._session is not None, "a retryable write belongs to a session"
+                stmt_ids = [self._session.statement_id(position) for position in range(first, stop)]
+                if not self._node.store.sessions.none_executed(*row, stmt_ids):
+                    return 0
+        except CommandError:
+            return 0
+        if not unit.insert_each(collection, made, stmt_ids):
             return 0
         self._at = stop
         return sum(map(len, made))

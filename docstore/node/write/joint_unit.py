@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.js.script_thread import current
 from docstore.optime import OpTime
+from docstore.storage import Family
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MOST_RECORDS = 64
 """Documents that one unit changes, so that its commit does not hold the loop for long."""
 _MOST_BYTES = 1024 * 1024
+_RECORDS = Family.RECORDS
 
 
 class Unjoined(Exception):
@@ -56,7 +58,7 @@ class JointUnit:
     def is_full(self) -> bool:
         """Whether it is time to commit."""
         unit = self.unit
-        return unit is not None and (self._bytes > _MOST_BYTES or len(unit.pending_records) >= MOST_RECORDS)
+        return unit is not None and (self._bytes > _MOST_BYTES or len(unit.batch.changes[_RECORDS]) >= MOST_RECORDS)
 
     def commit(self) -> OpTime | None:
         """Write what is waiting; the optime of its last entry. Errors: those of `WriteUnitOfWork.commit`."""

@@ -14,6 +14,7 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.transaction.claims import WriteConflict
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.specs.options import COLLATION
@@ -32,9 +33,11 @@ from docstore.node.write.modification import (
 )
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
+from docstore.node.write.validators import Validator
 from docstore.query.filter.parse import parse_filter
 from docstore.query.sort import UNSORTED
 from docstore.query.update.upsert import refuse_expressions
+from docstore.sharding.post_images import PostImages
 
 _FIELDS = declared(
     Parameter("q", Type.OBJECT, required=True),
@@ -304,34 +307,14 @@ class UpdateWork:
             rules = None
         size = sum([len(before) for _, before in matches]) if joined else 0
         unit = self._target.joined(collection, size) if joined else self._target.unit()
-        changed, paths = modification.changed, modification.paths
-        modified = 0
         failure: CommandError | None = None
         if scripted is not None:
             scripted.begin()
         try:
-            for record_id, before in matches:
-                try:
-                    after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
-                    if after != before:
-                        if validator is not None:
-                            validator.check_change(before, after)
-                        if rules is not None:
-                            rules.check_change(
-                                before, after, modification.tree, multi=self._statement.multi,
-                                retryable=self._target.retryable,
-                            )  # fmt: skip
-                        ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
-                        unit.replace(
-                            collection, record_id, before, after,
-                            stmt_id=self._stmt_id, changed=changed, paths=paths, ahead=ahead,
-                        )  # fmt: skip
-                    modified += modification.counts(before, after) and self._target.counted((before,))
-                except WriteConflict:
-                    raise
-                except CommandError as error:
-                    failure = error
-                    break
+            plain = scripted is None and validator is None and rules is None
+            modified = self._change_each(unit, collection, modification, matches) if plain else None
+            if modified is None:
+                modified, failure = self._change_in_turn(unit, collection, modification, matches, validator, rules)
             if scripted is not None:
                 scripted.check()
         except BaseException:
@@ -347,6 +330,57 @@ class UpdateWork:
             raise failure
         self._matched += self._target.counted([before for _, before in matches])
         self._modified += modified
+
+    def _change_in_turn(
+        self,
+        unit: WriteUnitOfWork,
+        collection: Collection,
+        modification: Modification,
+        matches: list[Match],
+        validator: Validator | None,
+        rules: PostImages | None,
+    ) -> tuple[int, CommandError | None]:
+        """(how many are modified, the error that has ended it). Errors: WriteConflict, Overtaken."""
+        scripted, changed, paths = self._evaluated, modification.changed, modification.paths
+        modified = 0
+        for record_id, before in matches:
+            try:
+                after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
+                if after != before:
+                    if validator is not None:
+                        validator.check_change(before, after)
+                    if rules is not None:
+                        rules.check_change(
+                            before, after, modification.tree, multi=self._statement.multi,
+                            retryable=self._target.retryable,
+                        )  # fmt: skip
+                    ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
+                    unit.replace(
+                        collection, record_id, before, after,
+                        stmt_id=self._stmt_id, changed=changed, paths=paths, ahead=ahead,
+                    )  # fmt: skip
+                modified += modification.counts(before, after) and self._target.counted((before,))
+            except WriteConflict:
+                raise
+            except CommandError as error:
+                return modified, error
+        return modified, None
+
+    def _change_each(
+        self, unit: WriteUnitOfWork, collection: Collection, modification: Modification, matches: list[Match]
+    ) -> int | None:
+        """How many are modified, all at once; None, with nothing done, where they are to be changed one by one."""
+        changed = modification.changed
+        if self._stmt_id is not None or len(matches) == 1 or changed is None or not collection.untouched_by(changed):
+            return None
+        try:
+            made = [(record_id, before, modification.apply(before)) for record_id, before in matches]
+        except CommandError:
+            return None
+        changes = [change for change in made if change[2] != change[1]]
+        if changes and not unit.replace_each(collection, changes, changed=changed, paths=modification.paths):
+            return None
+        return self._target.counted([before for _, before, after in made if modification.counts(before, after)])
 
     def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
         scripted = self._evaluated

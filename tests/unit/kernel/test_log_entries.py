@@ -9,7 +9,10 @@ import pytest
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
+from docstore.collection.oplog.entry import statement_field
+from docstore.collection.oplog.sessions import pack_row
 from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_counters, undo_keys
+from docstore.key_layout import timestamp_key
 from docstore.storage import Family
 from tests.unit.kernel.kernels import Kernel
 
@@ -108,3 +111,70 @@ def test_undo_records_say_what_stood_there(kernel: Kernel) -> None:
         (Family.RECORDS, b"new", None),
         (Family.INDEXES, b"id", None),
     ]
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("in_session", [False, True])
+def test_many_inserts_are_logged_as_each_by_itself(kernel: Kernel, in_session: bool, named: bool) -> None:
+    entries = kernel.log.entries
+    documents = [bson.encode({"a": number, "_id": number}) for number in range(300)] + [
+        bson.encode({"_id": "x" * 9000})
+    ]
+    o2 = [fields(o2={"k": 1, "_id": number}) for number in range(len(documents))] if named else None
+    record_keys = [b"r%d" % number for number in range(len(documents))]
+    made = [[b"i%d" % number, *([b"more"] * (number % 3))] for number in range(len(documents))]
+    lsid, head, stamp, term, wall = bytes(range(48)), fields(op="i", ns="a.b"), (5 << 32) + 1, 3, 1_700_000_000_123
+    row, previous = b"old row", (4 << 32, 2)
+    stmt_ids = list(range(10, 10 + len(documents)))
+    session = entries.SessionSteps(lsid, 7, stmt_ids, b"row", row, *previous) if in_session else None
+    logged: dict[bytes, bytes | None] = {}
+    undone: dict[bytes, bytes | None] = {}
+
+    found = entries.document_entries(
+        logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), head, documents, documents, None, o2,
+        record_keys, made, 9, stamp, term, wall, session,
+    )  # fmt: skip
+
+    for number, raw in enumerate(documents):
+        key = timestamp_key(stamp + number)
+        middle = entries.id_document(raw, b"o2") if o2 is None else o2[number]
+        parts = [entries.undo_document(Family.RECORDS, record_keys[number], None, Family.INDEXES, {}, made[number])]
+        if in_session:
+            statement = statement_field(10 + number)
+            entry = entries.build_statement(
+                lsid, 7, head, raw, middle, statement, stamp + number, term, wall, *previous, b""
+            )
+            parts.append(entries.undo_key(Family.META, b"row", row))
+            row, previous = pack_row(7, term, stamp + number, wall), (stamp + number, term)
+        else:
+            entry = entries.build_entry(head, raw, middle, stamp + number, term, wall, b"")
+        assert logged[key] == entry
+        assert undone[key] == entries.undo_record((9, 1, len(raw)), parts)
+    assert len(logged) == len(undone) == len(documents)
+    sizes = [sum(len(each) for each in made_of.values() if each is not None) for made_of in (logged, undone)]
+    assert found == tuple(sizes)
+    assert session is None or session.row == row
+
+
+def test_many_updates_are_logged_as_each_by_itself(kernel: Kernel) -> None:
+    entries = kernel.log.entries
+    before = [bson.encode({"_id": number, "a": "x" * number}) for number in range(100)]
+    documents = [bson.encode({"_id": number, "a": "y" * (100 - number)}) for number in range(100)]
+    operations = [bson.encode({"u": number}) for number in range(100)]
+    record_keys = [b"r%d" % number for number in range(100)]
+    logged: dict[bytes, bytes | None] = {}
+    undone: dict[bytes, bytes | None] = {}
+
+    entries.document_entries(
+        logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), b"", operations, documents, before, None,
+        record_keys, None, 9, 1, -1, 2, None,
+    )  # fmt: skip
+
+    for number, raw in enumerate(documents):
+        o2 = entries.id_document(raw, b"o2")
+        assert logged[timestamp_key(1 + number)] == entries.build_entry(
+            b"", operations[number], o2, 1 + number, -1, 2, b""
+        )
+        parts = [entries.undo_key(Family.RECORDS, record_keys[number], before[number])]
+        growth = len(raw) - len(before[number])
+        assert undone[timestamp_key(1 + number)] == entries.undo_record((9, 0, growth), parts)

@@ -45,6 +45,8 @@ async def _updated(node: LocalNode, statements: Iterable[dict[str, Any]], **more
 def test_many_statements_are_one_write_of_the_engine(replicated: bool) -> None:
     async def scenario() -> None:
         node = await _node(replicated=replicated)
+        # No slice ends before the statements do.
+        node.node.clock = lambda: 0.0
         before, logged = _writes(node), _entries(node) if replicated else 0
         statements = [update({"_id": number}, {"$inc": {"n": 1}}) for number in range(10)]
         statements += [update({"u": number}, {"$set": {"k": -1 - number}}) for number in range(10)]

@@ -1,0 +1,148 @@
+"""Documents that are inserted or changed many at once, which come out as if each were by itself."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.collection.oplog.oplog import END_KEY, MIN_KEY
+from docstore.storage import Family
+from tests.harness.undoing import roll_back
+from tests.unit.node.local import LocalNode, loop, session
+
+_TIMES = frozenset(("ts", "wall", "ui", "prevOpTime"))
+_PUT_BACK = (Family.RECORDS, Family.INDEXES, Family.OPLOG, Family.UNDO)
+
+
+async def _node() -> LocalNode:
+    node = LocalNode(replicated=True)
+    indexes = [{"key": {"k": 1}, "name": "k"}, {"key": {"t": 1, "k": -1}, "name": "t"}]
+    await node.run({"createIndexes": "c", "indexes": indexes})
+    return node
+
+
+def _entries(node: LocalNode) -> list[dict[str, Any]]:
+    """What the log says, but for when."""
+    engine = node.node.engine
+    found = [bson.decode(entry) for entry in engine.values(Family.OPLOG, MIN_KEY, END_KEY)]
+    return [{name: value for name, value in entry.items() if name not in _TIMES} for entry in found]
+
+
+def _document(rng: Random) -> dict[str, Any]:
+    made: dict[str, Any] = {"k": rng.choice((1, 2.5, "x", [1, 2, 2], [], None)), "t": rng.choice(("a", ["a", "b"]))}
+    if rng.random() < 0.1:
+        made["k"] = [1]
+        made["t"] = [1]
+    if rng.random() < 0.9:
+        made["_id"] = rng.randrange(400)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("retryable", [False, True])
+def test_many_are_inserted_as_each_by_itself(seed: int, retryable: bool) -> None:
+    async def scenario() -> None:
+        rng = Random(seed)
+        together, apart = await _node(), await _node()
+        for number in range(6):
+            documents = [_document(rng) for _ in range(rng.choice((2, 30, 130)))]
+            if number == 2:
+                documents = [{"_id": 1000 + place, "k": place} for place in range(200)]
+            for document in documents:
+                document.setdefault("_id", bson.ObjectId())
+            ordered = rng.random() < 0.5
+            fields = session(1, number + 1) if retryable else {}
+            done = await together.reply({"insert": "c", "documents": documents, "ordered": ordered, **fields})
+            count, errors = 0, []
+            for index, document in enumerate(documents):
+                named = {**session(1, number + 1), "stmtId": index} if retryable else {}
+                one = await apart.reply({"insert": "c", "documents": [document], **named})
+                count += one["n"]
+                errors += [(index, each["code"]) for each in one.get("writeErrors", ())]
+                if errors and ordered:
+                    break
+            assert done["n"] == count
+            assert [(each["index"], each["code"]) for each in done.get("writeErrors", ())] == errors
+        assert await together.documents("c") == await apart.documents("c")
+        assert _entries(together) == _entries(apart)
+        assert (await together.run({"validate": "c"}))["valid"]
+        multikey = [index.places for index in together.node.store.catalog.collections["test.c"].secondary]
+        assert multikey == [index.places for index in apart.node.store.catalog.collections["test.c"].secondary]
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize("count", [3, 700])
+def test_each_of_many_is_found_again_by_a_retry(count: int) -> None:
+    """Also where nothing is known of them but what the log says."""
+
+    async def scenario() -> None:
+        node = await _node()
+        documents = [{"_id": number, "k": number} for number in range(count)]
+        await node.run({"insert": "c", "documents": documents[: count // 2], **session()})
+        for forgotten in (False, True):
+            if forgotten:
+                node.node.store.sessions.forget()
+            again = await node.reply({"insert": "c", "documents": documents, **session()})
+            assert again["n"] == count
+            assert again["retriedStmtIds"] == list(range(count if forgotten else count // 2))
+            assert len(await node.documents("c")) == count
+
+    loop(scenario())
+
+
+def test_what_undoes_each_is_known() -> None:
+    async def scenario() -> None:
+        node = await _node()
+        store = node.node.store
+        assert store.oplog is not None
+        before = {family: dict(node.node.engine.items(family, b"", b"\xff" * 60)) for family in _PUT_BACK}
+        logged = store.oplog.last
+        await node.run({"insert": "c", "documents": [{"_id": n, "k": [n, -n]} for n in range(100)], **session()})
+        assert roll_back(store, logged) == 100
+        after = {family: dict(node.node.engine.items(family, b"", b"\xff" * 60)) for family in _PUT_BACK}
+        assert after == before
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"$inc": {"n": 1}}, {"$set": {"s": "x" * 50}, "$unset": {"n": 1}}, {"$set": {"k": 5}}, {"$push": {"p.q": 1}}],
+)
+def test_many_are_changed_as_each_by_itself(change: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        together, apart = await _node(), await _node()
+        for node in (together, apart):
+            await node.insert("c", *({"_id": number, "k": number % 7, "n": number % 2} for number in range(150)))
+        oplog = together.node.store.oplog
+        assert oplog is not None
+        begun = oplog.last
+        before = {family: dict(together.node.engine.items(family, b"", b"\xff" * 60)) for family in _PUT_BACK}
+        done = await together.run({"update": "c", "updates": [{"q": {}, "u": change, "multi": True}]})
+        one_by_one = [
+            await apart.run({"update": "c", "updates": [{"q": {"_id": number}, "u": change}]}) for number in range(150)
+        ]
+        assert done["n"] == 150
+        assert done["nModified"] == sum(each["nModified"] for each in one_by_one)
+        assert await together.documents("c") == await apart.documents("c")
+        assert _entries(together) == _entries(apart)
+        assert (await together.run({"validate": "c"}))["valid"]
+        roll_back(together.node.store, begun)
+        assert {family: dict(together.node.engine.items(family, b"", b"\xff" * 60)) for family in _PUT_BACK} == before
+
+    loop(scenario())
+
+
+def test_one_that_is_refused_leaves_those_before_it_changed() -> None:
+    async def scenario() -> None:
+        node = await _node()
+        await node.insert("c", *({"_id": number, "n": "text" if number == 20 else 1} for number in range(30)))
+        done = await node.reply({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]})
+        assert done["writeErrors"][0]["code"] == 14
+        assert [each["_id"] for each in await node.documents("c", {"n": 2})] == list(range(20))
+
+    loop(scenario())
