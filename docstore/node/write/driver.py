@@ -205,6 +205,16 @@ def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> by
     return _acknowledged(context, outcome, concern)
 
 
+def acknowledge_counts(
+    context: Context, concern: WriteConcern, n: int, modified: int | None, last: OpTime | None
+) -> bytes | Awaitable[bytes]:
+    """`acknowledge` of what has an outcome of nothing but these."""
+    if concern.j or concern.w != 1:
+        return acknowledge(context, Outcome(n, modified, last=last), concern)
+    optime = optime_fields(node_of(context), last)
+    return _counts(n, modified, optime) if optime else _plain_counts(n, modified)
+
+
 async def _acknowledged(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes:
     return _reply(context, outcome, await wait_for_write(context, outcome.last, concern))
 
@@ -233,9 +243,14 @@ def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
     """`electionId` and `opTime` of a member of a set, nothing else; the last write's, or the newest there is."""
     if node.replication.set_name is None:
         return b""
-    optime = last or node.store.last_optime
-    election = b"\x07electionId\0\x7f\xff\xff\xff" + max(optime.term, 0).to_bytes(8, "big")
-    return election + b"\x03opTime\0" + _OPTIME.pack(28, b"\x11ts\0", optime.timestamp, b"\x12t\0", optime.term)
+    term, timestamp = last or node.store.last_optime
+    return _election(term) + _OPTIME.pack(28, b"\x11ts\0", timestamp, b"\x12t\0", term)
+
+
+@lru_cache(maxsize=4)
+def _election(term: int) -> bytes:
+    """What comes before the optime of a write of that term."""
+    return b"\x07electionId\0\x7f\xff\xff\xff" + max(term, 0).to_bytes(8, "big") + b"\x03opTime\0"
 
 
 def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | None) -> bytes:

@@ -35,7 +35,14 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.at_once import plain_projection
 from docstore.node.shard_filter import enter_at_once, post_images_of
-from docstore.node.write.driver import Outcome, acknowledge, acknowledged_fields, effective_concern, session_write
+from docstore.node.write.driver import (
+    Outcome,
+    acknowledge,
+    acknowledge_counts,
+    acknowledged_fields,
+    effective_concern,
+    session_write,
+)
 from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
 from docstore.node.write.modification import Modification, plain_modification
 from docstore.node.write.search import Match, identity_filter, identity_in
@@ -43,6 +50,8 @@ from docstore.optime import OpTime
 from docstore.query.projection.projection import Projection
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
+_MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
+"""What drivers say of most updates."""
 _UPSERT = ("upsert", BOOL, b"\1")
 _SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _ONE = ("limit", INT32, b"\1\0\0\0")
@@ -110,20 +119,18 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
     place = _place(context, node, arguments)
     if place is None or (len(raw) > LARGE_BYTES and place.collection.secondary):
         return None
-    outcome = Outcome()
     unit = place.unit()
     try:
         unit.insert(place.collection, raw, stmt_id=place.stmt_id)
-        outcome.last = unit.commit()
-        outcome.n = 1
+        last = unit.commit()
     except WriteConflict:
         # It is waited for, or refuses the command.
         unit.abort()
         return None
     except CommandError as error:
         unit.abort()
-        outcome.fail(0, error)
-    return acknowledge(context, outcome, place.concern)
+        return _refused(context, place, error)
+    return acknowledge_counts(context, place.concern, 1, None, last)
 
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
@@ -133,25 +140,26 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     given = elements(statements[0])
     if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][:2] != ("u", OBJECT):
         return None
-    upsert = _UPSERT in given[2:]
-    if not (_SAID_ANYWAY if not upsert else _SAID_OF_UPSERTS).issuperset(given[2:]):
+    said = given[2:]
+    upsert = _UPSERT in said
+    if said != _MOSTLY_SAID and not (_SAID_ANYWAY if not upsert else _SAID_OF_UPSERTS).issuperset(said):
         return None
     update = plain_modification(node, given[1][2])
     place = None if update is None else _place(context, node, arguments)
     if update is None or place is None or not _may_change(context, place, update):
         return None
-    outcome = Outcome(modified=0)
     found = place.search(arguments, given[0][2])
     if found is None:
         return None
     if upsert and found is NOTHING:
         return _upsert(context, place, given[0][2], update)
     if found is NOTHING:
-        return acknowledge(context, outcome, place.concern)
+        return acknowledge_counts(context, place.concern, 0, 0, None)
     record_id, before = found
     if len(before) > LARGE_BYTES and place.collection.secondary:
         return None
     unit = place.unit()
+    last = None
     try:
         after = update.apply(before)
         if after != before:
@@ -159,18 +167,22 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
                 place.collection, record_id, before, after,
                 stmt_id=place.stmt_id, changed=update.changed, paths=update.paths,
             )  # fmt: skip
-            outcome.last = unit.commit()
+            last = unit.commit()
         else:
             unit.abort()
-        outcome.modified = int(update.counts(before, after))
-        outcome.n = 1
     except WriteConflict:
         # It is waited for, or refuses the command.
         unit.abort()
         return None
     except CommandError as error:
         unit.abort()
-        outcome.fail(0, error)
+        return _refused(context, place, error, modified=0)
+    return acknowledge_counts(context, place.concern, 1, int(update.counts(before, after)), last)
+
+
+def _refused(context: Context, place: _Place, error: CommandError, modified: int | None = None) -> Reply:
+    outcome = Outcome(modified=modified)
+    outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)
 
 
@@ -214,24 +226,22 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
     found = None if place is None else place.search(arguments, given[0][2])
     if place is None or found is None:
         return None
-    outcome = Outcome()
     if found is NOTHING:
-        return acknowledge(context, outcome, place.concern)
+        return acknowledge_counts(context, place.concern, 0, None, None)
     if len(found[1]) > LARGE_BYTES and place.collection.secondary:
         return None
     unit = place.unit()
     try:
         unit.remove(place.collection, *found, stmt_id=place.stmt_id)
-        outcome.last = unit.commit()
-        outcome.n = 1
+        last = unit.commit()
     except WriteConflict:
         # It is waited for, or refuses the command.
         unit.abort()
         return None
     except CommandError as error:
         unit.abort()
-        outcome.fail(0, error)
-    return acknowledge(context, outcome, place.concern)
+        return _refused(context, place, error)
+    return acknowledge_counts(context, place.concern, 1, None, last)
 
 
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
