@@ -15,8 +15,8 @@ from typing import Any
 
 from docstore.commands.context import Context
 from docstore.commands.dispatch import Dispatcher
-from docstore.commands.limits import COMPATIBLE_VERSION
-from docstore.commands.parameters import FACTS, ParameterTable
+from docstore.commands.limits import FACES
+from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
 from docstore.console.start import console_of
 from docstore.errors import CommandError
@@ -85,7 +85,7 @@ async def serve(process: Process, options: Options) -> None:
         config = connect(CONFIG, f"{set_name}/{','.join(configdb.hosts)}")
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
-        parameters = ParameterTable((*FACTS, router.users.parameter()))
+        parameters = ParameterTable((router.users.parameter(),))
         parts = Parts()
         parts[Router] = router
         hint_log = _hint_log(options)
@@ -224,7 +224,7 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
     await router.workers.start()
     background: list[asyncio.Future[None]] = [
         asyncio.ensure_future(router.balancer.run()),
-        asyncio.ensure_future(_ping(router)),
+        asyncio.ensure_future(_ping(router, FACES[options.emulate].version)),
     ]
     if router.hints is not None:
         background.append(asyncio.ensure_future(router.hints.run()))
@@ -250,12 +250,12 @@ async def _take_down(router: Router, listener: Listener, background: list[asynci
     await router.stop()
 
 
-async def _ping(router: Router) -> None:
+async def _ping(router: Router, version: str) -> None:
     """Tell the config servers every few seconds that this router is there."""
     while True:
         up = int(router.clock() - router.facts.started)
         command = requests.mongos_ping(
-            router.facts.address, up_seconds=up, waiting=not router.balancer.in_round, version=COMPATIBLE_VERSION
+            router.facts.address, up_seconds=up, waiting=not router.balancer.in_round, version=version
         )
         try:
             await router.config.command("admin", command, repeatable=True)

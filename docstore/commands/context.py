@@ -14,6 +14,7 @@ from docstore.bson import array_documents, document_from, elements, get_field, w
 from docstore.bson.walk import ARRAY, STRING, Value
 from docstore.commands.access.control import AccessControl
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
+from docstore.commands.limits import DEFAULT_FACE, Face
 from docstore.commands.metrics import Metrics
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
@@ -66,7 +67,7 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class Switches:
-    """What setParameter changes for all commands of a process."""
+    """What options and setParameter change for all commands of a process."""
 
     require_api_version: bool = False
     """Refuse requests that name no version of the Stable API."""
@@ -74,6 +75,8 @@ class Switches:
     """Those that clients may agree on."""
     scripting: bool = True
     """JavaScript is run for clients."""
+    face: Face = DEFAULT_FACE
+    """The version of MongoDB that the process passes for; it stays."""
 
     def check_scripting(self) -> None:
         """Errors: 31264 where none is run."""

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from docstore.commands.access.need import Needs
+from docstore.commands.limits import Face
 from docstore.errors import Code, CommandError
 
 if TYPE_CHECKING:
@@ -203,6 +204,8 @@ class Spec:
     """The evaluation of its expressions may pause: what it has looked at stays as it was."""
     repeatable: bool = False
     """May be begun anew as long as it has not answered: it changes nothing unless it says so (`irrevocable`)."""
+    since: int = 0
+    """The wire version of the servers that it came with."""
     stable: bool = False
     """Belongs to the Stable API, version 1."""
     following: Callable[[Context, bytes], bytes | None] | None = None
@@ -296,6 +299,14 @@ class CommandTable:
             for spelling in (command.name, *command.aliases):
                 assert spelling not in self._by_spelling, f"{spelling} is declared twice"
                 self._by_spelling[spelling] = command
+
+    def hide_newer(self, face: Face) -> None:
+        """Serve what servers have that the process passes for, and nothing that came later."""
+        for command in list(self):
+            if command.since > face.max_wire_version:
+                del self._by_name[command.name]
+                for spelling in (command.name, *command.aliases):
+                    del self._by_spelling[spelling]
 
     def __contains__(self, spelling: str) -> bool:
         return spelling in self._by_spelling

@@ -23,7 +23,6 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Response, Result, Type
 from docstore.commands.limits import (
     MAX_DOCUMENT_BYTES,
-    MAX_WIRE_VERSION,
     MAX_WRITE_BATCH,
     MIN_WIRE_VERSION,
 )
@@ -173,6 +172,6 @@ def _facts(context: Context) -> dict[str, Any]:
         "logicalSessionTimeoutMinutes": TIMEOUT_MINUTES,
         "connectionId": Int64(number) if number > 0x7FFFFFFF else number,
         "minWireVersion": MIN_WIRE_VERSION,
-        "maxWireVersion": MAX_WIRE_VERSION,
+        "maxWireVersion": context.services.switches.face.max_wire_version,
         "readOnly": False,
     }

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.commands.limits import FEATURE_VERSION
 from docstore.errors import NO_CODE, Code, CommandError
 
 
@@ -70,10 +69,6 @@ class ParameterTable:
         was = parameter.get()
         parameter.put(value)
         return was
-
-
-FACTS = (ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),)
-"""Parameters that state facts about every process."""
 
 
 def whole_number(name: str, value: Any) -> int:

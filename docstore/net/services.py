@@ -21,6 +21,7 @@ from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.fail_points import FailPoints
+from docstore.commands.limits import FACES
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
 from docstore.commands.parts import Parts
@@ -118,6 +119,7 @@ def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
         switches.require_api_version = truth(value)
 
     return (
+        ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": switches.face.feature_version}),
         ServerParameter(name="requireApiVersion", get=lambda: switches.require_api_version, put=require),
         ServerParameter(
             name="logLevel", get=log.verbosity, put=lambda value: log.set_verbosity(whole_number("logLevel", value))
@@ -189,6 +191,8 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
     switches = dispatcher.services.switches
     switches.compressors = options.network.compressors
     switches.scripting = options.storage.scripting
+    switches.face = FACES[options.emulate]
+    dispatcher.services.table.hide_newer(switches.face)
     dispatcher.services.access.enabled = options.security.auth
     dispatcher.slow_seconds = options.logging.slow_ms / 1000
     set_parameters(dispatcher.services.parameters, options)

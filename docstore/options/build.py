@@ -11,6 +11,7 @@ from typing import Any
 from docstore.options.tls import PASSWORDS, tls_options
 from docstore.options.values import (
     COMPRESSORS,
+    EMULATED,
     LOOPBACK,
     AuditOptions,
     ClusterAuthMode,
@@ -82,6 +83,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
         tls=tls_options(given),
         audit=_audit(given),
         router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
+        emulate=given.get("emulate", EMULATED),
         parameters=_parameters(given.get("setParameter", ())),
         parsed=_nest(given),
         argv=_argv(sys.argv),

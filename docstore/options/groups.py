@@ -181,5 +181,7 @@ ROUTER = Group((
             "Keep writes at consistency level ANY in this directory while they have no primary.", "DIR"),
 ))  # fmt: skip
 PARAMETERS = Group((
+    Setting("--emulate", "emulate", click.Choice(["6.0", "8.0"]),
+            "The version of MongoDB to pass for: what clients are told and go by [6.0]."),
     Setting("--setParameter", "setParameter", str, "Set a server parameter; may be repeated.", "NAME=VALUE", True),
 ))  # fmt: skip

@@ -15,6 +15,10 @@ LOOPBACK = "127.0.0.1"
 COMPRESSORS = ("snappy", "zstd", "zlib")
 
 
+EMULATED = "8.0"
+"""The version of MongoDB that a process passes for unless it is told another."""
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
     """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on.
@@ -210,6 +214,8 @@ class Options:
     tls: TlsOptions = TlsOptions()
     audit: AuditOptions = AuditOptions()
     router: RouterOptions = RouterOptions()
+    emulate: str = EMULATED
+    """The version of MongoDB that the process passes for."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """--setParameter, by name."""
     parsed: Mapping[str, Any] = field(default_factory=dict)

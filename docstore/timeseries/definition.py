@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from docstore.bson import to_python
 from docstore.bson.build import document_from
 from docstore.bson.convert import from_python
 from docstore.bson.walk import OBJECT, elements
+from docstore.errors import Code, CommandError
 
+MAX_CUSTOM_SECONDS = 365 * 24 * 60 * 60
+"""The longest time that a custom bucket may cover."""
 BUCKETS_PREFIX = "system.buckets."
 CONTROL, DATA, META = "control", "data", "meta"
 UNPACK = "$_internalUnpackBucket"
@@ -38,22 +42,34 @@ GRANULARITIES: Mapping[str, Granularity] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TimeseriesDefinition:
-    """`meta_field` says which series a measurement belongs to; None: there is one."""
+    """`meta_field` says which series a measurement belongs to; None: there is one. Either `granularity` is one of
+    `GRANULARITIES`, or it is None and buckets cover `custom_seconds`, and begin at multiples of that.
+    """
 
     time_field: str
     meta_field: str | None
-    granularity: str
+    granularity: str | None
+    custom_seconds: int = 0
 
     @property
     def span_seconds(self) -> int:
-        return GRANULARITIES[self.granularity].span_seconds
+        return self._bucketing.span_seconds
+
+    @property
+    def _bucketing(self) -> Granularity:
+        if self.granularity is None:
+            return Granularity(self.custom_seconds, self.custom_seconds)
+        return GRANULARITIES[self.granularity]
 
     def rounded(self, time: int) -> int:
         """The begin of a bucket whose first measurement is of that time; both in milliseconds since 1970."""
-        return time - time % (GRANULARITIES[self.granularity].rounding_seconds * 1000)
+        return time - time % (self._bucketing.rounding_seconds * 1000)
 
     def document(self) -> bytes:
         """As the options of the collection show it."""
+        if self.granularity is None:
+            rounding = ("bucketRoundingSeconds", *from_python(self.custom_seconds))
+            return document_from([*self._names(), self._span(), rounding])
         return document_from([*self._names(), ("granularity", *from_python(self.granularity)), self._span()])
 
     def unpack_stage(self) -> bytes:
@@ -71,7 +87,27 @@ class TimeseriesDefinition:
 def parse_definition(raw: bytes) -> TimeseriesDefinition:
     """From what `TimeseriesDefinition.document` has made."""
     fields = {name: to_python((code, data)) for name, code, data in elements(raw)}
-    return TimeseriesDefinition(fields["timeField"], fields.get("metaField"), fields["granularity"])
+    granularity = fields.get("granularity")
+    custom = 0 if granularity is not None else fields["bucketMaxSpanSeconds"]
+    return TimeseriesDefinition(fields["timeField"], fields.get("metaField"), granularity, custom)
+
+
+def check_bucketing(given: Mapping[str, Any]) -> int | None:
+    """The seconds of custom buckets that `{granularity?, bucketMaxSpanSeconds?, bucketRoundingSeconds?}` asks for; None
+    where it asks for none. Errors: InvalidOptions.
+    """
+    span, rounding = given.get("bucketMaxSpanSeconds"), given.get("bucketRoundingSeconds")
+    if rounding is None:
+        return None
+    if given.get("granularity") is not None:
+        raise CommandError(Code.InvalidOptions, "Timeseries 'bucketRoundingSeconds' goes without 'granularity'")
+    if span != rounding:
+        raise CommandError(
+            Code.InvalidOptions,
+            "Timeseries 'bucketMaxSpanSeconds' and 'bucketRoundingSeconds' must be given together and be equal",
+        )
+    found: int = rounding
+    return found
 
 
 def buckets_of(namespace: str) -> str:

@@ -11,7 +11,6 @@ from bson.int64 import Int64
 from docstore.commands.access.transport_security import accepted_document, certificate_document
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.metrics import buffers_document
 from docstore.commands.specs.processes import SERVER_STATUS
 from mongos.router import router_of
@@ -24,7 +23,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
     cursors, security = context.services.cursors, context.services.transport_security
     return {
         "host": router.facts.address,
-        "version": COMPATIBLE_VERSION,
+        "version": context.services.switches.face.version,
         "process": "mongos",
         "pid": Int64(os.getpid()),
         "uptime": up,

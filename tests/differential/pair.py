@@ -10,6 +10,7 @@ from bson.json_util import dumps
 from bson.objectid import ObjectId
 from pymongo.database import Database
 
+from docstore.commands.limits import FACES
 from tests.unit.node.local import LocalNode
 
 Command = dict[str, Any]
@@ -22,7 +23,7 @@ class Pair:
 
     def __init__(self, reference: Database[dict[str, Any]]) -> None:
         self._reference = reference
-        self._node = LocalNode()
+        self._node = LocalNode(face=FACES["6.0"])
 
     async def both(self, command: Command) -> tuple[Any, Any]:
         """What is compared of both replies."""

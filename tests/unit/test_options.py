@@ -28,7 +28,7 @@ from docstore.options import (
 )
 from docstore.options.groups import Group
 from docstore.options.unsupported import UNSUPPORTED
-from docstore.options.values import ClusterAuthMode, TlsMode
+from docstore.options.values import EMULATED, ClusterAuthMode, TlsMode
 
 GROUPS = (
     NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS, TLS,
@@ -53,6 +53,12 @@ def refusal(*arguments: str, groups: tuple[Group, ...] = GROUPS) -> str:
     assert result.exit_code == 2
     assert not seen
     return result.output
+
+
+def test_a_version_to_pass_for_is_one_that_is_known() -> None:
+    assert parse().emulate == EMULATED
+    assert parse("--emulate", "6.0").emulate == "6.0"
+    assert "6.0" in refusal("--emulate", "5.0")
 
 
 def test_nothing_given_is_a_loopback_listener_on_the_standard_port() -> None:

@@ -10,7 +10,6 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.envelope import ENVELOPE_FIELDS
-from docstore.commands.limits import FEATURE_VERSION
 from docstore.commands.parameters import ServerParameter
 from docstore.errors import NO_CODE, CommandError
 
@@ -63,10 +62,11 @@ def set_parameter(context: Context, _arguments: Arguments) -> Result:
     return {"was": was}
 
 
-def set_feature_version(_context: Context, arguments: Arguments) -> Result:
-    if arguments.value != FEATURE_VERSION:
+def set_feature_version(context: Context, arguments: Arguments) -> Result:
+    version = context.services.switches.face.feature_version
+    if arguments.value != version:
         raise CommandError(
-            4926900, f"Invalid feature compatibility version value, this server has '{FEATURE_VERSION}' and no other"
+            4926900, f"Invalid feature compatibility version value, this server has '{version}' and no other"
         )
     return {}
 

@@ -21,7 +21,7 @@ from docstore.commands.declaration import (
     Role,
     Type,
 )
-from docstore.commands.limits import COMPATIBLE_VERSION, MAX_DOCUMENT_BYTES
+from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 
@@ -33,16 +33,17 @@ def ping(_context: Context, _arguments: Arguments) -> Result:
     return {}
 
 
-def build_info(_context: Context, _arguments: Arguments) -> Result:
+def build_info(context: Context, _arguments: Arguments) -> Result:
     """The MongoDB version whose behaviour drivers may expect, and what this server really is (`docstore`)."""
+    version = context.services.switches.face.version
     return {
-        "version": COMPATIBLE_VERSION,
+        "version": version,
         "gitVersion": "none",
         "modules": [],
         "allocator": "system",
         "javascriptEngine": "v8",
         "sysInfo": "deprecated",
-        "versionArray": [*map(int, COMPATIBLE_VERSION.split(".")), 0],
+        "versionArray": [*map(int, version.split(".")), 0],
         "docstore": {
             "version": docstore.__version__,
             "python": platform.python_version(),

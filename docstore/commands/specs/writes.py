@@ -32,7 +32,7 @@ DELETE = Spec(
 )  # fmt: skip
 
 BULK_WRITE = Spec(
-    "bulkWrite", privilege=AUTHENTICATED, role=Role.PRIMARY, admin_only=True, retryable=True, stable=True,
+    "bulkWrite", since=25, privilege=AUTHENTICATED, role=Role.PRIMARY, admin_only=True, retryable=True, stable=True,
     parameters=(
         Parameter("ops", Type.DOCUMENTS, required=True),
         Parameter("nsInfo", Type.DOCUMENTS, required=True),

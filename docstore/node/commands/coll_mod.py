@@ -55,7 +55,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     reply: dict[str, Any] = {}
     series = series_of(node.store, namespace)
     if series is not None:
-        about, asked = context.about(series.buckets.ns), SeriesChange(node, arguments, series)
+        about = context.about(series.buckets.ns)
+        asked = SeriesChange(node, arguments, series, context.services.switches.face)
         return await change(about, reply, lambda unit: _change_series(about, arguments, unit, asked, reply))
     if arguments["timeseries"] is not None:
         raise CommandError(Code.InvalidOptions, "option only supported on a time-series collection: timeseries")

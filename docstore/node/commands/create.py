@@ -26,7 +26,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     store = node.store
     check_creatable(context.namespace)
-    buckets = created_series(node, arguments, context.namespace)
+    buckets = created_series(node, arguments, context.namespace, context.services.switches.face)
     options = NO_OPTIONS if buckets is not None else created_options(node, arguments, context.namespace)
     view = None if buckets is not None else created_view(node, arguments, context.namespace)
     if node.transaction is not None:

@@ -25,7 +25,7 @@ from docstore.node.node import node_of
 from docstore.node.read.requests import count_query_of, filter_of, find_query_of, hint_of, query_context_of, sort_of
 from docstore.node.read.views import view_pipeline, viewed
 from docstore.node.write.delete import delete_statement
-from docstore.node.write.update import update_statement
+from docstore.node.write.update import check_sorts, update_statement
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 from docstore.query.value.collation import parse_collation
@@ -42,6 +42,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
             Code.BadValue, f"Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
         )
     name, inner = explained_command(context, arguments.value, _EXPLAINABLE)
+    if name == "update":
+        check_sorts(context, map(update_statement, inner["updates"]))
     if name == "aggregate" and (pipeline := _change_stream(context, inner)) is not None:
         collection = collection_of(inner.value)
         about = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")

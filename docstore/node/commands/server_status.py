@@ -15,7 +15,6 @@ from docstore.commands.access.transport_security import accepted_document, certi
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.metrics import READS, WRITES, buffers_document
 from docstore.commands.specs.processes import SERVER_STATUS
 from docstore.node.node import DataNode, node_of
@@ -51,7 +50,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
     uptime = node.clock() - node.started
     reply: dict[str, Any] = {
         "host": node.settings.address,
-        "version": COMPATIBLE_VERSION,
+        "version": context.services.switches.face.version,
         "process": node.settings.process,
         "pid": Int64(os.getpid()),
         "uptime": float(int(uptime)),

@@ -21,7 +21,6 @@ from docstore.collection.read.planning import plan_find, usable_indexes
 from docstore.collection.read.sorter import MAX_BYTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.errors import CommandError
 from docstore.node.explain.plan import (
     Stage,
@@ -214,7 +213,7 @@ def frame(context: Context, command: bytes | None = None) -> dict[str, Any]:
         "serverInfo": {
             "host": settings.host,
             "port": settings.port,
-            "version": COMPATIBLE_VERSION,
+            "version": context.services.switches.face.version,
             "gitVersion": "none",
         },
         "serverParameters": {"internalQueryMaxBlockingSortMemoryUsageBytes": MAX_BYTES},

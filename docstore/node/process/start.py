@@ -23,7 +23,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.operations.registry import Operation, OperationRegistry
-from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
+from docstore.commands.parameters import ParameterTable, ServerParameter
 from docstore.deferred_free import DEFERRED_FREE
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import carry_out
@@ -162,7 +162,7 @@ class NodeProcess:
             store=store,
             replication=replication,
             parameters=ParameterTable(
-                [*FACTS, *expiry.parameters(), snapshot_window(store.undo_history), *self._extension.parameters]
+                [*expiry.parameters(), snapshot_window(store.undo_history), *self._extension.parameters]
             ),
             expiry=expiry,
             clock=time.monotonic,

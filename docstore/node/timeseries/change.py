@@ -6,20 +6,30 @@ from dataclasses import replace
 
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.limits import Face
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.create import choice
 from docstore.node.node import DataNode
 from docstore.node.timeseries.series import Series, series_of
-from docstore.timeseries.definition import GRANULARITIES, TimeseriesDefinition
+from docstore.timeseries.definition import GRANULARITIES, MAX_CUSTOM_SECONDS, TimeseriesDefinition, check_bucketing
 
-_FIELDS = declared(Parameter("granularity", Type.STRING))
+_FIELDS = declared(
+    Parameter("granularity", Type.STRING),
+)
+_CUSTOM = {
+    **_FIELDS,
+    **declared(
+        Parameter("bucketMaxSpanSeconds", Type.INT, minimum=1, maximum=MAX_CUSTOM_SECONDS),
+        Parameter("bucketRoundingSeconds", Type.INT, minimum=1, maximum=MAX_CUSTOM_SECONDS),
+    ),
+}
 _OF_OTHERS = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
 
 
 class SeriesChange:
     """What is asked for. Errors: InvalidOptions, BadValue."""
 
-    def __init__(self, node: DataNode, arguments: Arguments, series: Series) -> None:
+    def __init__(self, node: DataNode, arguments: Arguments, series: Series, face: Face) -> None:
         self._node = node
         self._ns = series.ns
         for name in ("pipeline", "viewOn"):
@@ -31,7 +41,10 @@ class SeriesChange:
         if "cappedSize" in arguments or "cappedMax" in arguments:
             raise CommandError(Code.InvalidOptions, "Collection must be capped.")
         given = arguments["timeseries"]
-        asked = None if given is None else parse_fields("collMod.timeseries", given, _FIELDS)["granularity"]
+        fields = _CUSTOM if face.has_custom_buckets else _FIELDS
+        parsed = None if given is None else parse_fields("collMod.timeseries", given, fields)
+        asked = None if parsed is None else parsed["granularity"]
+        self._custom = None if parsed is None else check_bucketing(parsed.given())
         granularities = tuple(GRANULARITIES)
         self._granularity = None if asked is None else choice("collMod.timeseries.granularity", asked, granularities)
 
@@ -43,17 +56,17 @@ class SeriesChange:
         return series
 
     def definition(self, series: Series) -> TimeseriesDefinition | None:
-        """The definition with the granularity that is asked for; None where nothing of it changes. Errors:
-        InvalidOptions for a finer one.
+        """The definition with the granularity or the buckets that are asked for; None where nothing of it changes.
+        Errors: InvalidOptions for finer ones.
         """
-        before, after = series.definition.granularity, self._granularity
-        if after is None or after == before:
+        before = series.definition
+        if self._granularity is None and self._custom is None:
             return None
-        order = list(GRANULARITIES)
-        if order.index(after) < order.index(before):
+        after = replace(before, granularity=self._granularity, custom_seconds=self._custom or 0)
+        if after.span_seconds < before.span_seconds:
             raise CommandError(
                 Code.InvalidOptions,
                 "Invalid transition for timeseries.granularity. Can only transition from 'seconds' to 'minutes' or "
                 "'minutes' to 'hours'.",
             )
-        return replace(series.definition, granularity=after)
+        return None if after == before else after

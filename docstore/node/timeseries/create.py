@@ -8,19 +8,24 @@ from docstore.bson import from_python
 from docstore.collection.catalog.options import CollectionOptions
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.limits import Face
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.create import checked_expiry, choice
 from docstore.node.node import DataNode
 from docstore.node.timeseries.series import buckets_options
 from docstore.query.value.collation import parse_collation
-from docstore.timeseries.definition import GRANULARITIES, TimeseriesDefinition
+from docstore.timeseries.definition import GRANULARITIES, MAX_CUSTOM_SECONDS, TimeseriesDefinition, check_bucketing
 
 _FIELDS = declared(
     Parameter("timeField", Type.STRING, required=True),
     Parameter("metaField", Type.STRING),
-    Parameter("granularity", Type.STRING, default="seconds"),
+    Parameter("granularity", Type.STRING),
     Parameter("bucketMaxSpanSeconds", Type.INT),
 )
+_CUSTOM = {
+    **_FIELDS,
+    **declared(Parameter("bucketRoundingSeconds", Type.INT, minimum=1, maximum=MAX_CUSTOM_SECONDS)),
+}
 _ALLOWED = frozenset(
     ("timeseries", "expireAfterSeconds", "collation", "storageEngine", "indexOptionDefaults", "comment")
 )
@@ -31,21 +36,23 @@ _REFUSED = (
 )  # fmt: skip
 
 
-def created_series(node: DataNode, arguments: Arguments, namespace: str) -> CollectionOptions | None:
+def created_series(node: DataNode, arguments: Arguments, namespace: str, face: Face) -> CollectionOptions | None:
     """The options of the buckets of the time-series collection to be made; None where none is asked for.
 
     Errors: InvalidOptions, BadValue, 51024, 5510500.
     """
     if arguments["timeseries"] is None:
         return None
-    given = parse_fields("create.timeseries", arguments["timeseries"], _FIELDS)
-    granularity = choice("create.timeseries.granularity", given["granularity"], tuple(GRANULARITIES))
+    given = parse_fields("create.timeseries", arguments["timeseries"], _CUSTOM if face.has_custom_buckets else _FIELDS)
+    custom = check_bucketing(given.given())
+    asked = given["granularity"] or "seconds"
+    granularity = None if custom else choice("create.timeseries.granularity", asked, tuple(GRANULARITIES))
     for name in _REFUSED:
         if name in arguments and arguments[name] is not False:
             raise CommandError(Code.InvalidOptions, f"{namespace}: 'timeseries' is not allowed with '{name}'")
     if arguments["pipeline"] is not None:
         raise CommandError(Code.InvalidOptions, "'pipeline' requires 'viewOn' to also be specified")
-    definition = TimeseriesDefinition(given["timeField"], given["metaField"], granularity)
+    definition = TimeseriesDefinition(given["timeField"], given["metaField"], granularity, custom or 0)
     _check(definition, namespace, given["bucketMaxSpanSeconds"])
     collation = arguments["collation"]
     expire_after = arguments["expireAfterSeconds"]

@@ -18,7 +18,7 @@ from docstore.node.write.driver import Outcome, Statements, session_write
 from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
-from docstore.node.write.update import UpdateWork, update_statement
+from docstore.node.write.update import UpdateWork, check_sorts, update_statement
 from docstore.sharding.targeting import KeyRanges
 
 
@@ -62,6 +62,7 @@ def update_batch(
 ) -> tuple[Context, Statements]:  # fmt: skip
     """The statements of an update, and the request that they belong to. Errors: those of `update_statement`."""
     statements = [update_statement(raw) for raw in raws]
+    check_sorts(context, statements)
     series = series_of(node_of(context).store, context.namespace)
     bypass = bypass or series is not None
     context, target = _target(context, series, Outcome(modified=0), len(statements), let, within, bypass=bypass)

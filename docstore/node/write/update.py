@@ -6,6 +6,7 @@ in the middle of a statement over many documents leaves those before it changed,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from docstore.aggregation.expression_context import with_constants
@@ -15,7 +16,8 @@ from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
-from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.arguments import declared, parse_fields, unknown_field
+from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
@@ -107,6 +109,12 @@ def update_statement(raw: bytes) -> UpdateStatement:
         collation=fields["collation"],
         sort=fields["sort"],
     )
+
+
+def check_sorts(context: Context, statements: Iterable[UpdateStatement]) -> None:
+    """Location40415 for a sort, where the process passes for a server that has none in updates."""
+    if not context.services.switches.face.has_bulk_write and any(each.sort is not None for each in statements):
+        raise unknown_field("update.updates", "sort")
 
 
 class UpdateWork:

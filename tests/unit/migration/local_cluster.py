@@ -29,7 +29,7 @@ from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Dispatcher, Pending, StreamedReply
 from docstore.commands.operations.registry import OperationRegistry
-from docstore.commands.parameters import FACTS, ParameterTable
+from docstore.commands.parameters import ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
@@ -198,7 +198,7 @@ class Member:
             engine=engine,
             store=store,
             replication=replication,
-            parameters=ParameterTable([*FACTS, *extension.parameters]),
+            parameters=ParameterTable(extension.parameters),
             clock=time.monotonic,
             wall_clock=time.time,
             started=time.monotonic(),

@@ -19,12 +19,13 @@ from docstore.collection.store import Store
 from docstore.commands.access.control import AccessControl
 from docstore.commands.audit.log import AuditLog
 from docstore.commands.client_connection import ClientConnection
-from docstore.commands.context import Services
+from docstore.commands.context import Services, Switches
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher, Pending, StreamedReply
+from docstore.commands.limits import DEFAULT_FACE, Face
 from docstore.commands.operations.registry import OperationRegistry
-from docstore.commands.parameters import FACTS, ParameterTable
+from docstore.commands.parameters import ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import Turns, let_others_run
@@ -97,6 +98,7 @@ class LocalNode:
         mode: StorageMode | None = None,
         pauses: bool = False,
         audit: AuditLog | None = None,
+        face: Face = DEFAULT_FACE,
     ) -> None:
         engine = engine or open_engine("inMemory", "")
         store = Store(engine, clock=time.time, mode=mode)
@@ -110,7 +112,7 @@ class LocalNode:
             engine=engine,
             store=store,
             replication=self.replication,
-            parameters=ParameterTable(FACTS),
+            parameters=ParameterTable(),
             clock=time.monotonic,
             wall_clock=time.time,
             started=time.monotonic(),
@@ -122,6 +124,7 @@ class LocalNode:
             host=self.replication,
             sessions=ClientSessions(time.monotonic, lambda: bytes(16)),
             cursors=CursorRegistry(time.monotonic, lambda: next(ids)),
+            switches=Switches(face=face),
             operations=OperationRegistry(time.monotonic),
             clock=time.monotonic,
             wall_clock=time.time,
@@ -136,6 +139,7 @@ class LocalNode:
         )
         if audit is not None:
             CatalogAudit(store, audit)
+        self.services.table.hide_newer(face)
         self.dispatcher = Dispatcher(self.services, translate=translate_storage_error)
         self.peer = ClientConnection(1, "127.0.0.1:9")
 

@@ -11,6 +11,7 @@ from bson.int64 import Int64
 from docstore.commands.declaration import CommandTable
 from docstore.commands.parameters import ServerParameter
 from docstore.node.commands import COMMANDS
+from docstore.options.values import EMULATED
 from tests.unit.node.local import LocalNode, loop
 
 TABLE = CommandTable(COMMANDS)
@@ -33,7 +34,7 @@ ADMIN: dict[str, dict[str, Any]] = {
     "logRotate": {},
     "renameCollection": {"renameCollection": "test.c", "to": "test.renamed"},
     "rotateCertificates": {"message": "new ones"},
-    "setFeatureCompatibilityVersion": {"setFeatureCompatibilityVersion": "6.0"},
+    "setFeatureCompatibilityVersion": {"setFeatureCompatibilityVersion": EMULATED},
     "setParameter": {"pace": 2},
     "top": {},
 }

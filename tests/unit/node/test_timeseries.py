@@ -277,6 +277,33 @@ def test_indexes_are_those_of_buckets_and_shown_as_those_of_measurements() -> No
     loop(work())
 
 
+def test_buckets_of_a_length_of_their_own() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        custom = {"bucketMaxSpanSeconds": 90, "bucketRoundingSeconds": 90}
+        for refused in (
+            {"granularity": "hours", **custom}, {"bucketRoundingSeconds": 90}, {**custom, "bucketMaxSpanSeconds": 91},
+        ):  # fmt: skip
+            reply = await node.reply({"create": "s", "timeseries": {"timeField": "t", **refused}})
+            assert reply["code"] == Code.InvalidOptions
+        await node.run({"create": "s", "timeseries": {"timeField": "t", **custom}})
+        (listed, *_) = (await node.run({"listCollections": 1, "filter": {"name": "s"}}))["cursor"]["firstBatch"]
+        assert listed["options"]["timeseries"] == {"timeField": "t", **custom}
+        await insert(node, *({"_id": n, "t": at(n)} for n in (0, 89, 90, 100, 300)))
+        assert [bucket["control"]["min"]["t"] for bucket in await buckets(node)] == [at(0), at(90), at(270)]
+        early = {"find": "s", "filter": {"t": {"$lt": at(95)}}, "sort": {"_id": 1}}
+        assert [row["_id"] for row in (await node.run(early))["cursor"]["firstBatch"]] == [0, 89, 90]
+        finer = {"collMod": "s", "timeseries": {"bucketMaxSpanSeconds": 60, "bucketRoundingSeconds": 60}}
+        assert (await node.reply(finer))["code"] == Code.InvalidOptions
+        await node.run({"collMod": "s", "timeseries": {"bucketMaxSpanSeconds": 900, "bucketRoundingSeconds": 900}})
+        await insert(node, {"_id": 9, "t": at(899)}, {"_id": 10, "t": at(1)})
+        begins = sorted(bucket["control"]["min"]["t"] for bucket in await buckets(node))
+        assert begins == [at(0), at(0), at(90), at(270)]
+        assert len(await found(node)) == 7
+
+    loop(work())
+
+
 def test_a_long_insert_is_done_in_slices() -> None:
     async def work() -> None:
         node = await made()
