@@ -46,7 +46,7 @@ from docstore.key_layout import (
 from docstore.namespace import SECURITY_NAMESPACES, replicates, split_namespace
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.cell_keys import GeoKeys
-from docstore.query.plan.wildcard import WildcardPaths
+from docstore.query.plan.wildcard import ARRAYS_MET, WildcardPaths
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
 from docstore.storage import Family
@@ -175,11 +175,14 @@ class Index:
     def arrays(self) -> frozenset[str]:
         """The paths, each the beginning of a field's or the whole of one, at which arrays have been met.
 
-        Those of a wildcard index are not kept apart.
+        Those of a wildcard index are not kept apart: of a compound one there is "$**" where it has met any.
         """
         if self._arrays[0] != self.places:
             paths = () if self.spec.wildcard is not None else [path for path, _ in self.fields]
-            self._arrays = (self.places, array_places(paths, self.places))
+            arrays = array_places(paths, self.places)
+            if self.spec.wildcard is not None and len(self.fields) > 1 and self.places & ARRAYS_MET:
+                arrays = frozenset(("$**",))
+            self._arrays = (self.places, arrays)
         return self._arrays[1]
 
     def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int]:

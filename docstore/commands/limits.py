@@ -25,6 +25,7 @@ MAX_REQUEST_DEPTH = 200
 _SHOWN = 100
 """Characters of a value in an error."""
 _CUSTOM_BUCKETS = 19
+_COMPOUND_WILDCARDS = 21
 _BULK_WRITE = 25
 
 
@@ -40,6 +41,11 @@ class Face:
     def has_custom_buckets(self) -> bool:
         """Whether a time-series collection may say how long its buckets are."""
         return self.max_wire_version >= _CUSTOM_BUCKETS
+
+    @property
+    def has_compound_wildcards(self) -> bool:
+        """Whether a wildcard index may have further fields."""
+        return self.max_wire_version >= _COMPOUND_WILDCARDS
 
     @property
     def has_bulk_write(self) -> bool:

@@ -35,10 +35,22 @@ def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
     if not fields:
         raise refused(raw, "Index keys cannot be empty.")
     if plugin != "text" and len(fields) > 1 and any(is_wildcard(path) for path, _ in fields):
-        raise refused(raw, "wildcard indexes do not allow compounding")
+        _check_compound_wildcard(raw, fields)
     if len({path for path, _ in fields}) < len(fields):
         raise refused(raw, "Index keys cannot name a field twice.")
     return tuple(fields)
+
+
+def _check_compound_wildcard(raw: bytes, fields: list[tuple[str, int]]) -> None:
+    wild = [path for path, _ in fields if is_wildcard(path)]
+    if len(wild) > 1:
+        raise refused(raw, "wildcard indexes do not allow more than one wildcard field")
+    if any(direction == 0 and not is_wildcard(path) for path, direction in fields):
+        raise refused(raw, "wildcard indexes do not allow compounding with special index types")
+    prefix = wild[0].removesuffix(_WILDCARD)
+    for path, _ in fields:
+        if prefix and (path + ".").startswith(prefix) and not is_wildcard(path):
+            raise refused(raw, f"wildcard indexes do not allow the field '{path}' in the scope of the wildcard")
 
 
 def is_wildcard(path: str) -> bool:

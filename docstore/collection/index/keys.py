@@ -18,6 +18,7 @@ from docstore.kernel.match.path_predicates import Exists
 from docstore.kernel.match.predicate import Or, Predicate
 from docstore.query.filter.compile import compile_filter
 from docstore.query.geo.cell_keys import NOT_GEOMETRY, NOT_PAIRS
+from docstore.query.plan.wildcard import WildcardPaths, compound_keys
 from docstore.query.text.terms import NOT_A_LANGUAGE
 
 ARRAY_UNDER_HASH = 16766
@@ -38,11 +39,19 @@ def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
         return text_entries(spec, spec.text)
     if spec.wildcard is None and not spec.hashed:
         return pattern.marked_keys
-    keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)
+    keys = _hashed_keys(spec, pattern) if spec.wildcard is None else _wildcard_keys(spec, spec.wildcard)
     collation = spec.collation
     if collation is None:
         return lambda raw: (*keys(raw), b"")
     return lambda raw: (*keys(collation.fold_document(raw)), b"")
+
+
+def _wildcard_keys(spec: IndexSpec, paths: WildcardPaths) -> Callable[[bytes], tuple[list[bytes], int]]:
+    if len(spec.fields) == 1:
+        return paths.keys
+    place = next(place for place, (_, direction) in enumerate(spec.fields) if direction == 0)
+    before, behind = spec.fields[:place], spec.fields[place + 1 :]
+    return compound_keys(paths, *(KeyPattern(list(fields)) if fields else None for fields in (before, behind)))
 
 
 def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tuple[list[bytes], int]]:

@@ -9,7 +9,7 @@ MongoDB has and this server lacks is refused by name; what neither has is refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from docstore.bson import BOOL, OBJECT, STRING, Value, document_from, elements, from_python, get_field
@@ -343,9 +343,9 @@ def _check_name(raw: bytes, name: str, key: Value) -> None:
 def _wildcard_of(
     raw: bytes, options: dict[str, Value], fields: tuple[tuple[str, int], ...], flags: dict[str, bool]
 ) -> WildcardPaths | None:
-    path = fields[0][0]
+    path = next((path for path, _ in fields if is_wildcard(path)), None)
     projection = options.get("wildcardProjection")
-    if not is_wildcard(path):
+    if path is None or any(value == STRING for _, value, _ in elements(options["key"][1])):
         if projection is not None:
             raise refused(raw, "The field 'wildcardProjection' is only allowed in a 'wildcard' index", Code.BadValue)
         return None
@@ -356,7 +356,21 @@ def _wildcard_of(
         raise refused(raw, "Index type 'wildcard' cannot be a TTL index")
     if _version_of(options) == 1:
         raise refused(raw, "'wildcard' index plugin is not allowed with index version v:1")
-    return wildcard_paths(raw, path, projection)
+    found = wildcard_paths(raw, path, projection)
+    others = [path for path, _ in fields if not is_wildcard(path)]
+    if others and path == "$**" and projection is None:
+        raise refused(raw, "compound wildcard indexes on all paths need a 'wildcardProjection'", Code.FailedToParse)
+    for other in others:
+        if found.holds(other) or found.holds(other, with_subtree=True):
+            raise refused(raw, f"the 'wildcardProjection' must leave out the field '{other}'", Code.FailedToParse)
+    return found
+
+
+def check_no_compound_wildcard(specs: Iterable[IndexSpec]) -> None:
+    """CannotCreateIndex, where the process passes for a server that has no such indexes."""
+    for spec in specs:
+        if spec.wildcard is not None and len(spec.fields) > 1:
+            raise refused(spec.raw, "wildcard indexes do not allow compounding")
 
 
 def _check_build(

@@ -79,7 +79,10 @@ def _opened(
 ) -> Iterator[Any]:
     reverse = access.direction < 0
     if access.checked or access.once:
-        descending = [direction < 0 for _, direction in access.index.fields]
+        fields = (
+            access.index.fields if access.wildcard is None else [(each.path, each.direction) for each in access.bounds]
+        )
+        descending = [direction < 0 for _, direction in fields]
         ranges = access.field_ranges()
         return Bounded(
             lambda lo, hi: read(lo, hi, reverse), prefix, end, ranges, descending, reverse, pairs, examined, access.once

@@ -19,6 +19,7 @@ from docstore.query.find import FindQuery
 from docstore.query.plan.access import IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.plan.wildcard import path_key
 from docstore.query.projection.projection import Compute, metadata_kinds, with_metadata
+from docstore.query.unsupported import not_supported
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -110,6 +111,8 @@ def _members(scan: IndexScan, raw: bytes, key: bytes) -> list[tuple[str, Value]]
         return list(zip(paths, hashed_members(index.spec, raw), strict=True))
     if scan.wildcard is None:
         return list(zip(paths, index_values(index, raw, key), strict=True))
+    if len(index.fields) > 1:
+        raise not_supported("option of a find by a compound wildcard index", "returnKey")
     path = scan.wildcard.path
     found = [("$_path", from_python(path))]
     start = path_key(path)

@@ -14,7 +14,7 @@ from uuid import UUID
 from docstore.collection.collection import Collection
 from docstore.collection.index.conflicts import is_among
 from docstore.collection.index.options import refused, shown
-from docstore.collection.index.spec import IndexSpec, no_such_cluster, parse_index_spec
+from docstore.collection.index.spec import IndexSpec, check_no_compound_wildcard, no_such_cluster, parse_index_spec
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -46,6 +46,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     existing = node.store.collection(context.namespace)
     collation = None if existing is None else existing.collation
     specs = [parse_index_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation) for raw in given]
+    if not context.services.switches.face.has_compound_wildcards:
+        check_no_compound_wildcard(specs)
     if not specs:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
     if existing is None and any(spec.clustered for spec in specs):

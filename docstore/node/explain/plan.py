@@ -27,6 +27,7 @@ from docstore.query.geo.cell_keys import PlaneKeys
 from docstore.query.plan.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.plan.bounds import FieldBounds, arrays_on
 from docstore.query.plan.intervals import point
+from docstore.query.plan.wildcard import PATH_FIELD, WildcardBounds
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.value.collation import Collation
 
@@ -256,7 +257,11 @@ def index_scan(access: IndexScan) -> Stage:
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
     details = index_details(index)
     folded = index.collation is not None
-    if access.wildcard is not None:
+    if access.wildcard is not None and len(index.fields) > 1:
+        shown = _compound_wildcard_fields(access, access.wildcard)
+        details["keyPattern"] = dict(shown)
+        intervals = field_intervals(shown, access.bounds, folded=folded)
+    elif access.wildcard is not None:
         path = access.wildcard.path
         details["keyPattern"] = {"$_path": 1, path: 1}
         intervals = {"$_path": [f'["{path}", "{path}"]'], **field_intervals([(path, 1)], access.bounds, folded=folded)}
@@ -267,6 +272,17 @@ def index_scan(access: IndexScan) -> Stage:
     details["direction"] = "forward" if access.direction > 0 else "backward"
     details["indexBounds"] = intervals
     return Stage("DISTINCT_SCAN" if access.once else "IXSCAN", details=details)
+
+
+def _compound_wildcard_fields(access: IndexScan, wildcard: WildcardBounds) -> list[tuple[str, int]]:
+    """The key pattern with the path that is looked through, where it is one."""
+    found: list[tuple[str, int]] = []
+    for path, direction in access.index.fields:
+        if direction:
+            found.append((path, direction))
+        else:
+            found += [(PATH_FIELD, 1), (wildcard.path, 1)] if wildcard.path else [(PATH_FIELD, 1)]
+    return found
 
 
 def count_scan(access: IndexScan) -> Stage | None:
@@ -300,7 +316,8 @@ def index_details(index: Index) -> dict[str, Any]:
     }
     if index.collation is not None:
         details["collation"] = document_to_python(index.collation.raw)
-    details["isMultiKey"] = index.multikey
+    compound = index.wildcard is not None and len(index.fields) > 1
+    details["isMultiKey"] = bool(index.arrays) if compound else index.multikey
     paths = _multikey_paths(index)
     if paths is not None:
         details["multiKeyPaths"] = paths

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import And, Filter, Nor, Not, conjunction
 from docstore.query.plan.access import CollectionScan, Eof, IndexScan, Merge, Plan, index_scan
-from docstore.query.plan.bounds import FieldBounds
+from docstore.query.plan.bounds import FieldBounds, field_bounds
 from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable_bounds
-from docstore.query.plan.intervals import HIGHEST, LOWEST
+from docstore.query.plan.intervals import EVERYTHING, HIGHEST, LOWEST
 from docstore.query.plan.ordering import exploded, sort_direction
 from docstore.query.plan.value_ranges import Condition
-from docstore.query.plan.wildcard import wildcard_bounds
+from docstore.query.plan.wildcard import PATH_FIELD, WildcardBounds, WildcardPaths, wildcard_bounds
 from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
 from docstore.query.value.long_lists import paced
@@ -70,6 +71,8 @@ def index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
 
 def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidate]:
     assert index.wildcard is not None
+    if len(index.fields) > 1:
+        return _compound_wildcard_plans(tree, index, index.wildcard, sort)
     found: list[Candidate] = []
     for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
         field = FieldBounds(item.path, 1, item.ranges)
@@ -81,6 +84,30 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidat
         scan = IndexScan(index, item.key_ranges(), direction or 1, exact=False, bounds=(field,), wildcard=item)
         # An index of the path alone is smaller than one of all paths.
         found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, tree, not sort or ordered)))
+    return found
+
+
+def _compound_wildcard_plans(tree: Filter, index: IndexInfo, paths: WildcardPaths, sort: Sort) -> list[Candidate]:
+    """One for each path that the filter bounds, behind the bounds of the fields in front; one for these alone."""
+    asked = asked_of(tree, index.collation)
+    before = list(takewhile(lambda each: each[1] != 0, index.fields))
+    # Where arrays have been met is not kept apart.
+    names = [path.split(".") for path, _ in before] if index.arrays else []
+    arrays = frozenset(".".join(parts[: place + 1]) for parts in names for place in range(len(parts)))
+    bounds = field_bounds(asked, before, arrays=arrays) if before else []
+    if before and not bounds:
+        return []
+    found: list[Candidate] = []
+    whole = [*bounds, *(FieldBounds(path, direction, EVERYTHING) for path, direction in before[len(bounds) :])]
+    ways = [([*whole, *item.fields()], item) for item in wildcard_bounds(asked, paths, multikey=bool(index.arrays))]
+    if bounds:
+        ways.append((bounds, WildcardBounds("", EVERYTHING, below=True)))
+    for fields, item in ways:
+        if any(not each.ranges for each in fields):
+            return [((0,), Plan(Eof(), None, True))]
+        scan = replace(index_scan(index, fields, 1), wildcard=item)
+        score = _tightness([each for each in fields if each.path != PATH_FIELD], index) - 1
+        found.append(((score, 0, -len(index.fields) - 1), Plan(scan, tree, not sort)))
     return found
 
 

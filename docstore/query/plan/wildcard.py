@@ -8,7 +8,7 @@ value can meet gets no bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from docstore.bson.allowance import spend
@@ -26,15 +26,21 @@ from docstore.bson.walk import (
 )
 from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Mod, RegexMatch, TypeIs
-from docstore.query.plan.bounds import PathConditions, conditions, path_ranges
-from docstore.query.plan.intervals import EVERYTHING, Ranges
+from docstore.query.plan.bounds import FieldBounds, PathConditions, conditions, path_ranges
+from docstore.query.plan.intervals import EVERYTHING, Range, Ranges
 from docstore.query.plan.value_ranges import Condition
 from docstore.query.value.long_lists import sort_keys
 from docstore.query.value.values import string_value
 
 _WITHOUT_ENTRY = frozenset((OBJECT, ARRAY, NULL, UNDEFINED, MIN_KEY, MAX_KEY))
 _EMPTY_ARRAY: Value = (UNDEFINED, b"")
+
+ARRAYS_MET, SEVERAL_ENTRIES = 1, 2
+"""What is known of the documents of a compound wildcard index."""
+PATH_FIELD = "$_path"
+"""What the path of an entry is called in plans."""
 
 Tree = dict[str, "Tree"]
 """Field names below each other; an empty one ends a path."""
@@ -77,8 +83,39 @@ def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
     return WildcardPaths(tree, excluding)
 
 
+_NO_ENTRY = 2 * encode_key((MIN_KEY, b""))
+"""In the place of path and value."""
 _PER_KEY = 32
 """What it costs to make a key."""
+
+
+def compound_keys(
+    paths: WildcardPaths, before: KeyPattern | None, behind: KeyPattern | None
+) -> Callable[[bytes], tuple[list[bytes], int]]:
+    """What makes the keys of a compound wildcard index, as `WildcardPaths.keys`: those of the fields before, each with
+    each entry of the document, and with those of the fields behind. One without an entry has MinKey in its place. The
+    number beside the keys is made of `ARRAYS_MET` and `SEVERAL_ENTRIES`.
+    """
+
+    def keys(raw: bytes) -> tuple[list[bytes], int]:
+        first, first_places = _plain_keys(before, raw)
+        last, last_places = _plain_keys(behind, raw)
+        inner, arrays = paths.keys(raw)
+        found: list[bytes] = []
+        for key in first:
+            for entry in inner or [_NO_ENTRY]:
+                for end in last:
+                    spend(_PER_KEY + len(key) + len(entry) + len(end))
+                    found.append(key + entry + end)
+        sort_keys(found)
+        places = ARRAYS_MET if arrays or first_places or last_places else 0
+        return found, places | (SEVERAL_ENTRIES if len(found) > 1 else 0)
+
+    return keys
+
+
+def _plain_keys(pattern: KeyPattern | None, raw: bytes) -> tuple[list[bytes], int]:
+    return ([b""], 0) if pattern is None else pattern.marked_keys(raw)[:2]
 
 
 class _Keys:
@@ -142,6 +179,15 @@ class WildcardBounds:
     path: str
     ranges: Ranges
     below: bool
+
+    def fields(self) -> list[FieldBounds]:
+        """The bounds of the two parts of an entry: the path, and the value."""
+        key = path_key(self.path)
+        paths = [Range(key, behind(key), True)]
+        if self.below:
+            # Whole keys, as ranges of one field among several must be: "/" comes behind ".".
+            paths.append(Range(path_key(self.path + "."), path_key(self.path + "/")))
+        return [FieldBounds(PATH_FIELD, 1, tuple(paths)), FieldBounds(self.path, 1, self.ranges)]
 
     def key_ranges(self) -> tuple[tuple[bytes, bytes], ...]:
         """The same as sorted half-open ranges over the encoded keys."""
