@@ -36,7 +36,7 @@ async def run(context: Context, args: Arguments) -> bytes:
             break
     batch_size = batch_size_of(args)
     cursor = await first_reply(
-        context, Listed(tally.documents()), batch_size=UNBOUNDED if batch_size is None else batch_size,
+        context, Listed(tally.listed), batch_size=UNBOUNDED if batch_size is None else batch_size,
         namespace=NAMESPACE,
     )  # fmt: skip
     return tally.reply(cursor, concern_error)

@@ -10,7 +10,7 @@ counts of a reply are those of all operations, also of those that it does not li
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name, check_database_name, split_namespace
 
+PACE = 256
+"""Operations that are looked at between two moments at which others may run."""
 NAMESPACE = "admin.$cmd.bulkWrite"
 """What the cursor of a reply is on."""
 
@@ -96,7 +98,18 @@ class Run:
 
 
 def runs_of(context: Context, arguments: Arguments) -> list[Run]:
-    """The runs of a request, in order.
+    """The runs of a request, in order. Errors: those of `read_runs`."""
+    reading = read_runs(context, arguments)
+    try:
+        while True:
+            next(reading)
+    except StopIteration as end:
+        runs: list[Run] = end.value
+        return runs
+
+
+def read_runs(context: Context, arguments: Arguments) -> Generator[None, None, list[Run]]:
+    """The same, yielding where others may run.
 
     Errors: InvalidLength; FailedToParse for an operation that is none; BadValue for one on a collection that is not
     named; InvalidNamespace; InvalidOptions for one on many documents that is to be retryable; those of fields.
@@ -114,6 +127,8 @@ def runs_of(context: Context, arguments: Arguments) -> list[Run]:
     retryable = session is not None and session.txn_number is not None
     runs: list[Run] = []
     for index, raw in enumerate(operations):
+        if index % PACE == PACE - 1:
+            yield
         kind, place, statement, many = _statement(raw)
         if not 0 <= place < len(namespaces):
             raise CommandError(
@@ -143,6 +158,9 @@ def _statement(raw: bytes) -> tuple[str, int, bytes, bool]:
         raise CommandError(
             Code.FailedToParse, f"BulkWrite ops entry must begin with insert, update or delete, not '{kind}'"
         )
+    if kind == "insert" and len(fields) == 2 and fields[0][1] == INT32 and fields[1][:2] == ("document", OBJECT):
+        # What drivers send, which may be large, without another copy of it.
+        return kind, _INT.unpack(fields[0][2])[0], fields[1][2], False
     given = parse_fields(f"bulkWrite.{kind}", raw, _FIELDS[kind])
     place: int = given[kind]
     if kind == "insert":
@@ -167,7 +185,8 @@ class Tally:
     deleted: int = 0
     failed: int = 0
     retried: list[int] = field(default_factory=list)
-    listed: list[tuple[int, bytes]] = field(default_factory=list)
+    listed: list[bytes] = field(default_factory=list)
+    """What the cursor gives: a document for each listed operation, in the order in which they were noted."""
 
     def done(self, kind: str, index: int, n: int = 1, modified: int = 0, upserted: Value | None = None) -> None:
         """An operation has concerned `n` documents; `upserted` is the `_id` of one that it made."""
@@ -185,7 +204,7 @@ class Tally:
             if upserted is not None:
                 fields.append(("upserted", OBJECT, document_from([("_id", *upserted)])))
         if not self.errors_only:
-            self.listed.append((index, document_from(fields)))
+            self.listed.append(document_from(fields))
 
     def fail(self, kind: str, index: int, error: Mapping[str, Any]) -> None:
         """An operation has failed: `{code, errmsg, ...}`."""
@@ -195,11 +214,7 @@ class Tally:
         fields.append(("n", INT32, _INT.pack(0)))
         if kind == "update":
             fields.append(("nModified", INT32, _INT.pack(0)))
-        self.listed.append((index, document_from(fields)))
-
-    def documents(self) -> list[bytes]:
-        """What the cursor gives: a document for each listed operation, in their order."""
-        return [raw for _, raw in sorted(self.listed, key=lambda each: each[0])]
+        self.listed.append(document_from(fields))
 
     def reply(self, cursor: bytes, concern_error: Mapping[str, Any] | None, tail: bytes = b"") -> bytes:
         """The reply that begins with that of the cursor, with encoded fields at its end."""

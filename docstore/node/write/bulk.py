@@ -12,8 +12,10 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
-from docstore.commands.requests.bulk_write import NAMESPACE, Run, Tally
+from docstore.commands.requests.bulk_write import NAMESPACE, PACE, Run, Tally, read_runs, statements_of
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import CommandError
+from docstore.namespace import split_namespace
 from docstore.node.entry import begun
 from docstore.node.node import node_of
 from docstore.node.read.cursors import ListSource, first_batch
@@ -22,31 +24,40 @@ from docstore.node.write.batches import delete_batch, insert_batch, update_batch
 from docstore.node.write.driver import (
     Outcome,
     Statements,
+    check_writable,
     drive,
     effective_concern,
+    enter_scripts,
     optime_fields,
     wait_for_write,
 )
+from docstore.node.write.evaluated import enter_large
 from docstore.optime import OpTime
 
 _ALL = 0x7FFFFFFF
 
 
-def bulk_written(context: Context, arguments: Arguments, runs: list[Run], batch_size: int | None) -> Steps[bytes]:
-    """Carry out the runs, wait for the write concern, and give the reply. Errors: those of `write_in_slices`, and of
-    statements that cannot be read.
+def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
+    """Read the runs and carry them out, wait for the write concern, and give the reply. Errors: those of
+    `write_in_slices` and `read_runs`, and of statements that cannot be read.
     """
     node = node_of(context)
     concern = effective_concern(context, node)
     ordered = arguments["ordered"] or node.transaction is not None
     tally = Tally(arguments["errorsOnly"])
+    batch_size = batch_size_of(arguments)
+    runs = yield from read_runs(context, arguments)
+    _enter(context, runs)
+    batches: list[tuple[Context, Statements]] = []
     # All are read before one is carried out.
-    batches = [_batch(context, arguments, run, ordered) for run in runs]
+    for run in runs:
+        batches.append(_batch(context, arguments, run, ordered))
+        yield PAUSE
     last: OpTime | None = None
     for place, (run, (inner, statements)) in enumerate(zip(runs, batches, strict=True)):
         work = drive(inner, statements)
         yield from (begun(work) if place else work)
-        _take(tally, run, statements.outcome, ordered=ordered)
+        yield from _take(tally, run, statements.outcome, ordered=ordered)
         last = statements.outcome.last or last
         if ordered and statements.outcome.errors:
             break
@@ -54,7 +65,7 @@ def bulk_written(context: Context, arguments: Arguments, runs: list[Run], batch_
     failed = (yield _acknowledged(context, last, concern))[0] if concern.w != 0 else None
     cursor = yield from first_batch(
         context,
-        ListSource(tally.documents()),
+        ListSource(tally.listed),
         batch_size=_ALL if batch_size is None else batch_size,
         namespace=NAMESPACE,
     )
@@ -75,7 +86,26 @@ def _batch(context: Context, arguments: Arguments, run: Run, ordered: bool) -> t
     return delete_batch(inner, run.statements, ordered=ordered, let=let, counted=True)
 
 
-def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> None:
+def _enter(context: Context, runs: list[Run]) -> None:
+    """What is to be known of a request before it is carried out. Errors: InvalidNamespace, CommandNotSupported,
+    ScriptsWanted.
+    """
+    node = node_of(context)
+    for namespace in {run.namespace for run in runs}:
+        check_writable(namespace)
+        if node.store.mode is not None:
+            node.store.mode.check_documents(node.store, split_namespace(namespace)[0], "bulkWrite")
+    evaluated = [run for run in runs if run.kind != "insert"]
+    enter_scripts(statements_of(evaluated))
+    enter_large(context, max(map(len, statements_of(evaluated)), default=0))
+    counters = node.counters
+    counters.writes += 1
+    for run in runs:
+        # Under the names of the commands.
+        setattr(counters, run.kind, getattr(counters, run.kind) + len(run.statements))
+
+
+def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> Steps[None]:
     """Note what has become of the statements of a run that were carried out."""
     errors = dict(outcome.errors)
     upserted = dict(outcome.upserted)
@@ -83,6 +113,8 @@ def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> None:
     counts, modified = outcome.counts, outcome.modified_counts
     ends = min(errors) + 1 if ordered and errors else len(run.statements)
     for position in range(ends):
+        if position % PACE == PACE - 1:
+            yield PAUSE
         error = errors.get(position)
         if error is not None:
             tally.fail(run.kind, run.first + position, _described(error))
