@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 MARK = "X-Docstore-Console"
-"""The header of requests that the page makes."""
+"""The header of requests that the page makes; it has the key of the login where there is one."""
 _SAME = ("same-origin", "none")
 _TYPES = ("application/json", "application/bson")
 """None of them is what a form, or a script without a permission, sends."""

@@ -3,11 +3,11 @@
 GET  /                        the page
 GET  /assets/HASH/NAME        a file of it
 GET  /api/session             whether one has to log in, and who has
-POST /api/login               {user, password, db}: the cookie of a login
+POST /api/login               {user, password, db}: the cookie of a login, and {key}, which is sent in the header `MARK`
 POST /api/logout              its end
 POST /api/command             {db, command}: the command's reply, in canonical extended JSON
 POST /api/bson                the same in BSON: a command with its `$db`, as the shell in the page sends it
-GET  /metrics                 for Prometheus; by cookie, or by user and password (Basic; ?authSource=DB, else admin)
+GET  /metrics                 for Prometheus; by user and password (Basic; ?authSource=DB, else admin)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.console.assets import SHELL_WORKER, Assets
 from docstore.console.commands import Call, NoCommand
 from docstore.console.extended_json import NotJson, read_object, written
-from docstore.console.guard import HEADERS, SHELL_POLICY, Guard, Refused
+from docstore.console.guard import HEADERS, MARK, SHELL_POLICY, Guard, Refused
 from docstore.console.logins import LoginRefused, Logins, TooBusy
 from docstore.console.metrics.gather import NotAllowed
 from docstore.console.metrics.page import metrics_page
@@ -126,8 +126,8 @@ class _Handler(RequestHandler):
     def connection(self) -> ClientConnection | None:
         """As whom commands are run; None where one has to log in first."""
         if self.console.needs_login:
-            token = self.get_cookie(self.console.cookie)
-            return None if token is None else self.console.logins.find(token)
+            token, key = self.get_cookie(self.console.cookie), self.request.headers.get(MARK)
+            return None if token is None or key is None else self.console.logins.find(token, key)
         return self.anonymous
 
     @property
@@ -222,7 +222,7 @@ class LoginHandler(_Handler):
             user, password, db = _texts(given)
             if not self.console.needs_login:
                 raise Refused(400, "nobody has to log in here: access control is off")
-            token = await self.console.logins.log_in(
+            token, key = await self.console.logins.log_in(
                 user, db, password, self.remote, _address(self.request.connection, "getsockname")
             )
         except LoginRefused:
@@ -235,14 +235,14 @@ class LoginHandler(_Handler):
             self.set_cookie(
                 self.console.cookie, token, path="/", httponly=True, samesite="Strict", secure=self.console.encrypted
             )
-            await self.send("application/json", json.dumps({"user": {"user": user, "db": db}}))
+            await self.send("application/json", json.dumps({"user": {"user": user, "db": db}, "key": key}))
 
 
 class LogoutHandler(_Handler):
     async def post(self) -> None:
         token = self.get_cookie(self.console.cookie)
         if token is not None:
-            self.console.logins.log_out(token)
+            self.console.logins.log_out(token, self.request.headers.get(MARK, ""))
         self.clear_cookie(self.console.cookie, path="/", httponly=True, samesite="Strict")
         await self.send("application/json", "{}")
 
@@ -307,9 +307,8 @@ class MetricsHandler(_Handler):
 
     async def _authenticated(self) -> ClientConnection:
         """Errors: LoginRefused, TooBusy."""
-        found = self.connection
-        if found is not None:
-            return found
+        if not self.console.needs_login:
+            return self.anonymous
         user, password = _basic(self.request.headers.get("Authorization", ""))
         db = self.get_query_argument("authSource", "admin")
         local = _address(self.request.connection, "getsockname")

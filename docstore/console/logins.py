@@ -3,7 +3,10 @@
 A login is a connection that has authenticated as any client's does: by SCRAM, so that restrictions of addresses hold,
 the log says of each whether it succeeded, and what the user may do later is what the user may do then.
 
-Always true: a token is known to its browser alone (here its hash is kept); a login ends when it was idle for
+Browsers send a cookie to every port of the host that has set it, so whoever listens on another port there comes to know
+it. A login has a key besides, which the page keeps for its own origin: both are needed.
+
+Always true: token and key are known to their browser alone (here hashes are kept); a login ends when it was idle for
 `IDLE_SECONDS`, after `LONGEST_SECONDS`, and when its user is gone; there are at most `MOST_LOGINS`, and `AT_ONCE` are
 being tried.
 """
@@ -46,6 +49,7 @@ class TooBusy(Exception):
 @dataclass(slots=True)
 class _Login:
     connection: ClientConnection
+    key: bytes
     began: float
     used: float
 
@@ -72,8 +76,8 @@ class Logins:
         connection.application_name = APPLICATION
         return connection
 
-    async def log_in(self, user: str, db: str, password: str, remote: str, local: str) -> str:
-        """The token of a new login. Errors: LoginRefused, TooBusy."""
+    async def log_in(self, user: str, db: str, password: str, remote: str, local: str) -> tuple[str, str]:
+        """The token and the key of a new login. Errors: LoginRefused, TooBusy."""
         if self._waiting >= MOST_WAITING:
             raise TooBusy
         self._waiting += 1
@@ -87,11 +91,11 @@ class Logins:
             await asyncio.sleep(self._refusal_seconds)
             raise LoginRefused
         self._make_room()
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        token, key = secrets.token_urlsafe(_TOKEN_BYTES), secrets.token_urlsafe(_TOKEN_BYTES)
         now = self._clock()
-        self._logins[_hash(token)] = _Login(connection, now, now)
+        self._logins[_hash(token)] = _Login(connection, _hash(key), now, now)
         self._services.peers.add(connection)
-        return token
+        return token, key
 
     async def by_password(self, user: str, db: str, password: str, remote: str, local: str) -> ClientConnection:
         """The connection of a client that names user and password with every request: one login serves the next ones
@@ -102,16 +106,18 @@ class Logins:
         key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
         login = self._find(self._basic.get(key, b""))
         if login is None:
-            token = await self.log_in(user, db, password, remote, local)
+            token, _ = await self.log_in(user, db, password, remote, local)
             self._basic = {each: hashed for each, hashed in self._basic.items() if hashed in self._logins}
             self._basic[key] = _hash(token)
             login = self._logins[_hash(token)]
         return login.connection
 
-    def find(self, token: str) -> ClientConnection | None:
-        """The connection of a login, if it has not ended."""
+    def find(self, token: str, key: str) -> ClientConnection | None:
+        """The connection of a login, if it has not ended and the key is its own."""
         login = self._find(_hash(token))
-        return None if login is None else login.connection
+        if login is None or not secrets.compare_digest(login.key, _hash(key)):
+            return None
+        return login.connection
 
     def _find(self, hashed: bytes) -> _Login | None:
         login = self._logins.get(hashed)
@@ -123,8 +129,9 @@ class Logins:
         login.used = self._clock()
         return login
 
-    def log_out(self, token: str) -> None:
-        self._end(_hash(token))
+    def log_out(self, token: str, key: str) -> None:
+        if self.find(token, key) is not None:
+            self._end(_hash(token))
 
     def end_all(self) -> None:
         for hashed in list(self._logins):

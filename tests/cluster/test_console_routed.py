@@ -23,9 +23,10 @@ class Client:
     def __init__(self, url: str) -> None:
         self.url = url
         self.cookie = ""
+        self.key = "none"
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        headers = {"Content-Type": "application/json", MARK: "1", "Cookie": self.cookie}
+        headers = {"Content-Type": "application/json", MARK: self.key, "Cookie": self.cookie}
         request = urllib.request.Request(f"{self.url}/api/{path}", json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request) as answer:
             self.cookie = (answer.headers["Set-Cookie"] or self.cookie).partition(";")[0]
@@ -33,7 +34,7 @@ class Client:
         return found
 
     def log_in(self, user: str, password: str) -> None:
-        self.post("login", {"user": user, "password": password, "db": "admin"})
+        self.key = self.post("login", {"user": user, "password": password, "db": "admin"})["key"]
 
     def command(self, command: dict[str, Any], db: str = "admin") -> dict[str, Any]:
         return self.post("command", {"db": db, "command": command})

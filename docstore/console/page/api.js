@@ -12,12 +12,13 @@ export class CommandFailed extends Error {
 
 export class LoginNeeded extends Error {}
 
-const HEADERS = { "Content-Type": "application/json", "X-Docstore-Console": "1" };
+/** The headers of requests, with the key of the login: others on this host get its cookie, but not that. */
+export const headers = (type) => ({ "Content-Type": type, "X-Docstore-Console": localStorage.getItem("key") ?? "none" });
 
 let asking = new AbortController();
 
 async function post(path, body) {
-  const answer = await fetch(path, { method: "POST", headers: HEADERS, body: JSON.stringify(body), signal: asking.signal });
+  const answer = await fetch(path, { method: "POST", headers: headers("application/json"), body: JSON.stringify(body), signal: asking.signal });
   if (answer.status === 401 && path !== "api/login") throw new LoginNeeded("Log in first");
   const told = await answer.json();
   if (!answer.ok) throw new Error(told.error ?? answer.statusText);
@@ -25,16 +26,19 @@ async function post(path, body) {
 }
 
 export async function session() {
-  return (await fetch("api/session")).json();
+  return (await fetch("api/session", { headers: headers("application/json") })).json();
 }
 
-export const login = (user, password, db) => post("api/login", { user, password, db });
+export async function login(user, password, db) {
+  localStorage.setItem("key", (await post("api/login", { user, password, db })).key);
+}
 
 /** Give up what was asked, then end the login. */
 export async function logout() {
   asking.abort();
   asking = new AbortController();
   await post("api/logout", {});
+  localStorage.removeItem("key");
 }
 
 // The page is about the process that serves it, which may be a secondary.

@@ -61,6 +61,7 @@ async function show(moved = false) {
   showFrame();
   if (session.loginRequired && !session.user) {
     shown = null;
+    endShell();
     replace(content, loginForm(begin));
     document.title = "Log in: Docstore";
     content.querySelector("input")?.focus();

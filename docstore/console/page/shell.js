@@ -1,5 +1,6 @@
 // The shell's view: lines go to the worker, what it prints comes back.
 
+import { headers } from "./api.js";
 import { el, replace } from "./dom.js";
 
 const MOST_NODES = 2000;
@@ -16,6 +17,7 @@ let listener = null;
 function start() {
   worker?.terminate();
   worker = new Worker(policy ? policy.createScriptURL("") : new URL("shell_worker.js", import.meta.url));
+  worker.postMessage({ headers: headers("application/bson") });
   worker.onmessage = ({ data }) => listener?.(data);
   worker.onerror = (event) => listener?.({ write: `${event.message}\n`, kind: "problem" });
 }

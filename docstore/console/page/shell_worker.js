@@ -1,13 +1,12 @@
 // The shell in the page: the same JavaScript as the shell's own, in a worker, whose one way out is a command sent to the
 // server, which the worker waits for. A worker sees no page and no other origin; what is typed is run here alone.
 //
-// From the page: {text} to be run, or {complete} a text. To the page: {write, kind}, {prompt} when the next may come,
+// From the page: first the {headers} of requests, then {text} to be run, or {complete} a text. To the page: {write, kind}, {prompt} when the next may come,
 // {unfinished} for a text that goes on, {completions}, {ended}.
 
 // Nothing of this is a global name of what is typed.
 (() => {
 
-const MARK = { "Content-Type": "application/bson", "X-Docstore-Console": "1" };
 const COMMAND = 1, ANSWERED = 0, FAILED = 1;
 const [OPERATION, LENGTH, , , STATUS, SERVER] = [0, 1, 2, 3, 4, 5];
 const COMMANDS = /^\s*(use|show|it|help|exit|quit)(?:\s+([^\s;]+))?(?:\s+([^\s;]+))?\s*;?\s*$/;
@@ -18,6 +17,7 @@ const wait = self.Atomics && self.SharedArrayBuffer ? { cell: new Int32Array(new
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const post = self.postMessage.bind(self);
+let headers = {};
 let argument = null;
 let ended = false;
 
@@ -96,7 +96,7 @@ function called(request) {
 function commanded(request) {
   const asked = new XMLHttpRequest();
   asked.open("POST", "../../api/bson", false);
-  for (const [name, value] of Object.entries(MARK)) asked.setRequestHeader(name, value);
+  for (const [name, value] of Object.entries(headers)) asked.setRequestHeader(name, value);
   asked.responseType = "arraybuffer";
   asked.send(request);
   if (asked.status === 200) return new Uint8Array(asked.response);
@@ -169,15 +169,19 @@ function run(text) {
   else post({ prompt: shell.promptText() });
 }
 
+function begin() {
+  try {
+    shell.connect();
+    post({ prompt: shell.promptText() });
+  } catch (failure) {
+    post({ write: `${failure}\n`, kind: "problem" });
+  }
+}
+
 self.onmessage = ({ data }) => {
-  if (data.complete === undefined) run(data.text);
+  if (data.headers) { headers = data.headers; begin(); }
+  else if (data.complete === undefined) run(data.text);
   else { argument = data.complete; post({ completions: shell.completions().split("\n").filter((each) => each) }); }
 };
-try {
-  shell.connect();
-  post({ prompt: shell.promptText() });
-} catch (failure) {
-  post({ write: `${failure}\n`, kind: "problem" });
-}
 
 })();

@@ -51,6 +51,8 @@ class Console:
         self.server = server
         self.port = port
         self.context = context
+        self.keys: dict[str, str] = {}
+        """Of logins, by their cookie; they are sent with it."""
 
     @property
     def logins(self) -> Logins:
@@ -73,6 +75,8 @@ class Console:
         if method != "GET":
             told |= {**JSON, "Content-Length": str(len(raw))}
         told |= headers or {}
+        if (key := self.keys.get(told.get("Cookie") or "")) is not None:
+            told[MARK] = key
         lines = [
             f"{method} {path} HTTP/1.1",
             *(f"{name}: {value}" for name, value in told.items() if value is not None),
@@ -94,7 +98,9 @@ class Console:
         """The Cookie header of a login."""
         answer = await self.ask("/api/login", {"user": user, "password": password, "db": db})
         assert answer.status == 200, answer.body
-        return answer.headers["set-cookie"].partition(";")[0]
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        self.keys[cookie] = answer.told["key"]
+        return cookie
 
 
 async def receive(reader: asyncio.StreamReader, *, bodiless: bool = False) -> Answer:

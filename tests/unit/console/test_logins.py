@@ -52,6 +52,26 @@ def test_a_login_may_do_what_its_user_may() -> None:
     run(scenario())
 
 
+def test_the_cookie_alone_is_no_login() -> None:
+    """Browsers send it to whoever listens on another port of this host."""
+
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            cookie = await served.log_in("root")
+            other = await served.log_in("reader")
+            own = served.keys[cookie]
+            for key in ("1", "", served.keys[other]):
+                served.keys[cookie] = key
+                assert await status_of(served, cookie) == 401
+                assert (await served.ask("/api/session", headers={"Cookie": cookie})).told["user"] is None
+                await served.ask("/api/logout", {}, headers={"Cookie": cookie})
+            assert (await served.ask("/metrics", headers={"Cookie": cookie})).status == 401
+            served.keys[cookie] = own
+            assert await status_of(served, cookie) == 200
+
+    run(scenario())
+
+
 def test_scripts_and_other_sites_have_no_use_of_the_cookie() -> None:
     async def scenario() -> None:
         async with console(auth=True) as served:
