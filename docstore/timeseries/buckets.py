@@ -192,11 +192,11 @@ class Bucket:
         """The bucket as it is stored."""
         time_field = self._definition.time_field
         begin = (time_field, DATE, self._begin.to_bytes(8, "little", signed=True))
-        least = [begin if field[0] == time_field else field for field in self._columns.least()]
+        least = [begin if field[0] == time_field else field for field in self._columns.extremes(greatest=False)]
         control = [
             ("version", *_VERSION),
             ("min", OBJECT, document_from(least)),
-            ("max", OBJECT, document_from(self._columns.greatest())),
+            ("max", OBJECT, document_from(self._columns.extremes(greatest=True))),
         ]
         fields = [("_id", OBJECT_ID, self._identity), (CONTROL, OBJECT, document_from(control))]
         if self._meta is not None:

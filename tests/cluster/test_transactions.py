@@ -130,7 +130,7 @@ def test_what_is_committed_stays_and_happens_once_while_primaries_are_killed(mem
         wait_until(lambda before=before: sum(len(teller.acknowledged) for teller in tellers) > before + 5, 30)
         primary = members.wait_primary(timeout=20)
         members.kill(primary)
-        time.sleep(0.5)
+        members.wait_primary(timeout=20)
         members.restart(primary)
     wait_until(lambda: members.primary() is not None, 30)
     for teller in tellers:

@@ -140,20 +140,15 @@ class Columns:
             at = end
         return 0
 
-    def least(self) -> list[Field]:
-        """The least value of each field."""
+    def extremes(self, *, greatest: cython.bint) -> list[Field]:
+        """The greatest value of each field, or the least."""
         column: FieldColumn
         fields: list[Field] = []
         for column in self._columns:
-            fields.append((column.text(), column.least_code, column.least))
-        return fields
-
-    def greatest(self) -> list[Field]:
-        """The greatest value of each field."""
-        column: FieldColumn
-        fields: list[Field] = []
-        for column in self._columns:
-            fields.append((column.text(), column.greatest_code, column.greatest))
+            if greatest:
+                fields.append((column.text(), column.greatest_code, column.greatest))
+            else:
+                fields.append((column.text(), column.least_code, column.least))
         return fields
 
     def documents(self) -> list[Field]:
