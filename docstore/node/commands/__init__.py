@@ -31,6 +31,7 @@ from docstore.node.commands import (
     drop_database,
     drop_indexes,
     explain,
+    file_md5,
     find,
     find_and_modify,
     fsync,
@@ -71,7 +72,8 @@ from docstore.node.users.user_commands import COMMANDS as OF_USERS
 _MODULES = (
     abort_transaction, aggregate, backup, bulk_write, clone_collection_as_capped, coll_mod, coll_stats,
     commit_transaction, compact, conn_pool_stats, convert_to_capped, count, create, create_indexes, current_op,
-    data_size, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, find, find_and_modify,
+    data_size, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, file_md5, find,
+    find_and_modify,
     fsync, fsync_unlock, get_cmd_line_opts, get_cluster_parameter, get_default_rw_concern, get_more, hello, host_info,
     insert, is_master, kill_op, list_collections, list_databases, list_indexes, plan_cache_clear,
     plan_cache_clear_filters, plan_cache_list_filters, plan_cache_set_filter, profile, re_index,
@@ -82,8 +84,8 @@ _MODULES = (
 _OF_DOCUMENTS = frozenset(
     (
         aggregate, clone_collection_as_capped, coll_mod, compact, convert_to_capped, count, create, create_indexes,
-        data_size, delete, distinct, drop, drop_indexes, explain, find, find_and_modify, insert, list_indexes, re_index,
-        update,
+        data_size, delete, distinct, drop, drop_indexes, explain, file_md5, find, find_and_modify, insert, list_indexes,
+        re_index, update,
     )
 )  # fmt: skip
 """What has a meaning for collections of documents only."""

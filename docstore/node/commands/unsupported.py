@@ -18,7 +18,6 @@ UNSUPPORTED = {
     "connPoolSync": _POOLS,
     "dbCheck": "members are compared with dbHash",
     "dropConnections": _POOLS,
-    "filemd5": "files of GridFS are not hashed",
     "getDiagnosticData": "diagnostic data are not collected",
     "getFreeMonitoringStatus": _MONITORING,
     "replSetResizeOplog": "the oplog keeps the size that it was made with",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import bson
@@ -227,3 +228,17 @@ def test_the_scale_of_a_databases_stats_is_not_that_of_its_average() -> None:
     assert scaled["avgObjSize"] == plain["avgObjSize"] > 0
     assert scaled["dataSize"] == plain["dataSize"] / 10
     assert (scaled["scaleFactor"], scaled["freeStorageSize"], scaled["totalFreeStorageSize"]) == (10, 0, 0)
+
+
+def test_a_file_is_summed_by_the_shard_that_has_its_chunks() -> None:
+    async def story() -> list[dict[str, Any]]:
+        cluster = LocalCluster()
+        index = {"key": {"files_id": 1, "n": 1}, "name": "files_id_1_n_1"}
+        await cluster.reply({"createIndexes": "fs.chunks", "indexes": [index]})
+        chunks = [{"files_id": 1, "n": number, "data": b"abc"} for number in range(3)]
+        assert (await cluster.reply({"insert": "fs.chunks", "documents": chunks}))["n"] == 3
+        return [await cluster.reply(command) for command in ({"filemd5": 1}, {"filemd5": 1, "root": "x"})]
+
+    found, none = loop(story())
+    assert (found["numChunks"], found["md5"]) == (3, hashlib.md5(b"abc" * 3).hexdigest())
+    assert none["numChunks"] == 0

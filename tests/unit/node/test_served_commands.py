@@ -75,6 +75,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "dataSize": {"dataSize": "test.c"},
     "endSessions": {"endSessions": [LSID]},
     "explain": {"explain": {"find": "c"}},
+    "filemd5": {"filemd5": "f"},
     "killAllSessions": {"killAllSessions": []},
     "killAllSessionsByPattern": {"killAllSessionsByPattern": []},
     "killSessions": {"killSessions": [LSID]},
