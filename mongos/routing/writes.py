@@ -21,11 +21,17 @@ from docstore.errors import Code, CommandError, interrupted
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges
+from docstore.wire import MAX_MESSAGE_BYTES
 from mongos.routing.cache import MAX_ATTEMPTS, RoutingCache, is_stale, version_for
 from mongos.routing.progress import Part, Progress
 from mongos.routing.requests import forwarded, versioned
 from mongos.routing.shards import Shards, each
 from mongos.routing.targeting import Target
+
+_ADDED_BYTES = 64 * 1024
+"""Room for what goes with a request besides its statements: version, session, times, ranges."""
+_STATEMENT_ID_BYTES = 24
+"""Room for the number of a statement in an array."""
 
 
 class Accounting(Protocol):
@@ -156,12 +162,17 @@ class BatchWrite:
 
     def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
         """What to send next, one request a shard, and one for each statement of which a part has been done; and the
-        chunk that is due for a look after it."""
+        chunk that is due for a look after it. A message of a client may be as long as any, so what is added for the
+        shards may not fit beside all of its statements: some of them are left for later then."""
         groups: dict[str, _Request] = {}
         partial: list[_Request] = []
         due: Chunk | None = None
         self._begun = set()
+        room = MAX_MESSAGE_BYTES - len(self._base) - _ADDED_BYTES
         for index in self._pending:
+            room -= len(self._statements[index]) + _STATEMENT_ID_BYTES
+            if room < 0 and self._begun:
+                break
             try:
                 target = self._kind.target(routing, self._statements[index])
             except CommandError as error:

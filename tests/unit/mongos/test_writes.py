@@ -16,6 +16,7 @@ from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.version import Lastmod
+from docstore.wire import MAX_MESSAGE_BYTES, encode_message
 from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import delete_target, insert_target, update_target
 from mongos.routing.writes import BatchWrite, Kind
@@ -44,6 +45,7 @@ class FakeShard:
 
     async def command(self, db: str, body: bytes, *, sequences: dict[str, list[bytes]], **_: Any) -> ShardReply:
         ((_, documents),) = sequences.items()
+        assert encode_message(body, request_id=1, sequences=sequences.items())
         self.requests.append(([bson.decode(document) for document in documents], bson.decode(body)))
         reply = self.replies.pop(0) if self.replies else {"n": len(documents)}
         if isinstance(reply, CommandError):
@@ -140,6 +142,19 @@ def test_the_first_of_a_sort_is_not_where_a_replacement_belongs():
     statement["q"] = {"k": 1}
     write(cluster, "update", [{**statement, "sort": {"y": 1}}])
     assert [len(shard.requests) for shard in cluster.shards.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_batch_as_long_as_a_message_may_be_is_sent_in_two(ordered: bool):
+    """Beside its statements there is no room for their numbers, by which retried writes are known."""
+    cluster = FakeCluster()
+    cluster.session = Session(bytes(5), 1, None)
+    rows = [{"k": k, "l": "x" * 15_994_000} for k in range(3)] + [{"k": k} for k in range(3, 800)]
+    sent = [("documents", [bson.encode(row) for row in rows])]
+    assert len(encode_message(bytes(200), request_id=1, sequences=sent)) < MAX_MESSAGE_BYTES
+    assert write(cluster, "insert", [{**row, "k": row["k"] - 1000} for row in rows], ordered=ordered) == {"n": 800}
+    first, second = keys(cluster.shards["a"])
+    assert [*first, *second] == list(range(-1000, -200))
 
 
 def test_nothing_is_sent_after_a_failed_statement_of_an_ordered_batch():
