@@ -9,6 +9,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
+from docstore.commands.requests.aggregate import check_output_concern
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
@@ -42,6 +43,7 @@ async def _run(context: Context, args: Arguments) -> Result:
         return await open_change_stream(context, request, batch_size)
     reading = replace(request, pipeline=request.pipeline.without_target())
     if request.pipeline.target is not None:
+        check_output_concern(context)
         return await write_results(context, request.pipeline.target, reading)
     merged = await open_pipeline(context, reading)
     return await first_reply(context, merged, batch_size=batch_size, namespace=context.view or context.namespace)

@@ -64,6 +64,12 @@ def _check_nested(stage: str, options: bytes) -> None:
             check_stable_stages(array_documents(data))
 
 
+def check_output_concern(context: Context) -> None:
+    """Refuse a read concern that a pipeline with an output stage cannot have. Errors: InvalidOptions."""
+    if context.read_concern.level is ReadLevel.LINEARIZABLE:
+        raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
+
+
 def check_stream_concern(context: Context) -> None:
     """Refuse a read concern that a change stream cannot have. Errors: InvalidOptions."""
     level = context.read_concern.level

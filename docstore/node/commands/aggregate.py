@@ -5,10 +5,14 @@ from __future__ import annotations
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
-from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
-from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
+from docstore.commands.requests.aggregate import (
+    check_output_concern,
+    check_stable_stages,
+    check_stage_places,
+    collection_of,
+)
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
@@ -60,8 +64,8 @@ def run(context: Context, arguments: Arguments) -> Response:
         pipeline = view_pipeline(resolved, stages, query_context)
         context = context.about(resolved.ns)
     check_other_views(context, pipeline)
-    if pipeline.target is not None and context.read_concern.level is ReadLevel.LINEARIZABLE:
-        raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
+    if pipeline.target is not None:
+        check_output_concern(context)
     hint = hint_of(arguments["hint"])
     if resolved is not None:
         hint = below_hint(context, resolved, hint)

@@ -122,6 +122,17 @@ def test_a_map_reduce_reads_with_local_concerns_only(level: str) -> None:
     assert [reply["code"] for reply in loop(story())] == [72, 72]
 
 
+@pytest.mark.parametrize("stage", [{"$out": "o"}, {"$merge": "o"}], ids=str)
+def test_an_output_stage_has_no_linearizable_input(stage: dict[str, Any]) -> None:
+    command = {"aggregate": "c", "pipeline": [stage], "cursor": {}, "readConcern": {"level": "linearizable"}}
+
+    async def story() -> list[dict[str, Any]]:
+        cluster = await filled()
+        return [await LocalNode().reply(command), await cluster.reply(command)]
+
+    assert [reply["code"] for reply in loop(story())] == [72, 72]
+
+
 def test_stats_are_given_of_fields_that_nobody_knows() -> None:
     """As the real server does."""
 
