@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,10 +32,12 @@ def uri(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def run(*command: str | Path, cwd: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    environment["TMPDIR"] = str(cwd)
-    ran = subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=500
-    )  # fmt: skip
+    # A short name: sockets below it have little room for theirs.
+    with tempfile.TemporaryDirectory(prefix="app") as scratch:
+        environment["TMPDIR"] = scratch
+        ran = subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=500
+        )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-5000:]
 
 
