@@ -138,12 +138,14 @@ async def by_certificate(context: Context, mechanism: str, user: str | None, db:
     if mechanism != X509:
         raise _unavailable(context, mechanism, None)
     if security is None or subject is None:
+        _note(context, mechanism, None, Code.AuthenticationFailed)
         raise CommandError(Code.AuthenticationFailed, "No verified subject name available from client")
+    name = UserName(subject.text, EXTERNAL)
     if db != EXTERNAL:
         raise CommandError(Code.ProtocolError, "X.509 authentication must always use the $external database.")
     if user is not None and user != subject.text:
+        _note(context, mechanism, name, Code.AuthenticationFailed)
         raise CommandError(Code.AuthenticationFailed, "There is no x.509 client certificate matching the user.")
-    name = UserName(subject.text, EXTERNAL)
     generation = access.directory.generation
     keys = access.keys
     if keys is not None and keys.mode.takes_certificates and security.subject.is_member_with(subject):

@@ -62,14 +62,16 @@ def test_a_login_that_fails_or_is_left_is_told_of() -> None:
         await log_in(node, "nobody", "wrong", mechanism="SCRAM-SHA-1")
         start = {"saslStart": 1, "payload": Binary(b"n,,n=root,r=abcdefgh")}
         await node.reply({**start, "mechanism": "PLAIN"}, "admin")
+        await node.reply({"authenticate": 1, "mechanism": "MONGODB-X509"}, "$external")
         await node.reply({**start, "mechanism": "SCRAM-SHA-1"}, "admin")
         log.left(node.peer)
 
     root = {"user": "root", "db": "admin", "mechanism": "SCRAM-SHA-1"}
-    assert brief(told(story))[-4:] == [
+    assert brief(told(story))[-5:] == [
         ("authenticate", root, 18),
         ("authenticate", {**root, "user": "nobody"}, 18),
         ("authenticate", {**root, "mechanism": "PLAIN"}, 334),
+        ("authenticate", {"user": "", "db": "$external", "mechanism": "MONGODB-X509"}, 18),
         ("authenticate", root, 337),
     ]
 
