@@ -92,7 +92,11 @@ class Component:
     def _log(self, level: int, message: str, attributes: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             error = attributes.pop("exc_info", None)
-            self._logger.log(level, "%s", message, exc_info=error, extra={"attributes": attributes})
+            # Nobody asks which line of the source has logged: the message leads there.
+            traced = None if error is None else (type(error), error, error.__traceback__)
+            record = logging.LogRecord(self._logger.name, level, "", 0, "%s", (message,), traced)
+            record.attributes = attributes
+            self._logger.handle(record)
 
 
 def component(name: str) -> Component:
@@ -202,6 +206,7 @@ _settings = _Settings()
 RECENT = RecentLines()
 """What getLog "global" shows."""
 WARNINGS = RecentLines(_STARTUP)
+WARNINGS.setLevel(logging.WARNING)
 """What getLog "startupWarnings" shows."""
 
 

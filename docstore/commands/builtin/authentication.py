@@ -12,16 +12,18 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.audit.log import logout as logged_out
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context
-from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Result, Role, Type
+from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Response, Result, Role, Type
+from docstore.commands.eager_tasks import begun
 
 
-async def sasl_start(context: Context, arguments: Arguments) -> Result:
+def sasl_start(context: Context, arguments: Arguments) -> Response:
+    """On a data node users are found at once, and the reply needs no task."""
     payload = conversations.payload_of(arguments["payload"])
     options = arguments["options"]
     short = None if options is None else get_field(options, "skipEmptyExchange")
-    return await conversations.start(
-        context, arguments["mechanism"], payload, context.db, short=short == (BOOL, b"\1")
-    )  # fmt: skip
+    work = conversations.start(context, arguments["mechanism"], payload, context.db, short=short == (BOOL, b"\1"))
+    # A router may have to ask for the user.
+    return work if context.services.access.passes_on else begun(work)
 
 
 def sasl_continue(context: Context, arguments: Arguments) -> Result:
