@@ -57,24 +57,27 @@ def open_change_stream(
     """The reply with the first batch. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView,
     IllegalOperation, ChangeStreamHistoryLost, those of tokens.
     """
-    node = node_of(context)
     options, rest = change_stream_of(pipeline)
-    assert node.store.oplog is not None, "the stage is refused on a node without one"
     check_stream_concern(context)
-    scope = scope_asked(context, collection, options)
-    start = beginning(node, options)
-    if is_lost(node.store.oplog, start - 1):
-        raise history_lost()
-    reader = node.parts.get(SharedReader)
-    if reader is None:
-        reader = node.parts[SharedReader] = SharedReader(
-            node, node.store.oplog, cast("CommitProgress", node.replication)
-        )
-    environment = Environment(clock=node.clock, rng=node.rng)
-    stream = ChangeStream(node, reader, StreamOptions(scope, options), rest, environment, start)
+    asked = StreamOptions(scope_asked(context, collection, options), options)
+    stream = stream_of(node_of(context), asked, rest)
     batch_size = batch_size_of(arguments)
     filling = StreamFilling(context, stream, 101 if batch_size is None else batch_size, arguments["batchBytes"])
     return first_reply(context, filling)
+
+
+def stream_of(node: DataNode, asked: StreamOptions, pipeline: Pipeline) -> ChangeStream:
+    """A stream; `pipeline`: the stages behind `$changeStream`. Errors: ChangeStreamHistoryLost."""
+    oplog = node.store.oplog
+    assert oplog is not None, "the stage is refused on a node without one"
+    start = beginning(node, asked.options)
+    if is_lost(oplog, start - 1):
+        raise history_lost()
+    reader = node.parts.get(SharedReader)
+    if reader is None:
+        reader = node.parts[SharedReader] = SharedReader(node, oplog, cast("CommitProgress", node.replication))
+    environment = Environment(clock=node.clock, rng=node.rng)
+    return ChangeStream(node, reader, asked, pipeline, environment, start)
 
 
 def scope_asked(context: Context, collection: str | None, options: ChangeStreamOptions) -> Scope:

@@ -73,8 +73,8 @@ class StreamOptions:
 class ChangeStream:
     """See the module. `start`: the packed timestamp from which on operations are told of.
 
-    `lacks_view`: the last batch ended because the newest majority state has to be fetched (`fetch_view`) to look a
-    document up.
+    `taken`: how many operations were in the scope. `lacks_view`: the last batch ended because the newest majority state
+    has to be fetched (`fetch_view`) to look a document up.
     """
 
     await_data = True
@@ -109,6 +109,7 @@ class ChangeStream:
         self._token_time = start if token is None else token.timestamp
         self._end: tuple[bytes, int] | None = None
         self._view: tuple[Reader, Callable[[], None]] | None = None
+        self.taken = 0
         self.lacks_view = False
         reader.opened()
 
@@ -243,6 +244,7 @@ class ChangeStream:
 
     def _take(self, operations: Sequence[Operation]) -> None:
         takes, known = self._scope.takes, self._known
+        before = len(self._pending)
         for each in operations:
             if each.of_document:
                 # Of changes of documents a stream takes all or none, by their collection.
@@ -255,6 +257,7 @@ class ChangeStream:
                 wanted = takes(each)
             if wanted:
                 self._pending.append(each)
+        self.taken += len(self._pending) - before
 
     # Making events
 

@@ -83,7 +83,7 @@ def _run_change_stream(context: Context, arguments: Arguments, collection: str |
     """The reply of an aggregate that opens a change stream."""
     context = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")
     if arguments["explain"]:
-        return explain_change_stream(context, collection, pipeline, "queryPlanner")
+        return explain_change_stream(context, collection, pipeline)
     if arguments["cursor"] is None:
         raise CommandError(Code.FailedToParse, "The 'cursor' option is required")
     return run_steps(context, open_change_stream(context, arguments, collection, pipeline))

@@ -17,13 +17,14 @@ from docstore.commands.requests.explained import explained_command
 from docstore.commands.requests.view_stages import filter_stages, find_stages, range_stages
 from docstore.commands.specs.reads import EXPLAIN
 from docstore.errors import Code, CommandError
-from docstore.node.explain.change_stream import explain_change_stream
+from docstore.node.explain.change_stream import explain_change_stream, explain_run_of_change_stream
 from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
 from docstore.node.read.requests import count_query_of, filter_of, find_query_of, hint_of, query_context_of, sort_of
 from docstore.node.read.views import view_pipeline, viewed
+from docstore.node.slices import finish_steps
 from docstore.node.write.delete import delete_statement
 from docstore.node.write.update import check_sorts, update_statement
 from docstore.query.context import QueryContext
@@ -47,7 +48,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if name == "aggregate" and (pipeline := _change_stream(context, inner)) is not None:
         collection = collection_of(inner.value)
         about = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")
-        return explain_change_stream(about, collection, pipeline, verbosity)
+        if verbosity == "queryPlanner":
+            return explain_change_stream(about, collection, pipeline)
+        all_plans = verbosity == "allPlansExecution"
+        return await finish_steps(about, explain_run_of_change_stream(about, collection, pipeline, all_plans=all_plans))
     if not isinstance(inner.value, str):
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
     context = context.about(f"{context.db}.{inner.value}")

@@ -1,11 +1,14 @@
 """explain of a change stream: where in the oplog it begins, and the steps that make events of what it reads there.
 
-The names and the order of the steps are those of MongoDB 6.0. Nothing is read, so there are no execution statistics.
+The names and the order of the steps are those of MongoDB 6.0. With execution statistics the stream is read up to the
+newest event that there is.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
@@ -14,40 +17,128 @@ from docstore.aggregation.change_stream.options import ChangeStreamOptions
 from docstore.aggregation.change_stream.token import high_water_mark
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stages.change_stream import change_stream_of
-from docstore.bson import document_to_python
-from docstore.collection.oplog.oplog import OPLOG_NS
+from docstore.aggregation.streams import Feed
+from docstore.bson import document_to_python, get_field
+from docstore.bson.walk import BOOL
+from docstore.collection.oplog.oplog import OPLOG_NS, entry_optime
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.requests.aggregate import check_stream_concern
-from docstore.node.change_streams.opening import beginning, scope_asked
+from docstore.node.change_streams.opening import StreamFilling, beginning, scope_asked, stream_of
 from docstore.node.change_streams.stream import StreamOptions, leading_filters
 from docstore.node.explain.command import frame
 from docstore.node.explain.filter import filter_document
-from docstore.node.explain.pipeline import shown_stage
+from docstore.node.explain.pipeline import RunningPipeline, shown_stage, stage_stats
 from docstore.node.node import node_of
+from docstore.node.read.cursors import MAX_BATCH_BYTES
+from docstore.node.slices import PAUSE, Steps, slice_end
 from docstore.optime import unpack_timestamp
-from docstore.query.unsupported import not_supported
+
+if TYPE_CHECKING:
+    from docstore.node.change_streams.shared_reader import CommitProgress
+    from docstore.node.node import DataNode
 
 _TYPES = ("delete", "drop", "dropDatabase", "insert", "invalidate", "rename", "replace", "update")
 """Of the events that are told to those who have not asked for more."""
+_EVENTS_AT_ONCE = 1000
+_ENTRIES_PER_LOOK = 128
+_TRUE = (BOOL, b"\1")
 
 
-def explain_change_stream(context: Context, collection: str | None, pipeline: Pipeline, verbosity: str) -> Result:
-    """The reply of explain. Errors: those of opening the stream; NotImplemented for another verbosity than
-    "queryPlanner".
+def explain_change_stream(context: Context, collection: str | None, pipeline: Pipeline) -> Result:
+    """The reply of explain, where nothing is read. Errors: those of opening the stream."""
+    told = _Told(context, collection, pipeline)
+    stages = [told.cursor, *told.steps, *told.given_out, *map(shown_stage, told.behind.stages)]
+    return {"explainVersion": "1", "stages": stages, **frame(context)}
+
+
+def explain_run_of_change_stream(
+    context: Context, collection: str | None, pipeline: Pipeline, *, all_plans: bool
+) -> Steps[Result]:
+    """The reply of explain with execution statistics. Errors: those of the stream too."""
+    node, told = node_of(context), _Told(context, collection, pipeline)
+    began = node.clock()
+    scanned = yield from _scanned(node, told.start)
+    stream = stream_of(node, told.asked, told.filtered)
+    feed, events = Feed(), 0
+    running = RunningPipeline(told.behind)
+    try:
+        stages = running.over_events(context, feed)
+        while True:
+            filling = StreamFilling(context, stream, _EVENTS_AT_ONCE, MAX_BATCH_BYTES)
+            yield from filling.fill()
+            events += len(filling.documents)
+            feed.put(filling.documents)
+            while stages.next_batch(math.inf)[0]:
+                pass
+            if filling.exhausted or not filling.documents:
+                break
+            yield PAUSE
+        seconds = node.clock() - began
+    finally:
+        stream.close()
+        running.close()
+    cursor = told.cursor["$cursor"]
+    cursor["executionStats"] = _cursor_stats(cursor["queryPlanner"]["winningPlan"], *scanned, seconds)
+    if all_plans:
+        cursor["executionStats"]["allPlansExecution"] = []
+    shown = [told.cursor | stage_stats(scanned[1], seconds)]
+    shown += [each | stage_stats(stream.taken, seconds) for each in told.steps]
+    shown += [each | stage_stats(events, seconds) for each in told.given_out]
+    return {"explainVersion": "1", "stages": [*shown, *running.shown(runs=True)], **frame(context)}
+
+
+class _Told:
+    """A stream's stages in the order in which they are shown: the scan of the oplog, the steps from entries to events,
+    those that events go through before they are given out, and what stands behind.
     """
-    if verbosity != "queryPlanner":
-        raise not_supported("explain with execution statistics of", "$changeStream")
-    options, rest = change_stream_of(pipeline)
-    check_stream_concern(context)
-    asked = StreamOptions(scope_asked(context, collection, options), options)
-    start = beginning(node_of(context), options)
-    filters, behind = leading_filters(rest, asked)
-    wanted = [] if options.expanded else [{"operationType": {"$in": list(_TYPES)}}]
-    wanted += [filter_document(each) for each in filters]
-    match = [{"$match": wanted[0] if len(wanted) == 1 else {"$and": wanted}}] if wanted else []
-    stages = [_cursor(start), *_steps(pipeline, options, start), *match, *_images(asked), *_met(options)]
-    return {"explainVersion": "1", "stages": [*stages, *map(shown_stage, behind.stages)], **frame(context)}
+
+    def __init__(self, context: Context, collection: str | None, pipeline: Pipeline) -> None:
+        options, rest = change_stream_of(pipeline)
+        check_stream_concern(context)
+        self.asked = StreamOptions(scope_asked(context, collection, options), options)
+        self.start = beginning(node_of(context), options)
+        filters, self.behind = leading_filters(rest, self.asked)
+        self.filtered = replace(rest, stages=rest.stages[: len(filters)])
+        wanted = [] if options.expanded else [{"operationType": {"$in": list(_TYPES)}}]
+        wanted += [filter_document(each) for each in filters]
+        match = [{"$match": wanted[0] if len(wanted) == 1 else {"$and": wanted}}] if wanted else []
+        self.cursor = _cursor(self.start)
+        self.steps = _steps(pipeline, options, self.start)
+        self.given_out = [*match, *_images(self.asked), *_met(options)]
+
+
+def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
+    """(entries of the oplog from there on that are committed, those of them that the scan gives)."""
+    oplog, committed = node.store.oplog, cast("CommitProgress", node.replication).committed.timestamp
+    assert oplog is not None, "the stage is refused on a node without one"
+    examined = given = 0
+    until = slice_end(node)
+    for entry in oplog.scan(node.engine, start - 1):
+        if entry_optime(entry).timestamp > committed:
+            break
+        examined += 1
+        given += get_field(entry, "fromMigrate") != _TRUE
+        if examined % _ENTRIES_PER_LOOK == 0 and node.clock() >= until:
+            yield PAUSE
+            until = slice_end(node)
+    return examined, given
+
+
+def _cursor_stats(scan: dict[str, Any], examined: int, given: int, seconds: float) -> dict[str, Any]:
+    """The statistics of the scan, which stands at the end of the log and would go on."""
+    milliseconds = round(seconds * 1000)
+    places = {name: scan[name] for name in ("direction", "minRecord")}
+    stages = {
+        "stage": scan["stage"], "filter": scan["filter"], "nReturned": given,
+        "executionTimeMillisEstimate": milliseconds, "works": examined + 1, "advanced": given,
+        "needTime": examined - given, "needYield": 0, "saveState": 0, "restoreState": 0, "isEOF": 0, **places,
+        "docsExamined": examined,
+    }  # fmt: skip
+    return {
+        "executionSuccess": True, "nReturned": given, "executionTimeMillis": milliseconds, "totalKeysExamined": 0,
+        "totalDocsExamined": examined, "executionStages": stages,
+    }  # fmt: skip
 
 
 def _cursor(start: int) -> dict[str, Any]:

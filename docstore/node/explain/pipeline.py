@@ -56,7 +56,7 @@ async def explain_aggregate(
         return {"explainVersion": "1", "queryPlanner": planner, **found, **frame(context, command)}
     cursor: dict[str, Any] = {"$cursor": found}
     if runs:
-        cursor |= _stats(found["executionStats"]["nReturned"], 0.0)
+        cursor |= stage_stats(found["executionStats"]["nReturned"], 0.0)
     return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context, command)}
 
 
@@ -88,6 +88,10 @@ class RunningPipeline:
         """The stages over what a find gives."""
         return self._open(FindStream(source), self._environment(context, view))
 
+    def over_events(self, context: Context, source: Stream) -> Stream:
+        """The stages over the events of a change stream, which look into no collection."""
+        return self._open(source, Environment(clock=node_of(context).clock, rng=node_of(context).rng))
+
     async def run_own(self, context: Context) -> None:
         """Run the stages over what the first one makes."""
         view = await finish_steps(context, view_of(context))
@@ -117,7 +121,7 @@ class RunningPipeline:
             for place, stage in enumerate(self._stages)
         ]
         if self._target is not None:
-            found.append(shown_stage(self._target) | (_stats(0, 0.0) if runs else {}))
+            found.append(shown_stage(self._target) | (stage_stats(0, 0.0) if runs else {}))
         return found
 
 
@@ -147,7 +151,7 @@ def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:
 
 def _stage_figures(stream: MeasuredStream, before: list[MeasuredStream]) -> dict[str, Any]:
     disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
-    execution_stats = _stats(stream.returned, stream.seconds)
+    execution_stats = stage_stats(stream.returned, stream.seconds)
     if isinstance(stream.stage, SortStage):
         size = before[-1].size if before else stream.size
         return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **execution_stats}
@@ -156,5 +160,6 @@ def _stage_figures(stream: MeasuredStream, before: list[MeasuredStream]) -> dict
     return execution_stats
 
 
-def _stats(returned: int, seconds: float) -> dict[str, Any]:
+def stage_stats(returned: int, seconds: float) -> dict[str, Any]:
+    """What explain says of any stage that ran."""
     return {"nReturned": Int64(returned), "executionTimeMillisEstimate": Int64(round(seconds * 1000))}

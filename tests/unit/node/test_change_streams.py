@@ -13,6 +13,7 @@ from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import INITIATION
 from docstore.collection.oplog.pre_images import remove_pre_images
 from docstore.errors import Code
+from docstore.node.change_streams.shared_reader import SharedReader
 from docstore.node.cluster_parameters import expired_before
 from docstore.optime import pack_timestamp
 from tests.unit.node.local import LocalNode, LonePrimary, loop
@@ -465,9 +466,41 @@ def test_explain_shows_where_a_stream_begins_and_its_steps() -> None:
             {"$changeStream": {"stage": "internalEnsureResumeTokenPresent", "resumeToken": event["_id"]}},
             {"$project": {"x": 1}},
         ]
-        refused = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
-        assert (await node.reply({"explain": refused, "verbosity": "executionStats"}))["code"] == 238
-        assert (await node.reply({**refused, "explain": True}))["ok"] == 1
+        shown = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+        assert (await node.reply({**shown, "explain": True}))["ok"] == 1
+
+    loop(work())
+
+
+def test_explain_reads_a_stream_up_to_its_end_where_it_is_asked_for_statistics() -> None:
+    async def work() -> None:
+        node = member()
+        stream = await Stream(node).open()
+        await node.insert("c", *({"_id": number, "x": number % 2} for number in range(2500)))
+        await node.insert("d", {"_id": 1})
+        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 5}}}]})
+        (event,) = await stream.events(batchSize=1)
+
+        async def explained(options: dict[str, Any], *stages: dict[str, Any], **given: Any) -> Any:
+            options = {"startAtOperationTime": event["clusterTime"], **options}
+            inner = {"aggregate": "c", "pipeline": [{"$changeStream": options}, *stages], "cursor": {}}
+            reply = await node.run({"explain": inner, "verbosity": "executionStats", **given})
+            return reply["stages"]
+
+        cursor, *steps = await explained({})
+        examined = 2500 + 2 + 1
+        assert cursor["nReturned"] == cursor["$cursor"]["executionStats"]["totalDocsExamined"] == examined
+        scan = cursor["$cursor"]["executionStats"]["executionStages"]
+        assert (scan["stage"], scan["docsExamined"], scan["isEOF"]) == ("COLLSCAN", examined, 0)
+        assert [each["nReturned"] for each in steps] == [2501] * 5
+        node.hurry()
+        match = {"$match": {"operationType": {"$ne": "delete"}}}
+        stages = (match, {"$match": {"fullDocument.x": 1}}, {"$project": {"ns": 1}})
+        cursor, *steps = await explained({"fullDocument": "updateLookup"}, *stages, verbosity="allPlansExecution")
+        assert cursor["$cursor"]["executionStats"]["allPlansExecution"] == []
+        assert [next(iter(each)) for each in steps[4:]] == ["$match", "$changeStream", "$match", "$project"]
+        assert [each["nReturned"] for each in steps] == [2501] * 6 + [1250] * 2
+        assert node.node.parts[SharedReader]._streams == 1, "the one that was opened before"
 
     loop(work())
 
