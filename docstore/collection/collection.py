@@ -363,6 +363,14 @@ class Collection:
         """What the `_id` index holds for a document behind its key: the marks and the record id."""
         return rid if self.id_index.collation is not None else identity_marks(raw) + rid
 
+    def id_entries(self, documents: list[bytes], rids: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """`id_key` and `id_entry` of many documents."""
+        if self.id_index.collation is not None:
+            return [self.id_key(raw) for raw in documents], rids
+        prefix = self.id_prefix
+        values = [identity_marks(raw) + rid for raw, rid in zip(documents, rids, strict=True)]
+        return [identity_key(prefix, raw) for raw in documents], values
+
     @property
     def collation(self) -> Collation | None:
         """That of requests which name none."""

@@ -110,16 +110,14 @@ class Entries:
         """(keys in the `_id` index, each document's keys in all indexes, the entries, what they add to the indexes'
         places) of new documents in a collection without unique indexes beside that; None where one is refused.
         """
-        id_keys = [coll.id_key(raw) for raw in documents]
+        id_keys, values = coll.id_entries(documents, rids)
         newest = coll.newest_id or coll.find_newest_id(self._engine)
-        if len(set(id_keys)) < len(id_keys):
+        entries = dict(zip(id_keys, values, strict=True))
+        if len(entries) < len(id_keys):
             return None
         if min(id_keys) <= newest and any(key <= newest and self.get(key) is not None for key in id_keys):
             return None
-        entries: Marked = {}
         made = [[key] for key in id_keys]
-        for raw, rid, id_key in zip(documents, rids, id_keys, strict=True):
-            entries[id_key] = coll.id_entry(raw, rid)
         grown: Grown = []
         tolerant = not self._enforce
         try:

@@ -63,6 +63,11 @@ class Session(NamedTuple):
             raise CommandError(Code.InvalidOptions, "Number of statement ids must match the number of batch entries")
         return self.stmt_ids[index]
 
+    def statement_ids(self, first: int, stop: int) -> list[int]:
+        """Those of the statements from the `first` to before `stop`. Errors: as `statement_id`."""
+        indexes = range(first, stop)
+        return list(indexes) if self.stmt_ids is None else [self.statement_id(index) for index in indexes]
+
 
 def lsid_document(lsid: bytes) -> dict[str, Any]:
     """`{id: UUID}`, as clients know the session."""

@@ -11,11 +11,13 @@ from functools import partial
 
 from bson.objectid import ObjectId
 
+from docstore.bson import is_storable
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
 from docstore.js.script_thread import current
@@ -163,6 +165,8 @@ class Inserts:
         first.
         """
         stop = self._at + _CLOCK_EVERY
+        if max(map(len, self._documents[self._at : stop])) <= large_bytes:
+            return stop
         large = (at for at, raw in enumerate(self._documents[self._at : stop], self._at) if len(raw) > large_bytes)
         return next((at for at in large if at > first), stop)
 
@@ -225,11 +229,13 @@ class Inserts:
         """
         timestamp, row, first = self._node.timestamp, self._session_write, self._at
         try:
-            made = [prepare(raw, _new_id, timestamp) for raw in self._documents[first:stop]]
+            made = self._documents[first:stop]
+            if max(map(len, made)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, made)):
+                made = [prepare(raw, _new_id, timestamp) for raw in made]
             stmt_ids = None
             if row is not None:
                 assert self._session is not None, "a retryable write belongs to a session"
-                stmt_ids = [self._session.statement_id(position) for position in range(first, stop)]
+                stmt_ids = self._session.statement_ids(first, stop)
                 if not self._node.store.sessions.none_executed(*row, stmt_ids):
                     return 0
         except CommandError:
