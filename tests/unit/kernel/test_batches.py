@@ -1,0 +1,40 @@
+"""Batches of changes on their way into the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.kernel.kernels import Kernel
+
+
+class Target:
+    """Takes changes as the engine's batch does: into the family that was selected last."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, bytes, bytes | None]] = []
+        self._family = ""
+
+    def set_default_column_family(self, handle: Any) -> None:
+        self._family = handle
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self.seen.append((self._family, key, value))
+
+    def __delitem__(self, key: bytes) -> None:
+        self.seen.append((self._family, key, None))
+
+
+CHANGES: tuple[dict[bytes, bytes | None], ...] = ({b"a": b"1", b"b": None}, {}, {b"a": b""})
+
+
+def test_changes_go_into_their_families(kernel: Kernel) -> None:
+    target = Target()
+    kernel.log.batches.put_changes(target, ("one", "two", "three"), CHANGES)
+    assert target.seen == [("one", b"a", b"1"), ("one", b"b", None), ("three", b"a", b"")]
+
+
+def test_keys_are_noted_by_family_and_counted_once(kernel: Kernel) -> None:
+    noted: tuple[set[bytes], ...] = (set(), {b"old"}, set())
+    assert kernel.log.batches.note_keys(noted, CHANGES) == 4
+    assert kernel.log.batches.note_keys(noted, ({b"a": None}, {b"new": b""}, {})) == 5
+    assert noted == ({b"a", b"b"}, {b"old", b"new"}, {b"a"})
