@@ -18,7 +18,7 @@ from docstore.aggregation.change_stream.token import high_water_mark
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stages.change_stream import change_stream_of
 from docstore.aggregation.streams import Feed
-from docstore.bson import document_to_python, get_field
+from docstore.bson import array_documents, document_to_python, get_field
 from docstore.bson.walk import BOOL
 from docstore.collection.oplog.oplog import OPLOG_NS, entry_optime
 from docstore.commands.context import Context
@@ -67,11 +67,11 @@ def explain_run_of_change_stream(
         while True:
             filling = StreamFilling(context, stream, _EVENTS_AT_ONCE, MAX_BATCH_BYTES)
             yield from filling.fill()
-            events += len(filling.documents)
-            feed.put(filling.documents)
+            events += filling.count
+            feed.put(array_documents(b"".join(filling.array_parts()[0])))
             while stages.next_batch(math.inf)[0]:
                 pass
-            if filling.exhausted or not filling.documents:
+            if filling.exhausted or not filling.count:
                 break
             yield PAUSE
         seconds = node.clock() - began
