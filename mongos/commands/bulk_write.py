@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from docstore.bson.convert import from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.requests.bulk_write import NAMESPACE, Run, Tally, runs_of
+from docstore.commands.requests.bulk_write import NAMESPACE, PACE, Run, Tally, read_runs
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.specs.writes import BULK_WRITE
 from docstore.errors import CommandError, interrupted
@@ -25,12 +26,12 @@ async def run(context: Context, args: Arguments) -> bytes:
     session = context.session
     ordered = args["ordered"] or (session is not None and session.transaction is not None)
     concern_error: dict[str, Any] | None = None
-    for place, each in enumerate(runs_of(context, args)):
+    for place, each in enumerate(await _read(context, args)):
         try:
             outcome = await _carry_out(context, args, each, ordered)
         except CommandError as error:
             raise (interrupted(error) if place else error) from error.__cause__
-        _take(tally, each, outcome)
+        await _take(tally, each, outcome)
         concern_error = concern_error or outcome.concern_error
         if ordered and outcome.errors:
             break
@@ -42,6 +43,18 @@ async def run(context: Context, args: Arguments) -> bytes:
     return tally.reply(cursor, concern_error)
 
 
+async def _read(context: Context, args: Arguments) -> list[Run]:
+    """The runs; others are served meanwhile. Errors: those of `read_runs`."""
+    reading = read_runs(context, args)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            runs: list[Run] = end.value
+            return runs
+        await asyncio.sleep(0)
+
+
 async def _carry_out(context: Context, args: Arguments, each: Run, ordered: bool) -> Outcome:
     inner = each.request(context).derived(raw=each.command(context, ordered=ordered))
     if each.kind == "insert":
@@ -51,13 +64,15 @@ async def _carry_out(context: Context, args: Arguments, each: Run, ordered: bool
     return await carry_out(inner, kind, each.statements, ordered=ordered, counted=True)
 
 
-def _take(tally: Tally, each: Run, outcome: Outcome) -> None:
+async def _take(tally: Tally, each: Run, outcome: Outcome) -> None:
     """Note what has become of the statements of a run that were carried out."""
     errors = {row["index"]: row for row in outcome.errors}
     upserted = {row["index"]: from_python(row["_id"]) for row in outcome.upserted}
     tally.retried += sorted(set(outcome.retried))
     counts = outcome.by_statement or {}
-    for index in sorted(counts.keys() | errors.keys()):
+    for position, index in enumerate(sorted(counts.keys() | errors.keys())):
+        if position % PACE == PACE - 1:
+            await asyncio.sleep(0)
         if index in errors:
             tally.fail(each.kind, each.first + index, errors[index])
         else:

@@ -220,7 +220,7 @@ class BatchWrite:
         session = self._context.session
         repeatable = session is not None and session.txn_number is not None
         if session is not None and repeatable:
-            add["stmtIds"] = [session.statement_id(index) for index in request.indexes]
+            add |= _statement_ids([session.statement_id(index) for index in request.indexes])
         if request.keys is not None:
             add["within"] = [{"min": low, "max": high} for low, high in request.keys]
         if len(request.indexes) > 1 and self._needs_counts(request):
@@ -264,8 +264,8 @@ class BatchWrite:
         self._outcome.concern_error = self._outcome.concern_error or reply.get("writeConcernError")
         self._outcome.retried += reply.get("retriedStmtIds", ())
         if self._kind.field == "documents":
-            for index in request.indexes:
-                if index not in request.stale and index not in self._failed:
+            if self._outcome.by_statement is not None:
+                for index in set(request.indexes).difference(request.stale, self._failed):
                     self._outcome.count(index, 1, 0)
         elif self._progress or self._outcome.by_statement is not None:
             self._note_progress(request, reply)
@@ -284,9 +284,9 @@ class BatchWrite:
             again = session is not None and bool(retried) and session.statement_id(index) in retried
             if not progress.answered(Part(request.shard, request.keys), count, retried=again):
                 self._outcome.n -= count
-                self._outcome.count(index, -count, -count)
+                self._outcome.count(index, -count, -modified)
                 if self._outcome.modified is not None:
-                    self._outcome.modified -= count
+                    self._outcome.modified -= modified
 
     def _left(self, routing: Routing, requests: Sequence[_Request]) -> set[int]:
         """The statements that are still to be done, at least in part."""
@@ -311,3 +311,9 @@ class BatchWrite:
         if index not in self._failed:
             self._failed.add(index)
             self._outcome.errors.append(row)
+
+
+def _statement_ids(ids: list[int]) -> dict[str, Any]:
+    """How a request says them: by the first where they follow one another, because 10,000 take much of a message."""
+    first = ids[0]
+    return {"stmtId": first} if ids == list(range(first, first + len(ids))) else {"stmtIds": ids}

@@ -132,6 +132,16 @@ def test_an_ordered_batch_goes_out_in_runs():
     assert keys(cluster.shards["b"]) == [[20]]
 
 
+def test_statement_ids_that_follow_one_another_are_said_by_the_first():
+    cluster = FakeCluster()
+    cluster.session = Session(bytes(48), 7, (4,))
+    write(cluster, "insert", [{"k": k} for k in (1, 2, 20, 21, 3)], ordered=False)
+    asked = [{name: body.get(name) for name in ("stmtId", "stmtIds")} for _, body in cluster.shards["b"].requests]
+    assert asked == [{"stmtId": 6, "stmtIds": None}]
+    asked = [{name: body.get(name) for name in ("stmtId", "stmtIds")} for _, body in cluster.shards["a"].requests]
+    assert asked == [{"stmtId": None, "stmtIds": [4, 5, 8]}]
+
+
 def test_the_first_of_a_sort_is_not_where_a_replacement_belongs():
     cluster = FakeCluster()
     statement = {"q": {"x": 1}, "u": {"k": 20}}
