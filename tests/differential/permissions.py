@@ -61,6 +61,8 @@ ON_A_DATABASE: tuple[dict[str, Any], ...] = (
     {"find": "system.views"},
     {"count": "c"},
     {"distinct": "c", "key": "x"},
+    {"filemd5": 1},
+    {"filemd5": 1, "root": "other"},
     {"insert": "c", "documents": [{"x": 1}]},
     {"insert": "c", "documents": [{"x": 1}], "bypassDocumentValidation": True},
     {"insert": "system.js", "documents": [{"_id": "f", "value": 1}]},
