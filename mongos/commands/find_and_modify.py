@@ -19,13 +19,14 @@ async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     await router.ensure_database(context.namespace)
     query_context = query_context_of(context, args["let"], args["collation"])
-    tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
     body = forwarded(whole_request(context))
     retryable = context.session is not None and context.session.txn_number is not None
 
     async def attempt(routing: Routing) -> bytes:
         documents_only(context, routing)
-        shard = exact_shard(routing, tree, "findAndModify")
+        # What is not sharded is for one shard, whatever is asked; that says what is wrong with the query.
+        query = EMPTY_DOCUMENT if routing.collection is None else args["query"] or EMPTY_DOCUMENT
+        shard = exact_shard(routing, parse_filter(query, query_context=query_context), "findAndModify")
         (answer,) = await router.ask(context, routing, [shard], body, repeatable=retryable)
         return answer.relayed()
 
