@@ -71,11 +71,16 @@ class ChunkCommands:
         reply = (await asked.command("admin", command, repeatable=True)).decoded()
         return int(reply["size"]), [int(size) for size in reply["sizes"]]
 
-    async def move(self, collection: CollectionRouting, chunk: Chunk, to: str, *, force_jumbo: bool = False) -> Routing:
+    async def move(
+        self, collection: CollectionRouting, chunk: Chunk, to: str, *, force_jumbo: bool = False,
+        wait_for_delete: bool = False,
+    ) -> Routing:  # fmt: skip
         """Move a chunk to another shard; the routing after it. A chunk that is too large is flagged jumbo, unless it is
-        to be moved by force. Errors: ChunkTooBig; those of `requests.move_range`."""
+        to be moved by force. `wait_for_delete`: until the other shard has deleted its documents too. Errors:
+        ChunkTooBig; those of `requests.move_range`."""
         most = 0 if force_jumbo or collection.partitioner is not None else self._settings.chunk_bytes
-        return await self._move(collection, chunk, to, Extent(most_bytes=most), jumbo=True)
+        extent = Extent(most_bytes=most)
+        return await self._move(collection, chunk, to, extent, jumbo=True, wait_for_delete=wait_for_delete)
 
     async def transfer(self, collection: CollectionRouting, transfer: Transfer, to: str) -> Routing:
         """Move a chunk or a part of it. A chunk that is larger than chunks may be, of which no part can be split off,
@@ -85,11 +90,14 @@ class ChunkCommands:
         return await self._move(collection, transfer.chunk, to, extent, jumbo=jumbo)
 
     async def _move(
-        self, collection: CollectionRouting, chunk: Chunk, to: str, extent: Extent, *, jumbo: bool
-    ) -> Routing:
+        self, collection: CollectionRouting, chunk: Chunk, to: str, extent: Extent, *, jumbo: bool,
+        wait_for_delete: bool = False,
+    ) -> Routing:  # fmt: skip
         await self._shards.get(to)
         donor = await self._shards.get(chunk.shard)
-        command = requests.move_range(collection.namespace, chunk.range, collection.chunks.version, to, extent)
+        command = requests.move_range(
+            collection.namespace, chunk.range, collection.chunks.version, to, extent, wait_for_delete=wait_for_delete
+        )
         try:
             await donor.command("admin", command, repeatable=True)
         except CommandError as error:

@@ -25,7 +25,13 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         collection = sharded(routing)
         chunk = chosen_chunk(collection, args)
         if chunk.shard != receiver.name:
-            await router.chunk_commands.move(collection, chunk, receiver.name, force_jumbo=args["forceJumbo"])
+            await router.chunk_commands.move(
+                collection,
+                chunk,
+                receiver.name,
+                force_jumbo=args["forceJumbo"],
+                wait_for_delete=args["_waitForDelete"] or args["waitForDelete"],
+            )
 
     await router.cache.routed(args.value, attempt)
     return {"millis": int((router.clock() - began) * 1000)}
@@ -45,7 +51,8 @@ COMMAND = Command(
         Parameter("bounds", Type.DOCUMENTS),
         Parameter("to", Type.STRING, required=True),
         Parameter("forceJumbo", Type.SAFE_BOOL, default=False),
-        Parameter("_waitForDelete", Type.SAFE_BOOL, unsupported="_waitForDelete is not supported"),
+        Parameter("_waitForDelete", Type.SAFE_BOOL, default=False),
+        Parameter("waitForDelete", Type.SAFE_BOOL, default=False),
         Parameter("_secondaryThrottle", (Type.SAFE_BOOL, Type.OBJECT), default=False),
         Parameter("maxChunkSizeBytes", Type.INT, unsupported="maxChunkSizeBytes is not supported: chunks move whole"),
     ),
