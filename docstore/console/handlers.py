@@ -247,44 +247,51 @@ class LogoutHandler(_Handler):
         await self.send("application/json", "{}")
 
 
-class CommandHandler(_Handler):
+class _CommandHandler(_Handler):
+    """A request that runs a command for whoever has logged in."""
+
     async def post(self) -> None:
         connection = self.connection
         if connection is None:
             self.refuse(401, "log in first")
             return
         try:
-            given = await self.take_object(len(self.request.body))
-            db, command = given.get("db"), given.get("command")
-            if not isinstance(db, str) or not isinstance(command, dict) or not command:
-                raise Refused(400, "the body is {db: a name, command: a document}")
-            reply = await self.call(connection, COMMAND_SECONDS, lambda call: call.run(db, command))
-            if len(reply) > LARGEST_REPLY:
-                raise Refused(413, f"the reply has {len(reply)} bytes: ask for less at once")
+            kind, body = await self.answer(connection)
         except Refused as error:
             self.refuse(error.status, str(error))
         except NoCommand as error:
             self.refuse(400, f"this is no command: {error}")
         else:
-            await self.send("application/json", await self.aside(len(reply), lambda: written(reply)))
+            await self.send(kind, body)
+
+    async def answer(self, connection: ClientConnection) -> tuple[str, str | bytes]:
+        """The type and the text of the reply. Errors: Refused, NoCommand."""
+        raise NotImplementedError
+
+    async def reply_to(
+        self, connection: ClientConnection, largest: int, work: Callable[[Call], Awaitable[bytes]]
+    ) -> bytes:
+        """Errors: Refused, NoCommand."""
+        reply: bytes = await self.call(connection, COMMAND_SECONDS, work)
+        if len(reply) > largest:
+            raise Refused(413, f"the reply has {len(reply)} bytes: ask for less at once")
+        return reply
 
 
-class BsonHandler(_Handler):
-    async def post(self) -> None:
-        connection = self.connection
-        if connection is None:
-            self.refuse(401, "log in first")
-            return
-        try:
-            reply = await self.call(connection, COMMAND_SECONDS, lambda call: call.send(self.request.body))
-            if len(reply) > LARGEST_RAW_REPLY:
-                raise Refused(413, f"the reply has {len(reply)} bytes: ask for less at once")
-        except Refused as error:
-            self.refuse(error.status, str(error))
-        except NoCommand as error:
-            self.refuse(400, f"this is no command: {error}")
-        else:
-            await self.send("application/bson", reply)
+class CommandHandler(_CommandHandler):
+    async def answer(self, connection: ClientConnection) -> tuple[str, str | bytes]:
+        given = await self.take_object(len(self.request.body))
+        db, command = given.get("db"), given.get("command")
+        if not isinstance(db, str) or not isinstance(command, dict) or not command:
+            raise Refused(400, "the body is {db: a name, command: a document}")
+        reply = await self.reply_to(connection, LARGEST_REPLY, lambda call: call.run(db, command))
+        return "application/json", await self.aside(len(reply), lambda: written(reply))
+
+
+class BsonHandler(_CommandHandler):
+    async def answer(self, connection: ClientConnection) -> tuple[str, str | bytes]:
+        body = self.request.body
+        return "application/bson", await self.reply_to(connection, LARGEST_RAW_REPLY, lambda call: call.send(body))
 
 
 class MetricsHandler(_Handler):
