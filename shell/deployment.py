@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from docstore.bson import document_to_python
+from docstore.tls import Unusable
 from shell.address import Address, Credentials
-from shell.encryption import Unusable
 from shell.greeting import Refused, authenticate, greet
 from shell.members import Member, choose
 from shell.wire_client import ConnectionLost, WireClient

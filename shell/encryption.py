@@ -5,9 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
-
-class Unusable(ValueError):
-    """Files that cannot be used; the message says which and why."""
+from docstore.tls import new_context, show, trust, verify_servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,36 +22,12 @@ class Encryption:
     """It may be for another host."""
 
     def context(self) -> ssl.SSLContext:
-        """Errors: Unusable."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = not (self.invalid_hostnames or self.invalid_certificates)
-        context.verify_mode = ssl.CERT_NONE if self.invalid_certificates else ssl.CERT_REQUIRED
+        """Errors: docstore.tls.Unusable."""
+        context = new_context(ssl.PROTOCOL_TLS_CLIENT)
+        verify_servers(context, certificates=not self.invalid_certificates, hostnames=not self.invalid_hostnames)
         if self.ca_file is None:
             context.load_default_certs()
-        for path in (self.ca_file, self.crl_file):
-            if path is not None:
-                try:
-                    context.load_verify_locations(path)
-                except OSError as error:
-                    raise Unusable(f"cannot use {path}: {_reason(error)}") from error
-        if self.crl_file is not None:
-            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        trust(context, self.ca_file, self.crl_file)
         if self.certificate_key_file is not None:
-            self._show(context, self.certificate_key_file)
+            show(context, self.certificate_key_file, self.password)
         return context
-
-    def _show(self, context: ssl.SSLContext, path: str) -> None:
-        def asked() -> str:
-            raise Unusable(f"the key in {path} is encrypted: --tlsCertificateKeyFilePassword is needed")
-
-        try:
-            context.load_cert_chain(path, password=asked if self.password is None else self.password)
-        except OSError as error:
-            raise Unusable(f"cannot use {path}: {_reason(error)}") from error
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or "it is not PEM").replace("_", " ").lower()
-    return error.strerror or str(error)

@@ -18,6 +18,7 @@ from typing import Any
 
 import bson
 
+from docstore.tls import reason_of
 from docstore.wire import FrameBuffer, ProtocolError, decode_frame, encode_message
 
 RECEIVE_BYTES = 1 << 20
@@ -107,7 +108,7 @@ class WireClient:
         try:
             connection = self._open()
         except OSError as error:
-            reason = _reason(error)
+            reason = reason_of(error)
             what = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
             raise ConnectionLost(what, sent=False) from error
         connection.settimeout(None)
@@ -187,11 +188,3 @@ def _received(connection: ssl.SSLSocket) -> bytes | None:
         return None
     finally:
         connection.setblocking(True)
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return error.strerror or str(error)

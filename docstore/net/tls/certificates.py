@@ -23,6 +23,7 @@ from docstore.net.process import StartError
 from docstore.options import TlsOptions
 from docstore.options.values import TlsMode
 from docstore.security.certificates import BadCertificate, Certificate, Subject, read_first_certificate
+from docstore.tls import Unusable, new_context, show, trust, verify_servers
 
 LOG = component("NETWORK")
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -42,10 +43,6 @@ _NO_AUTHORITY = (
     "No client certificate validation can be performed since no CA file has been provided. Please specify a tlsCAFile"
     " parameter"
 )
-
-
-class Unusable(Exception):
-    """Files that cannot be used; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,32 +188,29 @@ def _read(options: TlsOptions) -> _Material:
     own = _read_own(options.certificate_key_file)
     shown = own if options.cluster_file is None else _read_own(options.cluster_file)
     accepting = _context(ssl.PROTOCOL_TLS_SERVER, options)
-    _load_pair(accepting, options.certificate_key_file, options.password)
+    show(accepting, options.certificate_key_file, options.password)
     authorities = options.cluster_ca_file or options.ca_file
-    _trust(accepting, options, authorities)
+    trust(accepting, authorities, options.crl_file)
     if authorities is not None and not options.invalid_certificates:
         accepting.verify_mode = ssl.CERT_OPTIONAL if options.without_certificates else ssl.CERT_REQUIRED
     connecting = _context(ssl.PROTOCOL_TLS_CLIENT, options)
     if options.cluster_file is None:
-        _load_pair(connecting, options.certificate_key_file, options.password)
+        show(connecting, options.certificate_key_file, options.password)
     else:
-        _load_pair(connecting, options.cluster_file, options.cluster_password)
-    _trust(connecting, options, options.ca_file)
+        show(connecting, options.cluster_file, options.cluster_password)
+    trust(connecting, options.ca_file, options.crl_file)
     if options.ca_file is None:
         connecting.load_default_certs()
-    connecting.check_hostname = not (options.invalid_hostnames or options.invalid_certificates)
-    connecting.verify_mode = ssl.CERT_NONE if options.invalid_certificates else ssl.CERT_REQUIRED
+    verify_servers(connecting, certificates=not options.invalid_certificates, hostnames=not options.invalid_hostnames)
     return _Material(accepting, connecting, own, shown)
 
 
 def _context(protocol: int, options: TlsOptions) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = new_context(protocol)
     if "TLS1_2" in options.disabled_protocols:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     if "TLS1_3" in options.disabled_protocols:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     return context
 
 
@@ -236,31 +230,3 @@ def _read_own(path: Path) -> Certificate:
     if not certificate.begins <= datetime.now(UTC) < certificate.ends:
         raise Unusable(f"The provided SSL certificate is expired or not yet valid: {path}")
     return certificate
-
-
-def _load_pair(context: ssl.SSLContext, path: Path, password: str | None) -> None:
-    def asked() -> str:
-        raise ValueError("its key is encrypted, and no password is given")
-
-    try:
-        context.load_cert_chain(path, password=asked if password is None else password)
-    except (OSError, ValueError) as error:
-        raise Unusable(f"cannot use the certificate and key in {path}: {_reason(error)}") from None
-
-
-def _trust(context: ssl.SSLContext, options: TlsOptions, authorities: Path | None) -> None:
-    for path, what in ((authorities, "authorities"), (options.crl_file, "revoked certificates")):
-        if path is None:
-            continue
-        try:
-            context.load_verify_locations(path)
-        except OSError as error:
-            raise Unusable(f"cannot read the {what} in {path}: {_reason(error)}") from None
-    if options.crl_file is not None:
-        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or "it is not PEM").replace("_", " ").lower()
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from docstore.tls import reason_of
+
 HANDSHAKE_SECONDS = 10.0
 _RECORD_BYTES = 16 * 1024
 _SLICE_BYTES = 512 * 1024
@@ -264,12 +266,3 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         data = self._records.to_send()
         if data:
             self._under.write(data)
-
-
-def reason_of(error: OSError) -> str:
-    """Why a handshake failed, for people."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return str(error)

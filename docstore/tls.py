@@ -1,0 +1,67 @@
+"""What is made of certificate files for encrypted connections, and why they fail, in words.
+
+Always true: a context takes TLS 1.2 at least; a file that cannot be used is told of by its name.
+"""
+
+from __future__ import annotations
+
+import ssl
+from os import PathLike
+
+Place = str | PathLike[str]
+
+
+class Unusable(Exception):
+    """Files that cannot be used; the message says which and why."""
+
+
+def new_context(protocol: int) -> ssl.SSLContext:
+    """A context that knows no certificates. `protocol`: `ssl.PROTOCOL_TLS_CLIENT` or that of servers."""
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    return context
+
+
+def trust(context: ssl.SSLContext, authorities: Place | None, revoked: Place | None) -> None:
+    """Trust whom a file names, and nobody whose certificate a list of revoked ones has. Errors: Unusable."""
+    for path, what in ((authorities, "authorities"), (revoked, "revoked certificates")):
+        if path is None:
+            continue
+        try:
+            context.load_verify_locations(path)
+        except OSError as error:
+            raise Unusable(f"cannot use the {what} in {path}: {_reason_of_file(error)}") from None
+    if revoked is not None:
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def verify_servers(context: ssl.SSLContext, *, certificates: bool, hostnames: bool) -> None:
+    """What of the certificates of servers is looked at: whether they are valid, and for which hosts."""
+    context.check_hostname = certificates and hostnames
+    context.verify_mode = ssl.CERT_REQUIRED if certificates else ssl.CERT_NONE
+
+
+def show(context: ssl.SSLContext, path: Place, password: str | None) -> None:
+    """Show the other side the certificate of a file, which has its key too. Errors: Unusable."""
+
+    def asked() -> str:
+        raise ValueError("its key is encrypted, and no password is given")
+
+    try:
+        context.load_cert_chain(path, password=asked if password is None else password)
+    except (OSError, ValueError) as error:
+        raise Unusable(f"cannot use the certificate and key in {path}: {_reason_of_file(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Why a handshake or a connection failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _reason_of_file(error: Exception) -> str:
+    return "it is not PEM" if isinstance(error, ssl.SSLError) and not error.reason else reason_of(error)
