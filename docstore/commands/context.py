@@ -65,6 +65,13 @@ class Host(Protocol):
         """`{processId, counter}` of a member of a set, attached to errors that tell of a state change."""
 
 
+class Execution(Protocol):
+    """The plans that a request runs."""
+
+    def figures(self) -> dict[str, Any]:
+        """What they are and what they have looked at, as the log and the profiler show it."""
+
+
 @dataclass(slots=True)
 class Switches:
     """What options and setParameter change for all commands of a process."""
@@ -75,6 +82,8 @@ class Switches:
     """Those that clients may agree on."""
     scripting: bool = True
     """JavaScript is run for clients."""
+    profiled: frozenset[str] = frozenset()
+    """The databases whose requests count exactly what they look at."""
     face: Face = DEFAULT_FACE
     """The version of MongoDB that the process passes for; it stays."""
 
@@ -169,6 +178,7 @@ class RequestProgress:
     * `writing`: what a write has done and has yet to do, which goes on where the request is begun anew.
     * `memory_before`: the bytes that the process had before the request made much; `unmeasured`: those made since the
       last look at that.
+    * `execution`: its plans, where they are known.
     * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
     """
 
@@ -177,6 +187,7 @@ class RequestProgress:
     deadline: float | None = None
     at_cluster_time: int | None = None
     induced: Failure | None = None
+    execution: Execution | None = None
     whole_ok: bool = False
     apart: bool = False
     irrevocable: bool = False
@@ -305,6 +316,12 @@ class Context:
         if callable(hidden):
             hidden = hidden(self.raw)
         return redacted(self.raw, hidden) if hidden else self.raw
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What its plans are and have looked at, for the log and the profiler; {} where they are not known."""
+        progress = self.begun_progress
+        return {} if progress is None or progress.execution is None else progress.execution.figures()
 
     @property
     def owner(self) -> UserName | None:

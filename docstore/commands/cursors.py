@@ -34,11 +34,12 @@ class ClientCursor:
     currentOp. `apart`: its batches run scripts or stages, where they can stand still. `created`, `last_used`: seconds
     of the registry's clock. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
     `owner`: who opened it, where users are told apart. `time_left`: the seconds that its batches may still take
-    together; None: no limit. `transaction`: the number of the transaction that it belongs to.
+    together; None: no limit. `transaction`: the number of the transaction that it belongs to. `execution`: its plans,
+    where they are known.
     """
 
     __slots__ = (
-        "apart", "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace",
+        "apart", "at_cluster_time", "batches", "created", "execution", "id", "killed", "last_used", "lsid", "namespace",
         "no_timeout", "origin", "owner", "pinned", "returned", "source", "time_left", "transaction",
     )  # fmt: skip
 
@@ -70,6 +71,7 @@ class ClientCursor:
         self.at_cluster_time: int | None = None
         self.time_left: float | None = None
         self.batches = 0
+        self.execution: Any = None
 
 
 class CursorRegistry:

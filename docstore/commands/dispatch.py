@@ -423,6 +423,7 @@ class Dispatcher:
             ns=context.reported_namespace or f"{context.db}.$cmd",
             **({"appName": context.connection.application_name} if context.connection.application_name else {}),
             command=_logged(context),
+            **context.figures,
             **({} if reply_bytes is None else {"reslen": reply_bytes}),
             remote=context.connection.remote,
             protocol="op_msg",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.covered import covered
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 
+T = TypeVar("T")
 Pair = tuple[bytes, bytes]
 """(the 8 bytes of the record id, document)."""
 
@@ -112,6 +113,13 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
             fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead, wanted=stats.wanted),
         )
     return map(itemgetter(1), pairs_of(coll, reader, stats))
+
+
+def counted_documents(documents: Iterator[T], stats: PlanStats) -> Iterator[T]:
+    """The documents of a plain scan, or pairs with them, each counted when it is looked at."""
+    for each in documents:
+        stats.examined.documents += 1
+        yield each
 
 
 def _beyond(scan: IndexScan, reader: Reader, examined: Examined) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection, Index
-from docstore.collection.read.access import PlanStats, count_uses, documents_of, predicate_of
+from docstore.collection.read.access import PlanStats, count_uses, counted_documents, documents_of, predicate_of
 from docstore.collection.read.covered import covers_filter
 from docstore.collection.read.index_access import entries_of
 from docstore.collection.read.planning import plan_query, usable_indexes
@@ -33,7 +33,8 @@ class Counting:
 
     `newest`: whether the collection's counter may be taken for the count of all documents. It is that of the newest
     state outside of transactions.
-    `examined`: what has been passed over in an index whose entries are counted.
+    `examined`: what has been passed over in an index whose entries are counted. `exact`: the documents that are looked
+    at are counted too, which is slower.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Counting:
         clock: Clock,
         *,
         newest: bool = True,
+        exact: bool = False,
     ) -> None:
+        self._stats = PlanStats(plan, covered=owned is None and covers_filter(plan))
         self._clock = clock
         self._skip = query.skip
         self._limit = query.limit
@@ -54,6 +57,7 @@ class Counting:
         self._predicate = None if scripted else predicate_of(plan, owned)
         self._found = 0
         self._dropped = 0
+        self._exhausted = False
         self.examined = Examined()
         self._values: Iterator[bytes] = iter(())
         access = plan.access
@@ -61,14 +65,19 @@ class Counting:
             return
         if newest and counts_at_once(plan, owned):
             self._found = coll.count
+            self._stats.counted = True
             return
         count_uses(coll, access)
         if counts_entries(plan, owned):
             assert isinstance(access, IndexScan)
+            self._stats.counted = True
             self._values = self._once(entries_of(coll, access, reader, self.examined), access)
         else:
-            stats = PlanStats(plan, covered=owned is None and covers_filter(plan))
-            self._values = documents_of(coll, reader, stats)
+            if exact:
+                self._stats.ahead = 1
+            self._values = documents_of(coll, reader, self._stats)
+            if exact and isinstance(access, CollectionScan) and access.within is None:
+                self._values = counted_documents(self._values, self._stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
             self._values = screened(self._values, plan.residual, owned, clock, pairs=False)
@@ -86,6 +95,15 @@ class Counting:
             else:
                 seen.add(rid)
                 yield entry
+
+    def plan_stats(self) -> PlanStats:
+        """The plan and the counts so far."""
+        stats = self._stats
+        if stats.counted and isinstance(stats.plan.access, IndexScan):
+            # The entry that shows that no further one counts is looked at too.
+            last = self._exhausted and not stats.plan.access.checked
+            stats.examined.keys = self.examined.keys + self.entries + last
+        return stats
 
     @property
     def entries(self) -> int:
@@ -111,6 +129,7 @@ class Counting:
         finally:
             PAUSING.level = level
         self._found += found
+        self._exhausted = exhausted
         return exhausted or (self._limit > 0 and self._found >= self._skip + self._limit)
 
 
@@ -167,14 +186,15 @@ def open_count(
     clock: Clock,
     indexes: Sequence[Index] | None = None,
     newest: bool = True,
+    exact: bool = False,
 ) -> Counting:
     """A count of what the query finds. Without filter and `owned`, and with `newest`, it is the collection's counter.
 
-    `indexes`: as in `open_find`.
+    `indexes`, `exact`: as in `open_find`.
     """
 
     def opened() -> Counting:
         plan = plan_count(coll, query, reader, indexes=indexes)
-        return Counting(coll, query, plan, reader, owned, clock, newest=newest)
+        return Counting(coll, query, plan, reader, owned, clock, newest=newest, exact=exact)
 
     return opened() if indexes is None else allowing(PAUSED, opened)

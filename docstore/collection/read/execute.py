@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from docstore.aggregation.stage import Spill
 from docstore.buffers import OperationBuffers
 from docstore.collection.collection import Collection, Index
-from docstore.collection.read.access import PlanStats, count_uses, documents_of, predicate_of
+from docstore.collection.read.access import PlanStats, count_uses, counted_documents, documents_of, predicate_of
 from docstore.collection.read.covered import covers_query
 from docstore.collection.read.output import find_output
 from docstore.collection.read.plan_ranking import ENOUGH
@@ -44,6 +44,7 @@ def open_find(
     owned: Predicate | None = None,
     clock: Clock,
     measured: bool = False,
+    exact: bool = False,
     spill: Spill | None = None,
     buffers: OperationBuffers | None = None,
     indexes: Sequence[Index] | None = None,
@@ -51,7 +52,8 @@ def open_find(
     """A source for the query. `owned` is one more condition: the ranges that the node owns.
 
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
-    collection scan too, and nothing that was not asked for, which is slower. `spill` is where a sort may go that does
+    collection scan too, and nothing that was not asked for, which is slower, of a plan that is chosen anew; `exact` the
+    same of any. `spill` is where a sort may go that does
     not fit in memory, `buffers` counts what it holds there.
     `indexes`: those that stood in the state of the reader. Others may run then while it is planned, which takes a while
     for a long filter: no index that was built meanwhile is used, and one that was dropped still stands in that state.
@@ -59,11 +61,11 @@ def open_find(
     """
     if indexes is None:
         plan = plan_find(coll, query, reader, owned, kept=not measured)
-        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
+        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured or exact)
 
     def opened() -> Source:
         plan = plan_find(coll, query, reader, owned, indexes)
-        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured)
+        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured or exact)
 
     return allowing(PAUSED, opened)
 
@@ -119,7 +121,7 @@ class Source:
             assert plan.residual is not None, "the filter with the scripts"
             documents = screened(documents, plan.residual, owned, self._clock, pairs=False)
         if self._measured and isinstance(plan.access, CollectionScan) and plan.access.within is None:
-            documents = _counted(documents, self._stats)
+            documents = counted_documents(documents, self._stats)
         self._taking = Taking(documents, predicate, None if projection is None else projection.apply, self._clock)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
@@ -214,9 +216,3 @@ class Source:
         self._sorter = None
         self._taking.close()
         self._left = 0
-
-
-def _counted(documents: Iterator[bytes], stats: PlanStats) -> Iterator[bytes]:
-    for raw in documents:
-        stats.examined.documents += 1
-        yield raw

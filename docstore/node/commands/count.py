@@ -20,6 +20,7 @@ from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end, until_done
 from docstore.node.upkeep.collection_stats import number, stored_count
+from docstore.node.upkeep.execution import execution_of
 
 _STEP_DOCUMENTS = 1000
 
@@ -51,7 +52,12 @@ def _count(context: Context, arguments: Arguments) -> Steps[Result]:
     try:
         collection = node.store.collection(context.namespace)
         indexes = indexes_of(context, collection)
-        counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock, indexes=indexes)
+        execution = execution_of(context)
+        exact = execution.exact
+        counting = open_count(
+            collection, query, view.reader, owned=view.owned, clock=node.clock, indexes=indexes, exact=exact
+        )
+        execution.add(counting.plan_stats)
         yield from until_done(node, counting.advance)
     finally:
         view.release()

@@ -22,6 +22,7 @@ from docstore.node.read.requests import filter_of, hint_of, indexes_of, query_co
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
+from docstore.node.upkeep.execution import execution_of
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 from docstore.query.value.paths import check_field_path
@@ -78,14 +79,17 @@ def _open(context: Context, arguments: Arguments, query_context: QueryContext) -
     view = yield from view_of(context)
     try:
         collection = node.store.collection(context.namespace)
-        source: DocumentSource = open_find(
+        execution = execution_of(context)
+        source = open_find(
             collection,
             query,
             view.reader,
             owned=view.owned,
             clock=node.clock,
+            exact=execution.exact,
             indexes=indexes_of(context, collection),
         )
+        execution.add(source.plan_stats)
     except BaseException:
         view.release()
         raise

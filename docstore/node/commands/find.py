@@ -38,6 +38,7 @@ from docstore.node.read.snapshot import View, newest, view_of
 from docstore.node.read.tailing import CappedLog, Tail
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import Steps, run_steps
+from docstore.node.upkeep.execution import execution_of, is_profiled
 from docstore.node.write.search import identity_in
 from docstore.query.find import FindQuery, Hint
 from docstore.query.projection.projection import metadata_kinds
@@ -67,7 +68,7 @@ def run(context: Context, arguments: Arguments) -> Response:
             return reply
     else:
         at_once, owned = newest(context)
-        if at_once:
+        if at_once and not is_profiled(context):
             found = _by_id(node, context.namespace, identity, owned)
             missing = context.namespace not in node.store.catalog.collections
             return cursor_reply(found, 0, context.namespace, catalog=missing)
@@ -95,16 +96,19 @@ def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
         spill = SpillFile(node.settings.dbpath) if query.sort.fields and arguments["allowDiskUse"] else None
         buffers = OperationBuffers() if query.sort.fields else None
         if tailed is None:
+            execution = execution_of(context)
             source = open_find(
                 collection,
                 query,
                 view.reader,
                 owned=view.owned,
                 clock=node.clock,
+                exact=execution.exact,
                 spill=spill,
                 buffers=buffers,
                 indexes=indexes,
             )
+            execution.add(source.plan_stats)
     except BaseException:
         view.release()
         raise

@@ -34,6 +34,8 @@ def run(context: Context, arguments: Arguments) -> Response:
         cursor.pinned = False
         raise ScriptsWanted
     node_of(context).counters.getmore += 1
+    if cursor.execution is not None:
+        context.progress.execution = cursor.execution.since(cursor)
     return run_steps(context, _next_batch(context, arguments, cursor))
 
 

@@ -46,6 +46,7 @@ def run(context: Context, arguments: Arguments) -> Result:
         profile.level = arguments.value
         if profile.level:
             profiler.prepare(context.db)
+    context.services.switches.profiled = profiler.databases
     observers = context.services.observers
     if profiler.active and profiler.observe not in observers:
         observers.append(profiler.observe)

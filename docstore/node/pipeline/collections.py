@@ -24,6 +24,7 @@ from docstore.node.node import node_of
 from docstore.node.pipeline.process_stages import process_documents
 from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.requests import indexes_of, query_context_at
+from docstore.node.upkeep.execution import execution_of
 from docstore.query.filter.tree import In
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan.access import CollectionScan, IndexScan
@@ -114,22 +115,27 @@ class LocalCollections:
             collection = self._node.store.collection(namespace)
             plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
             if not plan.provides_sort:
+                execution_of(self._context).sorts = True
                 return pipeline.find_query(hint, with_sort=False)
         return query, rest
 
     def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
         """The find that a pipeline begins with."""
         collection = self._node.store.collection(namespace)
-        return open_find(
+        execution = execution_of(self._context)
+        source = open_find(
             collection,
             query,
             self._reader,
             owned=owned,
             clock=self._node.clock,
+            exact=execution.exact,
             spill=self._spill,
             buffers=self._buffers,
             indexes=indexes_of(self._context, collection),
         )
+        execution.add(source.plan_stats)
+        return source
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
         collection = self._node.store.collection(f"{self._context.db}.{namespace}")
@@ -143,7 +149,10 @@ class LocalCollections:
         return Equality(lambda values: self._equal(collection, in_values(path, values, collation)))
 
     def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
-        source = open_find(collection, FindQuery(filter=wanted), self._reader, clock=self._node.clock)
+        execution = execution_of(self._context)
+        query = FindQuery(filter=wanted)
+        source = open_find(collection, query, self._reader, clock=self._node.clock, exact=execution.exact)
+        execution.add(source.plan_stats)
         while True:
             batch = source.next_batch(_MATCHES, PUSHED_BYTES, _NEVER)
             yield from batch.documents

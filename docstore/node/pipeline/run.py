@@ -17,6 +17,7 @@ from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountSource, counted_group
 from docstore.node.read.cursors import Batch, Documents, DocumentSource, ReleasingSource
 from docstore.node.read.snapshot import View
+from docstore.node.upkeep.execution import execution_of
 from docstore.query.find import Hint
 from docstore.spill import SpillFile
 
@@ -103,7 +104,11 @@ def open_pipeline(
     if counted is not None:
         collection = node.store.collection(context.namespace)
         clock, newest = node.clock, view.newest
-        counting = open_count(collection, query, view.reader, owned=view.owned, clock=clock, newest=newest)
+        execution = execution_of(context)
+        counting = open_count(
+            collection, query, view.reader, owned=view.owned, clock=clock, newest=newest, exact=execution.exact
+        )
+        execution.add(counting.plan_stats)
         return CountSource(counting, counted)
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:

@@ -21,6 +21,7 @@ from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, ReleasingSource, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
 from docstore.node.slices import SLICE_SECONDS
+from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection
 
@@ -43,7 +44,7 @@ def scan_of_newest(
     """The scan that is prepared for a request, and the filter of what is owned; None where there is none, or the
     request may not read the newest state at once. Errors: StaleConfig.
     """
-    if collection.collation is not None:
+    if collection.collation is not None or is_profiled(context):
         return None
     bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted)
     if bound is None:

@@ -329,6 +329,7 @@ def _opened(
         cursor.returned = filling.count
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time
+        cursor.execution = None if context.begun_progress is None else context.begun_progress.execution
         if context.deadline is not None:
             cursor.time_left = context.deadline - node_of(context).clock()
         filling.cursor_id = cursor.id

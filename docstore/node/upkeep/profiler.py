@@ -18,10 +18,11 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_from, elements, get_field, to_python
-from docstore.bson.walk import ARRAY, OBJECT
+from docstore.bson.walk import ARRAY, Value
 from docstore.collection.catalog.options import options_of
 from docstore.commands.context import Context
 from docstore.kernel.match.predicate import Predicate
+from docstore.node.upkeep.execution import Execution
 
 if TYPE_CHECKING:
     from docstore.node.node import DataNode
@@ -36,6 +37,8 @@ _OPERATIONS = {
     "update": "update",
 }
 """What commands are called in entries; all others are "command"."""
+_FINDING = frozenset(("aggregate", "find", "getMore"))
+"""Commands whose cursors are over documents."""
 _COUNTS = {"insert": "ninserted", "delete": "ndeleted", "update": "nMatched"}
 _ERROR_FIELDS = (("errName", "codeName"), ("errCode", "code"))
 _LONG_FIELDS = frozenset(("documents", "updates", "deletes"))
@@ -64,8 +67,13 @@ class Profiler:
         return self.profiles.setdefault(database, Profile())
 
     @property
+    def databases(self) -> frozenset[str]:
+        """Those of which something is profiled."""
+        return frozenset(name for name, profile in self.profiles.items() if profile.level > 0)
+
+    @property
     def active(self) -> bool:
-        return any(profile.level > 0 for profile in self.profiles.values())
+        return bool(self.databases)
 
     def observe(self, context: Context, reply: bytes) -> None:
         """Write a request down that has been answered, if that is wanted."""
@@ -119,13 +127,19 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
         "ns": namespace,
         "command": RawBSONDocument(document_from(command)),
     }
-    if "cursor" in told and told["cursor"][0] == OBJECT:
-        entry |= _cursor(told["cursor"][1])
+    cursor = _cursor(told["cursor"]) if name in _FINDING and "cursor" in told else {}
+    figures = context.figures
+    summary = {"planSummary": figures.pop("planSummary")} if figures else {}
+    entry |= _opened(context)
+    entry |= {shown: cursor.pop(shown) for shown in ("cursorid",) if shown in cursor}
+    entry |= figures
+    entry |= {shown: cursor.pop(shown) for shown in ("cursorExhausted",) if shown in cursor}
     if name in _COUNTS and "n" in told:
         entry[_COUNTS[name]] = to_python(told["n"])
     if "nModified" in told:
         entry["nModified"] = to_python(told["nModified"])
     entry["numYield"] = 0
+    entry |= cursor
     if to_python(told["ok"]) != 1:
         entry |= {
             "ok": 0.0,
@@ -134,15 +148,23 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
         # Some refusals have no code.
         entry |= {shown: to_python(told[name]) for shown, name in _ERROR_FIELDS if name in told}
     remote = context.connection.remote.rpartition(":")[0]
-    entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, "ts": now}
+    entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, **summary, "ts": now}
     entry["client"] = remote
     if context.connection.application_name:
         entry["appName"] = context.connection.application_name
     return bson.encode(entry | {"allUsers": [], "user": ""})
 
 
-def _cursor(raw: bytes) -> dict[str, Any]:
-    fields = {name: (code, data) for name, code, data in elements(raw)}
+def _opened(context: Context) -> dict[str, Any]:
+    """Where a batch comes from."""
+    execution = None if context.begun_progress is None else context.begun_progress.execution
+    if not isinstance(execution, Execution) or not execution.origin:
+        return {}
+    return {"originatingCommand": RawBSONDocument(execution.origin), "cursorid": execution.cursor}
+
+
+def _cursor(value: Value) -> dict[str, Any]:
+    fields = {name: (code, data) for name, code, data in elements(value[1])}
     identity = to_python(fields["id"])
     found: dict[str, Any] = {"cursorid": identity} if identity else {"cursorExhausted": True}
     for name in ("firstBatch", "nextBatch"):

@@ -89,3 +89,74 @@ def test_what_means_nothing_is_refused(command: dict[str, Any], code: int) -> No
         assert await node.run({"profile": -1}) == OFF
 
     loop(work())
+
+
+FIGURES = ("planSummary", "keysExamined", "docsExamined", "nreturned", "hasSortStage", "fromMultiPlanner")
+
+
+def test_reads_say_what_their_plan_is_and_what_it_has_looked_at() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": i, "k": i % 10, "a": i, "z": i} for i in range(300)))
+        indexes = [{"key": {"k": 1}, "name": "k_1"}, {"key": {"a": 1, "b": -1}, "name": "ab"}]
+        await node.run({"createIndexes": "c", "indexes": indexes})
+        # Kept plans are prepared before.
+        await node.run({"find": "c", "filter": {"k": 5}})
+        await node.run({"profile": 2})
+        of_k = [{"$match": {"k": 3}}]
+        expected: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
+            ({"find": "c", "filter": {"_id": 5}}, ("IDHACK", 1, 1, 1)),
+            ({"find": "c", "filter": {"k": 5}}, ("IXSCAN { k: 1 }", 30, 30, 30)),
+            ({"find": "c", "filter": {"z": 5}}, ("COLLSCAN", 0, 300, 1)),
+            ({"find": "c", "filter": {"z": {"$gt": 3}}, "sort": {"z": 1}, "limit": 5}, ("COLLSCAN", 0, 300, 5, True)),
+            ({"find": "c", "filter": {"k": {"$in": [5, 6]}}, "projection": {"_id": 0, "k": 1}},
+             ("IXSCAN { k: 1 }", 61, 0, 60)),
+            ({"find": "c", "filter": {"$or": [{"k": 5}, {"a": 3}]}},
+             ("IXSCAN { k: 1 }, IXSCAN { a: 1, b: -1 }", 31, 31, 31)),
+            ({"find": "c", "filter": {"a": {"$gt": 7}, "k": 3}}, ("IXSCAN { k: 1 }", 30, 30, 29, None, True)),
+            ({"find": "c", "sort": {"_id": -1}, "limit": 2}, ("IXSCAN { _id: 1 }", 2, 2, 2)),
+            ({"find": "none", "filter": {"z": 5}}, ("EOF", 0, 0, 0)),
+            ({"aggregate": "c", "pipeline": [*of_k, {"$group": {"_id": "$z"}}], "cursor": {}},
+             ("IXSCAN { k: 1 }", 30, 30, 30)),
+            ({"aggregate": "c", "pipeline": [*of_k, {"$sort": {"z": 1}}], "cursor": {}},
+             ("IXSCAN { k: 1 }", 30, 30, 30, True)),
+            ({"aggregate": "c", "pipeline": [{"$group": {"_id": "$k"}}], "cursor": {}},
+             ("DISTINCT_SCAN { k: 1 }", 10, 0, 10)),
+            ({"aggregate": "c", "pipeline": [*of_k, {"$group": {"_id": 1, "n": {"$sum": 1}}}], "cursor": {}},
+             ("COUNT_SCAN { k: 1 }", 31, 0, 1)),
+            ({"count": "c", "query": {"k": 3}}, ("COUNT_SCAN { k: 1 }", 31, 0)),
+            ({"count": "c", "query": {"z": 3}}, ("COLLSCAN", 0, 300)),
+            ({"count": "c"}, ("RECORD_STORE_FAST_COUNT", 0, 0)),
+            ({"distinct": "c", "key": "k"}, ("DISTINCT_SCAN { k: 1 }", 10, 0)),
+            ({"distinct": "c", "key": "z", "query": {"z": {"$gt": 100}}}, ("COLLSCAN", 0, 300)),
+        ]  # fmt: skip
+        for command, _ in expected:
+            await node.run(command)
+        await node.run({"profile": 0})
+        entries = await node.documents("system.profile")
+        for entry, (command, figures) in zip(entries, expected, strict=True):
+            wanted = figures + (None,) * (len(FIGURES) - len(figures))
+            assert tuple(map(entry.get, FIGURES)) == wanted, command
+
+    loop(work())
+
+
+def test_a_batch_says_what_it_has_looked_at_itself_and_what_opened_its_cursor() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": i} for i in range(30)))
+        await node.run({"profile": 2})
+        batches = ({"find": "c", "batchSize": 20}, {"aggregate": "c", "pipeline": [], "cursor": {"batchSize": 20}})
+        for command in batches:
+            cursor = (await node.run(command))["cursor"]["id"]
+            await node.run({"getMore": cursor, "collection": "c"})
+            first, second = (await node.documents("system.profile"))[-2:]
+            assert [each["planSummary"] for each in (first, second)] == ["COLLSCAN", "COLLSCAN"]
+            assert [each["docsExamined"] for each in (first, second)] == [20, 10]
+            assert [each["nreturned"] for each in (first, second)] == [20, 10]
+            assert [each["cursorid"] for each in (first, second)] == [cursor, cursor]
+            assert ("cursorExhausted" in first, second["cursorExhausted"]) == (False, True)
+            assert command.items() <= second["originatingCommand"].items()
+        await node.run({"profile": 0})
+
+    loop(work())

@@ -1,0 +1,137 @@
+"""What a request's plans have looked at, as the profiler and the log of slow requests show it.
+
+The figures are those that the executor counts anyway. A scan of a whole collection is counted only where the profiler
+asks for exact figures (`is_profiled`), which reads and writes then find the general way: the scans that are prepared
+for a form count nothing, and end within a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from docstore.bson import document_to_python
+from docstore.collection.collection import Index
+from docstore.collection.read.access import PlanStats
+from docstore.commands.context import Context
+from docstore.commands.cursors import ClientCursor
+from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Union
+from docstore.query.plan.index_bounds import IndexInfo
+
+Statistics = Callable[[], PlanStats]
+"""Gives the statistics of a plan that runs: they are others once the plan has been chosen anew."""
+
+
+class Execution:
+    """The plans that a request runs: the first is named, what all have looked at is summed up.
+
+    `exact`: every document is counted. `sorts`: what is found is sorted behind its plan. `cursor`, `origin`: the cursor
+    that a batch is of, and the command that opened it.
+    """
+
+    __slots__ = ("_documents", "_first", "_keys", "_running", "_whole", "cursor", "exact", "origin", "sorts")
+
+    def __init__(self, *, exact: bool) -> None:
+        self.exact = exact
+        self.sorts = False
+        self.cursor = 0
+        self.origin = b""
+        self._first: Statistics | None = None
+        self._running: Statistics | None = None
+        self._keys = 0
+        self._documents = 0
+        # Whether a whole collection is scanned.
+        self._whole = False
+
+    def add(self, statistics: Statistics) -> None:
+        """Another plan begins, where the former one has ended or its further figures do not count."""
+        if self._running is not None:
+            stats = self._running()
+            self._keys += stats.keys_examined
+            self._documents += stats.docs_examined
+        else:
+            self._first = statistics
+        self._running = statistics
+        self._whole = self._whole or isinstance(statistics().plan.access, CollectionScan)
+
+    def since(self, cursor: ClientCursor) -> Execution:
+        """The same plans, with what they look at from now on for a batch of their cursor."""
+        later = Execution(exact=self.exact)
+        later.sorts, later.cursor, later.origin = self.sorts, cursor.id, cursor.origin
+        later._first, later._running, later._whole = self._first, self._running, self._whole
+        if self._running is not None:
+            stats = self._running()
+            later._keys, later._documents = -stats.keys_examined, -stats.docs_examined
+        return later
+
+    def figures(self) -> dict[str, Any]:
+        """`{planSummary, keysExamined, docsExamined?, hasSortStage?, fromMultiPlanner?}`; {} where no plan has run."""
+        if self._first is None or self._running is None:
+            return {}
+        first, running = self._first(), self._running()
+        found: dict[str, Any] = {"planSummary": plan_summary(first)}
+        found["keysExamined"] = self._keys + running.keys_examined
+        if self.exact or not self._whole:
+            found["docsExamined"] = self._documents + running.docs_examined
+        if first.sorts or self.sorts:
+            found["hasSortStage"] = True
+        if first.plan.rejected and first.plan.works:
+            found["fromMultiPlanner"] = True
+        return found
+
+
+def is_profiled(context: Context) -> bool:
+    """Whether the profiler asks for exact figures of the request."""
+    profiled = context.services.switches.profiled
+    return bool(profiled) and context.db in profiled
+
+
+def execution_of(context: Context) -> Execution:
+    """Where the plans of a request are noted."""
+    progress = context.progress
+    found = progress.execution
+    if not isinstance(found, Execution):
+        progress.execution = found = Execution(exact=is_profiled(context))
+    return found
+
+
+def plan_summary(stats: PlanStats) -> str:
+    """The accesses of a plan, each with the key pattern of its index: "IXSCAN { a: 1 }, IXSCAN { b: 1 }"."""
+    plan = stats.plan
+    if stats.counted:
+        if isinstance(plan.access, IndexScan):
+            return _named("IXSCAN" if plan.access.checked else "COUNT_SCAN", plan.access.index)
+        return "RECORD_STORE_FAST_COUNT"
+    if isinstance(plan.access, IdLookup) and plan.residual is None:
+        return "IDHACK"
+    return _summary(plan.access)
+
+
+def _summary(access: Access) -> str:
+    match access:
+        case Eof():
+            return "EOF"
+        case CollectionScan():
+            return "COLLSCAN" if access.least is None and access.greatest is None else "CLUSTERED_IXSCAN"
+        case IdLookup():
+            return "IXSCAN { _id: 1 }"
+        case IndexScan():
+            return _named("DISTINCT_SCAN" if access.once else "IXSCAN", access.index)
+        case NearScan():
+            return _named(
+                "GEO_NEAR_2D" if "2d" in _pattern(access.index).values() else "GEO_NEAR_2DSPHERE", access.index
+            )
+        case Union(branches) | Merge(branches):
+            return ", ".join(map(_summary, branches))
+
+
+def _pattern(index: IndexInfo) -> dict[str, Any]:
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    return document_to_python(index.spec.key)
+
+
+def _named(name: str, index: IndexInfo) -> str:
+    fields = [
+        f'{path}: "{way}"' if isinstance(way, str) else f"{path}: {way:g}" for path, way in _pattern(index).items()
+    ]
+    return f"{name} {{ {', '.join(fields)} }}"
