@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection
-from docstore.collection.read.access import Pair, PlanStats, count_uses, pairs_of, predicate_of
+from docstore.collection.read.access import Pair, PlanStats, count_uses, counted_documents, pairs_of, predicate_of
 from docstore.collection.read.plan_ranking import ENOUGH
 from docstore.collection.read.planning import plan_query
 from docstore.collection.read.script_filter import has_scripts, screened
@@ -20,7 +20,7 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint
 from docstore.query.metadata import Order
-from docstore.query.plan.access import Plan
+from docstore.query.plan.access import CollectionScan, Plan
 from docstore.query.plan.shapes import shape_of
 from docstore.query.sort import UNSORTED, Sort
 
@@ -68,30 +68,35 @@ def find_matches(
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
     planned: PlannedSearch | None = None,
+    stats: PlanStats | None = None,
     clock: Clock,
 ) -> Iterator[Match | None]:
     """What a write is to change: each document once, as it stood when it was read.
 
     Gives None now and then while it finds nothing, so that the caller can look at its own clock; and before each wait
-    for scripts, while which others write. `clock` counts
-    seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
+    for scripts, while which others write. `clock` counts seconds; `stats`: where to count what is looked at, exactly
+    where nothing may be looked at ahead. A caller that lets others write in between looks again at what it is given
+    (`Collection.record`).
     """
     planned = planned or plan_search(coll, tree, reader, sort=sort, hint=hint)
     plan, predicate = planned.plan, planned.residual
-    stats = PlanStats(plan)
+    stats = stats or PlanStats(plan)
     count_uses(coll, plan.access)
     scripted = planned.scripted
 
     def opened() -> Iterator[Pair]:
         pairs = pairs_of(coll, reader, stats)
+        if stats.ahead == 1 and isinstance(plan.access, CollectionScan) and plan.access.within is None:
+            pairs = counted_documents(pairs, stats)
         if not scripted:
             return pairs
         assert plan.residual is not None, "the filter with the scripts"
         return screened(pairs, plan.residual, None, clock, pairs=True)
 
+    stats.sorts = bool(sort.fields) and not plan.provides_sort
     found = (
         _sorted_matches(opened, predicate, sort.pattern(), clock)
-        if sort.fields and not plan.provides_sort
+        if stats.sorts
         else _matches(opened(), predicate, clock, scripted)
     )
     return _watched(found, stats, lambda: coll.plans.forget(shape_of(tree, sort))) if plan.patience else found

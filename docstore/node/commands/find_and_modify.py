@@ -12,6 +12,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.requests import filter_of, hint_of, query_context_of, sort_of
 from docstore.node.slices import Steps, run_steps
+from docstore.node.upkeep.execution import execution_of
 from docstore.node.write.driver import (
     Outcome,
     acknowledged_fields,
@@ -52,6 +53,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         bypass_validation=arguments["bypassDocumentValidation"],
         shard_version=context.shard_version,
         can_pause=context.services.carry_out is not None,
+        execution=execution_of(context),
     )
     work = FindAndModifyWork(target, request)
     return run_steps(context, _run(context, request, work, outcome, concern))

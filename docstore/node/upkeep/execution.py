@@ -11,11 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from docstore.bson import document_to_python
+from docstore.bson.walk import Value
 from docstore.collection.collection import Index
 from docstore.collection.read.access import PlanStats
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
-from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Union
+from docstore.kernel.scan.fetch import Examined
+from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.plan.index_bounds import IndexInfo
 
 Statistics = Callable[[], PlanStats]
@@ -26,15 +28,27 @@ class Execution:
     """The plans that a request runs: the first is named, what all have looked at is summed up.
 
     `exact`: every document is counted. `sorts`: what is found is sorted behind its plan. `cursor`, `origin`: the cursor
-    that a batch is of, and the command that opened it.
+    that a batch is of, and the command that opened it. `modified`: what a findAndModify has changed.
     """
 
-    __slots__ = ("_documents", "_first", "_keys", "_running", "_whole", "cursor", "exact", "origin", "sorts")
+    __slots__ = (
+        "_documents",
+        "_first",
+        "_keys",
+        "_running",
+        "_whole",
+        "cursor",
+        "exact",
+        "modified",
+        "origin",
+        "sorts",
+    )
 
     def __init__(self, *, exact: bool) -> None:
         self.exact = exact
         self.sorts = False
         self.cursor = 0
+        self.modified = 0
         self.origin = b""
         self._first: Statistics | None = None
         self._running: Statistics | None = None
@@ -53,6 +67,22 @@ class Execution:
             self._first = statistics
         self._running = statistics
         self._whole = self._whole or isinstance(statistics().plan.access, CollectionScan)
+
+    def search(self, plan: Plan) -> PlanStats:
+        """The statistics of a write's search, which begins."""
+        stats = PlanStats(plan)
+        if self.exact:
+            stats.ahead = 1
+        self.add(lambda: stats)
+        return stats
+
+    def lookup(self, identity: Value, *, found: bool) -> None:
+        """A write has looked for the document with an `_id`. Noted where figures are to be exact: it is soon done."""
+        if self.exact:
+            examined = Examined()
+            examined.keys = examined.documents = int(found)
+            stats = PlanStats(Plan(IdLookup(identity), None, provides_sort=False), examined=examined)
+            self.add(lambda: stats)
 
     def since(self, cursor: ClientCursor) -> Execution:
         """The same plans, with what they look at from now on for a batch of their cursor."""

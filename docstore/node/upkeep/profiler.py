@@ -4,7 +4,8 @@ Each database has a level: 0 writes nothing, 1 what is slow (or matches the filt
 filter). `slow_ms` and `sample_rate` are the process's. The collection is capped, made with the first level above 0, and
 does not replicate: it is about this process. While nothing is profiled a request costs one look at a list.
 
-Entries have those fields of MongoDB's entries that this server knows, and an `_id`.
+Entries have those fields of MongoDB's entries that this server knows, in their order, and an `_id`. What plans have
+looked at comes from `docstore.node.upkeep.execution`: requests of a database that is profiled count exactly.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_from, elements, get_field, to_python
-from docstore.bson.walk import ARRAY, Value
+from docstore.bson.walk import ARRAY, BOOL, Value
 from docstore.collection.catalog.options import options_of
 from docstore.commands.context import Context
+from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.upkeep.execution import Execution
+from docstore.query.value.values import string_value
 
 if TYPE_CHECKING:
     from docstore.node.node import DataNode
@@ -39,7 +42,8 @@ _OPERATIONS = {
 """What commands are called in entries; all others are "command"."""
 _FINDING = frozenset(("aggregate", "find", "getMore"))
 """Commands whose cursors are over documents."""
-_COUNTS = {"insert": "ninserted", "delete": "ndeleted", "update": "nMatched"}
+_COUNTS = {"insert": "ninserted", "delete": "ndeleted"}
+_STATEMENTS = {"delete": "deletes", "update": "updates"}
 _ERROR_FIELDS = (("errName", "codeName"), ("errCode", "code"))
 _LONG_FIELDS = frozenset(("documents", "updates", "deletes"))
 
@@ -120,39 +124,77 @@ def _namespace(context: Context) -> str:
 def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: DatetimeMS) -> bytes:
     name = context.command.name
     told = {field_name: (code, data) for field_name, code, data in elements(reply)}
-    command = [each for each in elements(context.shown) if each[0] not in _LONG_FIELDS]
     entry: dict[str, Any] = {
         "_id": ObjectId(),
         "op": _OPERATIONS.get(name, "command"),
         "ns": namespace,
-        "command": RawBSONDocument(document_from(command)),
     }
+    statement = _statement(context) if to_python(told["ok"]) == 1 else None
+    shown_command = [each for each in elements(context.shown) if each[0] not in _LONG_FIELDS]
+    entry["command"] = RawBSONDocument(document_from(shown_command if statement is None else statement))
+    failure = told
+    if statement is not None and "writeErrors" in told:
+        # What is said of a statement that has failed is said of the request.
+        ((_, _, refused),) = elements(told["writeErrors"][1])
+        failure = {field_name: (code, data) for field_name, code, data in elements(refused)}
+        failure["codeName"] = string_value(CommandError(to_python(failure["code"]), "").code_name)
     cursor = _cursor(told["cursor"]) if name in _FINDING and "cursor" in told else {}
     figures = context.figures
+    failed = failure is not told or to_python(told["ok"]) != 1
     summary = {"planSummary": figures.pop("planSummary")} if figures else {}
     entry |= _opened(context)
     entry |= {shown: cursor.pop(shown) for shown in ("cursorid",) if shown in cursor}
-    entry |= figures
+    entry |= {} if failed else figures
     entry |= {shown: cursor.pop(shown) for shown in ("cursorExhausted",) if shown in cursor}
-    if name in _COUNTS and "n" in told:
-        entry[_COUNTS[name]] = to_python(told["n"])
-    if "nModified" in told:
-        entry["nModified"] = to_python(told["nModified"])
+    entry |= {} if failed else _written(context, name, told)
     entry["numYield"] = 0
     entry |= cursor
-    if to_python(told["ok"]) != 1:
-        entry |= {
-            "ok": 0.0,
-            "errMsg": to_python(told["errmsg"]),
-        }
+    if failed:
+        entry |= {"ok": 0.0, "errMsg": to_python(failure["errmsg"])}
         # Some refusals have no code.
-        entry |= {shown: to_python(told[name]) for shown, name in _ERROR_FIELDS if name in told}
+        entry |= {shown: to_python(failure[name]) for shown, name in _ERROR_FIELDS if name in failure}
     remote = context.connection.remote.rpartition(":")[0]
-    entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, **summary, "ts": now}
+    if statement is None:
+        entry |= {"responseLength": len(reply), "protocol": "op_msg"}
+    entry |= {"millis": millis, **summary, "ts": now}
     entry["client"] = remote
     if context.connection.application_name:
         entry["appName"] = context.connection.application_name
     return bson.encode(entry | {"allUsers": [], "user": ""})
+
+
+def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
+    """The statement of an update or delete that has one, and may be shown."""
+    name = context.command.name
+    if name not in _STATEMENTS or context.shown is not context.raw:
+        return None
+    statements = context.documents(_STATEMENTS[name])
+    if len(statements) != 1:
+        return None
+    given = elements(statements[0])
+    if name == "update":
+        said = {each[0] for each in given}
+        given += [(each, BOOL, b"\0") for each in ("multi", "upsert") if each not in said]
+    return given
+
+
+def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, Any]:
+    """What a write has done."""
+    if name == "findAndModify" and "lastErrorObject" in told:
+        last = {field_name: (code, data) for field_name, code, data in elements(told["lastErrorObject"][1])}
+        n, upserted = to_python(last["n"]), int("upserted" in last)
+        if "updatedExisting" not in last:
+            return {"ndeleted": n}
+        execution = None if context.begun_progress is None else context.begun_progress.execution
+        modified = execution.modified if isinstance(execution, Execution) else 0
+        return {"nMatched": n - upserted, "nModified": modified, "nUpserted": upserted}
+    if "n" not in told:
+        return {}
+    n = to_python(told["n"])
+    if name == "update" and "nModified" in told:
+        upserted = len(elements(told["upserted"][1])) if "upserted" in told else 0
+        return {"nMatched": n - upserted, "nModified": to_python(told["nModified"]), "nUpserted": upserted}
+    return {_COUNTS[name]: n} if name in _COUNTS else {}
 
 
 def _opened(context: Context) -> dict[str, Any]:

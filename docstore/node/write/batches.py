@@ -13,6 +13,7 @@ from docstore.node.node import node_of
 from docstore.node.timeseries.insert import SeriesInserts
 from docstore.node.timeseries.metadata_writes import bucket_delete, bucket_update, measured_weight
 from docstore.node.timeseries.series import Series, series_of
+from docstore.node.upkeep.execution import execution_of
 from docstore.node.write.delete import DeleteWork, delete_statement
 from docstore.node.write.driver import Outcome, Statements, session_write
 from docstore.node.write.insert import Inserts
@@ -104,6 +105,7 @@ def _target(
         context = context.about(series.buckets.ns)
     node = node_of(context)
     row = session_write(context, node)
+    execution = execution_of(context)
     return context, WriteTarget(
         node,
         context.namespace,
@@ -116,7 +118,9 @@ def _target(
         can_pause=context.services.carry_out is not None,
         within=within,
         weight=None if series is None else measured_weight(series),
-        joint=JointUnit(node.store, row, count),
+        # What is given up and done anew would be counted twice.
+        joint=None if execution.exact else JointUnit(node.store, row, count),
+        execution=execution,
     )
 
 

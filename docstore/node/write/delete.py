@@ -86,8 +86,8 @@ class DeleteWork:
         if self._search is None or collection is not self._collection:
             identity = identity_of(self._tree, collection.collation)
             if identity is not None and self._statement.hint is None and target.within is None:
-                found = collection.look_up(target.reader, identity)
-                if found is not None and (owned is None or owned.matches(found[1])):
+                found = target.look_up(collection, identity, owned)
+                if found is not None:
                     self._remove(collection, [found], joined=True)
                 return True
             target.read_past()
@@ -101,6 +101,7 @@ class DeleteWork:
                 hint=hint_of(self._statement.hint),
                 once=not self._statement.multi,
                 apart=self._evaluated,
+                execution=target.execution,
             )
         wanted = UNIT_DOCUMENTS if self._statement.multi else 1
         matches = self._search.take_apart(

@@ -35,6 +35,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.at_once import plain_projection
 from docstore.node.shard_filter import enter_at_once, post_images_of
+from docstore.node.upkeep.execution import is_profiled
 from docstore.node.write.driver import (
     Outcome,
     acknowledge,
@@ -135,7 +136,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
     """Update one document, if there is one."""
-    if len(statements) > 1 or len(statements[0]) > LARGE_BYTES:
+    if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
     given = elements(statements[0])
     if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][:2] != ("u", OBJECT):
@@ -217,7 +218,7 @@ def _upsert(context: Context, place: _Place, filter_: bytes, update: Modificatio
 
 def delete_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
     """Delete one document."""
-    if len(statements) > 1 or len(statements[0]) > LARGE_BYTES:
+    if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
     given = elements(statements[0])
     if len(given) != 2 or given[0][:2] != ("q", OBJECT) or given[1] != _ONE:
@@ -247,7 +248,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
     """Update one document, or remove it, and give it."""
     given = arguments.given()
-    if not given.keys() <= _OF_FIND_AND_MODIFY or len(context.raw) > LARGE_BYTES:
+    if not given.keys() <= _OF_FIND_AND_MODIFY or len(context.raw) > LARGE_BYTES or is_profiled(context):
         return None
     removes, new = given.get("remove", False), given.get("new", False)
     code, specification = given.get("update", _NO_UPDATE)

@@ -87,8 +87,8 @@ class FindAndModifyWork:
         if self._search is None or collection is not self._collection:
             identity = identity_of(request.tree, collection.collation)
             if identity is not None and request.hint is None:
-                found = collection.look_up(target.node.engine, identity)
-                if found is not None and (owned is None or owned.matches(found[1])):
+                found = target.look_up(collection, identity, owned)
+                if found is not None:
                     self._with_match(collection, found)
                 else:
                     self._without_match(collection)
@@ -97,8 +97,9 @@ class FindAndModifyWork:
             self._hold = self._hold or target.hold(request.tree, multi=False)
             self._collection = collection
             self._search = open_search(
-                target.node, collection, request.tree, sort=request.sort, hint=request.hint, apart=self._evaluated
-            )
+                target.node, collection, request.tree, sort=request.sort, hint=request.hint, apart=self._evaluated,
+                execution=target.execution,
+            )  # fmt: skip
         matches = self._search.take_apart(self._evaluated, 1, owned if self._hold is None else self._hold.owned, until)
         if self._evaluated is not None:
             self._search.pause()
@@ -172,6 +173,8 @@ class FindAndModifyWork:
             unit.abort()
         else:
             self._target.commit(unit)
+        if self._target.execution is not None:
+            self._target.execution.modified = int(after != before)
         value = after if self._request.new else before
         self._answer = FindAndModifyResult(1, None if modification is None else True, value)
 

@@ -29,6 +29,7 @@ from docstore.query.sort import UNSORTED, Sort
 from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
+    from docstore.node.upkeep.execution import Execution
     from docstore.node.write.evaluated import Evaluated
 
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
@@ -107,15 +108,17 @@ def open_search(
     hint: Hint | None = None,
     once: bool = True,
     apart: Evaluated | None = None,
+    execution: Execution | None = None,
 ) -> Search:
     """A search for the documents of a filter.
 
     Without `once` many documents are wanted, and what others change after it was passed does not count.
-    `apart`: others may run while it is planned. Errors: Overtaken.
+    `apart`: others may run while it is planned. `execution`: where its plan is noted. Errors: Overtaken.
     """
     plan = partial(plan_search, collection, tree, node.engine, sort=sort, hint=hint)
     planned = plan() if apart is None else apart.planned(collection, plan)
-    found = find_matches(collection, tree, node.engine, sort=sort, planned=planned, clock=node.clock)
+    stats = None if execution is None else execution.search(planned.plan)
+    found = find_matches(collection, tree, node.engine, sort=sort, planned=planned, stats=stats, clock=node.clock)
     if planned.whole is None:
         return _ScriptedSearch(node, collection, tree, found, once)
     return _PlainSearch(node, collection, planned.whole, found, once)

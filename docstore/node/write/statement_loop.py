@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from docstore.bson import get_field
+from docstore.bson import Value, get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
@@ -21,6 +21,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.requests import query_context_at, under
 from docstore.node.shard_filter import Hold, MustWait, post_images_of
+from docstore.node.upkeep.execution import Execution
 from docstore.node.write.driver import Outcome
 from docstore.node.write.evaluated import Overtaken
 from docstore.node.write.joint_unit import JointUnit, Unjoined
@@ -58,6 +59,8 @@ class WriteTarget:
     """How many a document counts for in the outcome; None: one."""
     joint: JointUnit | None = None
     """What the statements write together; None: each by itself."""
+    execution: Execution | None = None
+    """Where the plans of the statements are noted."""
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
@@ -121,6 +124,8 @@ class WriteTarget:
         """(the collection, (record id, document) of what a filter matches, of one document unless `multi`), by a scan
         that is prepared; None where there is none, or where changing them takes more than a step.
         """
+        if self.execution is not None and self.execution.exact:
+            return None, None
         collection = self.node.store.collection(self.namespace)
         if collection is None or collection.collation is not None or identity_in(filter_) is not None:
             return None, None
@@ -133,6 +138,15 @@ class WriteTarget:
             return None, None
         bound.used()
         return collection, found
+
+    def look_up(self, collection: Collection, identity: Value, owned: Predicate | None) -> tuple[int, bytes] | None:
+        """(record id, document) of the document with an `_id`; None where there is none that is owned."""
+        found = collection.look_up(self.reader, identity)
+        if found is not None and owned is not None and not owned.matches(found[1]):
+            found = None
+        if self.execution is not None:
+            self.execution.lookup(identity, found=found is not None)
+        return found
 
     @property
     def reader(self) -> Reader:

@@ -256,8 +256,8 @@ class UpdateWork:
             return True
         identity = identity_of(modification.tree, collection.collation)
         if identity is not None and self._statement.hint is None and self._target.within is None:
-            found = collection.look_up(self._target.reader, identity)
-            if found is not None and (owned is None or owned.matches(found[1])):
+            found = self._target.look_up(collection, identity, owned)
+            if found is not None:
                 self._change(collection, modification, [found], joined=True)
             elif self._statement.upsert:
                 self._upsert(collection, modification, joined=True)
@@ -273,6 +273,7 @@ class UpdateWork:
             hint=hint_of(self._statement.hint),
             once=not self._statement.multi,
             apart=self._evaluated,
+            execution=self._target.execution,
         )
         return self._continue(collection, modification, self._search, owned, until)
 

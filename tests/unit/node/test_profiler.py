@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from typing import Any
 
 import pytest
 
+from docstore import log
 from tests.unit.node.local import LocalNode, loop
 
 OFF = {"was": 0, "slowms": 100, "sampleRate": 1.0, "ok": 1.0}
@@ -30,6 +33,7 @@ def test_everything_is_written_down_at_level_two_and_nothing_at_level_zero() -> 
         assert "documents" not in entries[0]["command"]
         assert (entries[1]["ns"], entries[1]["command"]["comment"], entries[1]["nreturned"]) == ("test.c", "why", 1)
         assert entries[1]["cursorExhausted"] is True
+        assert entries[2]["command"] == {"q": {}, "u": {"$set": {"b": 1}}, "multi": True, "upsert": False}
         assert (entries[2]["nMatched"], entries[2]["nModified"]) == (2, 2)
         assert (entries[5]["errCode"], entries[5]["errName"], entries[5]["ok"]) == (2, "BadValue", 0.0)
         assert node.services.observers == []
@@ -160,3 +164,97 @@ def test_a_batch_says_what_it_has_looked_at_itself_and_what_opened_its_cursor() 
         await node.run({"profile": 0})
 
     loop(work())
+
+
+WRITTEN = (
+    "planSummary", "keysExamined", "docsExamined", "nMatched", "nModified", "nUpserted", "ndeleted", "hasSortStage",
+)  # fmt: skip
+
+
+def _update(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"update": "c", "updates": list(statements)}
+
+
+def _delete(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"delete": "c", "deletes": list(statements)}
+
+
+def test_writes_say_what_their_search_has_looked_at() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": i, "k": i % 10, "z": i} for i in range(300)))
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k_1"}]})
+        await node.run({"profile": 2})
+        of_k = "IXSCAN { k: 1 }"
+        set_q = {"$set": {"q": 1}}
+        expected: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
+            (_update({"q": {"_id": 3}, "u": set_q}), ("IDHACK", 1, 1, 1, 1, 0)),
+            (_update({"q": {"_id": 3}, "u": set_q}), ("IDHACK", 1, 1, 1, 0, 0)),
+            (_update({"q": {"k": 3}, "u": {"$inc": {"k": 1}}, "multi": True}), (of_k, 30, 30, 30, 30, 0)),
+            (_update({"q": {"z": 3}, "u": {"$inc": {"k": 1}}, "multi": True}), ("COLLSCAN", 0, 300, 1, 1, 0)),
+            (_update({"q": {"_id": 3000}, "u": set_q, "upsert": True}), ("IDHACK", 0, 0, 0, 0, 1)),
+            (_update({"q": {"k": 0}, "u": {"y": 1}}), (of_k, 1, 1, 1, 1, 0)),
+            (_update({"q": {"_id": 5}, "u": set_q}, {"q": {"k": 1}, "u": set_q, "multi": True}),
+             ("IDHACK", 31, 31, 31, 31, 0)),
+            (_delete({"q": {"_id": 3}, "limit": 1}), ("IDHACK", 1, 1, None, None, None, 1)),
+            (_delete({"q": {"k": 8}, "limit": 0}), (of_k, 30, 30, None, None, None, 30)),
+            (_delete({"q": {"z": 17}, "limit": 0}), ("COLLSCAN", 0, 270, None, None, None, 1)),
+            ({"findAndModify": "c", "query": {"_id": 10}, "update": set_q}, ("IDHACK", 1, 1, 1, 1, 0)),
+            ({"findAndModify": "c", "query": {"k": 7}, "sort": {"z": 1}, "update": set_q},
+             (of_k, 29, 29, 1, 1, 0, None, True)),
+            ({"findAndModify": "c", "query": {"_id": 11}, "remove": True}, ("IDHACK", 1, 1, None, None, None, 1)),
+            ({"findAndModify": "c", "query": {"_id": 1100}, "update": set_q, "upsert": True},
+             ("IDHACK", 0, 0, 0, 0, 1)),
+            ({"findAndModify": "c", "query": {"z": -1}, "update": set_q}, ("COLLSCAN", 0, 269, 0, 0, 0)),
+        ]  # fmt: skip
+        for command, _ in expected:
+            await node.run(command)
+        await node.run({"profile": 0})
+        entries = await node.documents("system.profile")
+        for entry, (command, figures) in zip(entries, expected, strict=True):
+            wanted = figures + (None,) * (len(WRITTEN) - len(figures))
+            assert tuple(map(entry.get, WRITTEN)) == wanted, command
+
+    loop(work())
+
+
+def test_a_statement_that_fails_is_written_down_with_its_error() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": 1})
+        await node.run({"profile": 2})
+        await node.reply(_update({"q": {"_id": 1}, "u": {"$set": {"_id": 2}}}))
+        await node.reply(_update({"q": 5, "u": {}}))
+        await node.run({"profile": 0})
+        refused, unread = await node.documents("system.profile")
+        assert (refused["ok"], refused["errCode"], refused["errName"]) == (0.0, 66, "ImmutableField")
+        assert refused["planSummary"] == "IDHACK"
+        assert "nMatched" not in refused
+        assert (unread["errName"], unread["command"]["update"]) == ("TypeMismatch", "c")
+
+    loop(work())
+
+
+def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": i, "k": i} for i in range(30)))
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k_1"}]})
+        node.dispatcher.slow_seconds = 0.0
+        await node.run({"find": "c", "filter": {"k": {"$gte": 20}}, "hint": "k_1"})
+        await node.run({"find": "c", "hint": {"$natural": 1}})
+
+    lines = log.RecentLines()
+    logger = logging.getLogger("docstore")
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    try:
+        loop(work())
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+    by_index, whole = [json.loads(line)["attr"] for line in lines.lines if '"Slow query"' in line]
+    assert [by_index[name] for name in FIGURES[:3]] == ["IXSCAN { k: 1 }", 10, 10]
+    # What is scanned as a whole is counted only where it is profiled.
+    assert (whole["planSummary"], "docsExamined" in whole) == ("COLLSCAN", False)
