@@ -34,6 +34,8 @@ def parse_array_filters(filters: Sequence[bytes], query_context: QueryContext) -
 
     Errors: FailedToParse for a filter of none or of several names or for two of one name, BadValue for a bad name.
     """
+    if not filters:
+        return {}
     inner = within_update(query_context)
     found: dict[str, Callable[[Value], bool]] = {}
     for raw in filters:
