@@ -33,7 +33,7 @@ from docstore.node.write.modification import (
     plain_modification,
     update_of,
 )
-from docstore.node.write.search import Match, Search, identity_of, open_search
+from docstore.node.write.search import Match, Search, identity_in, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.node.write.validators import Validator
 from docstore.query.filter.parse import parse_filter
@@ -171,6 +171,9 @@ class UpdateWork:
         """
         statement, target = self._statement, self._target
         if self._evaluated is not None or not statement.is_plain or not target.is_plain(statement.multi):
+            return False
+        if identity_in(statement.filter) is not None:
+            # Looked up, not scanned.
             return False
         update = plain_modification(target.node, statement.update[1])
         if update is None or (statement.multi and update.update.is_replacement):
