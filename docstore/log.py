@@ -22,7 +22,7 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -58,6 +58,16 @@ _IDS = {
     "Transition to primary complete; database writes are now permitted": 21331,
     "replSetReconfig admin command received from client": 21352,
 }  # fmt: skip
+
+
+COMPONENTS = {
+    "accessControl": "ACCESS", "command": "COMMAND", "control": "CONTROL", "network": "NETWORK", "replication": "REPL",
+    "replication.initialSync": "INITSYNC", "replication.rollback": "ROLLBACK", "sharding": "SHARDING",
+    "sharding.migration": "MIGRATE", "storage": "STORAGE", "transaction": "TXN",
+}  # fmt: skip
+"""The components whose verbosity can be set, under the paths that `logComponentVerbosity` has for them."""
+INHERITED = -1
+"""The verbosity of a component that has none of its own."""
 
 
 class Component:
@@ -196,6 +206,7 @@ class RecentLines(logging.Handler):
 @dataclass(slots=True)
 class _Settings:
     verbosity: int = 0
+    components: dict[str, int] = field(default_factory=dict)
     quiet: bool = False
     path: Path | None = None
     rename: bool = True
@@ -265,6 +276,22 @@ def set_verbosity(level: int) -> None:
 def verbosity() -> int:
     """What `set_verbosity` was told."""
     return _settings.verbosity
+
+
+def set_component_verbosity(path: str, level: int) -> None:
+    """The same for one of `COMPONENTS` and those below it that have none of their own; `INHERITED`: what is above."""
+    _settings.components[path] = min(max(level, INHERITED), 5)
+    for each, name in COMPONENTS.items():
+        own = component_verbosity(each)
+        if own == INHERITED and "." in each:
+            own = component_verbosity(each.partition(".")[0])
+        shown = logging.NOTSET if own == INHERITED else logging.DEBUG if own > 0 else logging.INFO
+        logging.getLogger(_PREFIX + name).setLevel(shown)
+
+
+def component_verbosity(path: str) -> int:
+    """What `set_component_verbosity` was told of that component itself."""
+    return _settings.components.get(path, INHERITED)
 
 
 def set_quiet(quiet: bool) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from time import monotonic, time
 from typing import Any
 
@@ -121,14 +121,57 @@ def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
     return (
         ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": switches.face.feature_version}),
         ServerParameter(name="requireApiVersion", get=lambda: switches.require_api_version, put=require),
+        *log_parameters(),
+    )
+
+
+def log_parameters() -> tuple[ServerParameter, ...]:
+    """What the log shows."""
+    return (
         ServerParameter(
             name="logLevel", get=log.verbosity, put=lambda value: log.set_verbosity(whole_number("logLevel", value))
         ),
+        ServerParameter(name="logComponentVerbosity", get=_component_verbosity, put=_put_component_verbosity),
         ServerParameter(
             name="redactClientLogData", get=log.is_redacted, put=lambda value: log.set_redaction(truth(value))
         ),
         ServerParameter(name="quiet", get=log.is_quiet, put=lambda value: log.set_quiet(truth(value))),
     )
+
+
+def _component_verbosity() -> dict[str, Any]:
+    """The verbosity of the whole log, and of each component with those below it."""
+    shown: dict[str, Any] = {"verbosity": log.verbosity()}
+    for path in log.COMPONENTS:
+        *above, name = path.split(".")
+        within = shown[above[0]] if above else shown
+        within[name] = {"verbosity": log.component_verbosity(path)}
+    return shown
+
+
+def _put_component_verbosity(value: Any) -> None:
+    """Take what is said of some components. Errors: TypeMismatch, BadValue with nothing changed."""
+    if not isinstance(value, Mapping):
+        raise CommandError(Code.TypeMismatch, f"logComponentVerbosity takes a document, not {value!r}")
+    for path, level in list(_said_of_components("", value)):
+        if path:
+            log.set_component_verbosity(path, level)
+        else:
+            log.set_verbosity(level)
+
+
+def _said_of_components(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """(path of a component, its verbosity); the empty path is the whole log's. Errors: BadValue."""
+    for name, inner in value.items():
+        below = f"{path}.{name}" if path else name
+        if name == "verbosity":
+            yield path, whole_number(f"the verbosity of {path or 'the log'}", inner)
+        elif below not in log.COMPONENTS:
+            raise CommandError(Code.BadValue, f"this server's log has no component {below}")
+        elif isinstance(inner, Mapping):
+            yield from _said_of_components(below, inner)
+        else:
+            yield below, whole_number(f"the verbosity of {below}", inner)
 
 
 def _of_buffers() -> ServerParameter:
