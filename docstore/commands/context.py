@@ -66,7 +66,9 @@ class Host(Protocol):
 
 
 class Execution(Protocol):
-    """The plans that a request runs."""
+    """The plans that a request runs. `counts`: what has come of them, under the names that the log has for it."""
+
+    counts: dict[str, int]
 
     def figures(self) -> dict[str, Any]:
         """What they are and what they have looked at, as the log and the profiler show it."""
@@ -319,9 +321,10 @@ class Context:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What its plans are and have looked at, for the log and the profiler; {} where they are not known."""
+        """What its plans are and have looked at, and what has come of them, for the log; {} where that is not known."""
         progress = self.begun_progress
-        return {} if progress is None or progress.execution is None else progress.execution.figures()
+        execution = None if progress is None else progress.execution
+        return {} if execution is None else {**execution.figures(), **execution.counts}
 
     @property
     def owner(self) -> UserName | None:

@@ -15,7 +15,7 @@ from docstore.js import script_thread
 from docstore.node.change_streams.opening import StreamFilling
 from docstore.node.change_streams.stream import ChangeStream
 from docstore.node.node import node_of
-from docstore.node.read.cursors import BATCH_BYTES, Filling, filled_reply
+from docstore.node.read.cursors import BATCH_BYTES, Filling, filled_reply, note_returned
 from docstore.node.read.tailing import Tail
 from docstore.node.slices import Steps, run_steps
 from docstore.query.context import ScriptsWanted
@@ -80,6 +80,7 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     cursors = context.services.cursors
     cursor.returned += filling.count
     cursor.batches += 1
+    note_returned(context, filling)
     deadline = context.progress.deadline
     if deadline is not None and cursor.time_left is not None:
         cursor.time_left = deadline - node_of(context).clock()

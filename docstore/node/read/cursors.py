@@ -312,6 +312,7 @@ def _opened(
     namespace: str,
     evaluates: bool,
 ) -> bytes:
+    note_returned(context, filling)
     if filling.exhausted or single:
         filling.source.close()
     else:
@@ -334,6 +335,13 @@ def _opened(
             cursor.time_left = context.deadline - node_of(context).clock()
         filling.cursor_id = cursor.id
     return filled_reply(filling, namespace, catalog=catalog, at=context.at_cluster_time)
+
+
+def note_returned(context: Context, filling: Filling) -> None:
+    """Let the log know how many documents a batch has."""
+    execution = None if context.begun_progress is None else context.begun_progress.execution
+    if execution is not None:
+        execution.counts["nreturned"] = filling.count
 
 
 def opened_reply(context: Context, documents: list[bytes], source: DocumentSource) -> bytes:

@@ -28,24 +28,18 @@ class Execution:
     """The plans that a request runs: the first is named, what all have looked at is summed up.
 
     `exact`: every document is counted. `sorts`: what is found is sorted behind its plan. `cursor`, `origin`: the cursor
-    that a batch is of, and the command that opened it. `modified`: what a findAndModify has changed.
+    that a batch is of, and the command that opened it. `counts`: see `docstore.commands.context.Execution`.
+    `modified`: how many documents a findAndModify has changed.
     """
 
     __slots__ = (
-        "_documents",
-        "_first",
-        "_keys",
-        "_running",
-        "_whole",
-        "cursor",
-        "exact",
-        "modified",
-        "origin",
-        "sorts",
-    )
+        "_documents", "_first", "_keys", "_running", "_whole",
+        "counts", "cursor", "exact", "modified", "origin", "sorts",
+    )  # fmt: skip
 
     def __init__(self, *, exact: bool) -> None:
         self.exact = exact
+        self.counts: dict[str, int] = {}
         self.sorts = False
         self.cursor = 0
         self.modified = 0

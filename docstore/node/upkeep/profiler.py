@@ -139,7 +139,8 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
         failure = {field_name: (code, data) for field_name, code, data in elements(refused)}
         failure["codeName"] = string_value(CommandError(to_python(failure["code"]), "").code_name)
     cursor = _cursor(told["cursor"]) if name in _FINDING and "cursor" in told else {}
-    figures = context.figures
+    execution = None if context.begun_progress is None else context.begun_progress.execution
+    figures = {} if execution is None else execution.figures()
     failed = failure is not told or to_python(told["ok"]) != 1
     summary = {"planSummary": figures.pop("planSummary")} if figures else {}
     entry |= _opened(context)

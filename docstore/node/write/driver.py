@@ -78,6 +78,13 @@ class Outcome:
         """
         self.errors.append((index, error.with_traceback(None)))
 
+    def logged(self) -> dict[str, int]:
+        """What an update or delete has done, under the names that the log has for it."""
+        if self.modified is None:
+            return {"ndeleted": self.n}
+        upserted = len(self.upserted)
+        return {"nMatched": self.n - upserted, "nModified": self.modified, "nUpserted": upserted}
+
     def mark(self) -> Mark:
         """Where to return to if what is done from now on turns out not to stand."""
         counts = None if self.counts is None else len(self.counts)
@@ -105,6 +112,9 @@ def run_statements(context: Context, statements: Statements) -> bytes | Awaitabl
 
 def _written(context: Context, statements: Statements, concern: WriteConcern) -> Steps[bytes]:
     yield from drive(context, statements)
+    execution = None if context.begun_progress is None else context.begun_progress.execution
+    if execution is not None:
+        execution.counts |= statements.outcome.logged()
     reply = acknowledge(context, statements.outcome, concern)
     return reply if isinstance(reply, bytes) else (yield reply)
 

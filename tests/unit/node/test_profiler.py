@@ -243,6 +243,10 @@ def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
         node.dispatcher.slow_seconds = 0.0
         await node.run({"find": "c", "filter": {"k": {"$gte": 20}}, "hint": "k_1"})
         await node.run({"find": "c", "hint": {"$natural": 1}})
+        more = (await node.run({"find": "c", "hint": "k_1", "batchSize": 9}))["cursor"]["id"]
+        await node.run({"getMore": more, "collection": "c"})
+        await node.run(_update({"q": {"k": {"$lt": 4}}, "u": {"$set": {"q": 1}}, "multi": True, "hint": "k_1"}))
+        await node.run(_delete({"q": {"k": {"$lt": 4}}, "limit": 0, "hint": "k_1"}))
 
     lines = log.RecentLines()
     logger = logging.getLogger("docstore")
@@ -254,7 +258,14 @@ def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
     finally:
         logger.removeHandler(lines)
         logger.setLevel(level)
-    by_index, whole = [json.loads(line)["attr"] for line in lines.lines if '"Slow query"' in line]
-    assert [by_index[name] for name in FIGURES[:3]] == ["IXSCAN { k: 1 }", 10, 10]
+    shown = [json.loads(line)["attr"] for line in lines.lines if '"Slow query"' in line]
+    by_index, whole, _, rest, updated, deleted = shown
+    assert [by_index[name] for name in FIGURES[:4]] == ["IXSCAN { k: 1 }", 10, 10, 10]
     # What is scanned as a whole is counted only where it is profiled.
     assert (whole["planSummary"], "docsExamined" in whole) == ("COLLSCAN", False)
+    # What was read ahead for the batch before is not looked at again.
+    assert (rest["planSummary"], rest["nreturned"]) == ("IXSCAN { k: 1 }", 21)
+    assert [updated[name] for name in ("planSummary", "nMatched", "nModified", "nUpserted")] == [
+        "IXSCAN { k: 1 }", 4, 4, 0,
+    ]  # fmt: skip
+    assert (deleted["planSummary"], deleted["ndeleted"]) == ("IXSCAN { k: 1 }", 4)
