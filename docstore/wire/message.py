@@ -195,12 +195,12 @@ def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
 
 
 def encode_body(body: bytes, request_id: int, response_to: int, flags: int) -> bytes:
-    """`encode_message` of one document, without a detour: every reply of the server goes through here."""
+    """`encode_message` of one document, without a detour."""
     return encode_head(len(body), request_id, response_to, flags) + body
 
 
 def encode_head(body_length: int, request_id: int, response_to: int, flags: int) -> bytes:
-    """What stands before the body in `encode_body`."""
+    """What stands before the only document of a message: every reply of the server begins with it."""
     length = _BODY_AT + body_length
     if length > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {length} bytes is longer than {MAX_MESSAGE_BYTES}")
