@@ -2,9 +2,10 @@
 
 A batch of 16 MiB is put together from pieces and sent, over and over while a collection is read. Where its blocks went
 back to the system each time, taking and clearing their pages anew was half of what such a read costs; so blocks of
-less than 32 MiB lie in the heap, of whose end up to 64 MiB stay free. What lies free there is given back by `give_back` alone,
-at about 0.3 ms for each MB, when the process has nothing to do with it: with 1,000,000 documents of 300 bytes loaded
-and read twice a node comes to 184 MB, and to 182 MB where every block of more than 512 KiB goes back at once.
+less than 32 MiB lie in the heap, of whose end up to 64 MiB stay free. What lies free there is given back by
+`give_back` alone, at about 0.3 ms for each MB, when the process has nothing to do with it: with 1,000,000 documents of
+300 bytes loaded and read twice a node comes to 184 MB, and to 182 MB where every block of more than 512 KiB goes back
+at once.
 """
 
 from __future__ import annotations
