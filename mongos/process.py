@@ -128,6 +128,7 @@ def _listener(dispatcher: Dispatcher, options: Options, certificates: TlsCertifi
         port=options.port,
         max_connections=network.max_connections,
         certificates=certificates,
+        unix_sockets=network.unix_sockets,
     )
 
 

@@ -116,7 +116,7 @@ class Deployment:
         self.directory.mkdir(parents=True, exist_ok=True)
         output = self.output_of(member)
         offset = output.stat().st_size if output.exists() else 0
-        arguments = ["--port", str(member.port), *member.arguments]
+        arguments = ["--port", str(member.port), "--nounixsocket", *member.arguments]
         if member.program != "mongos":
             dbpath = self.directory / member.name
             dbpath.mkdir(exist_ok=True)

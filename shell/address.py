@@ -2,6 +2,7 @@
 
     host[:port][/database]      database      host:port,host:port/database      set/host:port,host:port[/database]
     mongodb://[user:password@]host[:port][,host[:port]...][/database][?replicaSet=name&...]
+    mongodb://%2Ftmp%2Fmongodb-27017.sock[/database]
 
 Options that the shell cannot honour are refused, not ignored.
 """
@@ -45,7 +46,8 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`hosts` are (name, port) pairs, any of which may serve. `replica_set` is None when the caller named none.
+    """`hosts` are (name, port) pairs, any of which may serve; a name that begins with / is the file of a socket, which
+    has no use for the port. `replica_set` is None when the caller named none.
 
     `direct`: only the one host, whatever it is. `defaults` are the concerns and the read preference of every command,
     by the names that the shell's connections use for them. Times in seconds.
@@ -64,7 +66,7 @@ class Address:
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        hosts = ",".join(f"{name}:{port}" for name, port in self.hosts)
+        hosts = ",".join(name if name.startswith("/") else f"{name}:{port}" for name, port in self.hosts)
         return f"{self.replica_set}/{hosts}" if self.replica_set else hosts
 
     def with_credentials(self, user: str, password: str, source: str | None, mechanism: str | None) -> Address:
@@ -111,6 +113,8 @@ def _hosts(text: str, port: int | None = None) -> tuple[tuple[str, int], ...]:
 
 
 def _host(text: str, default_port: int | None) -> tuple[str, int]:
+    if text.lower().startswith("%2f"):
+        return unquote(text), default_port or DEFAULT_PORT
     if text.startswith("["):
         name, _, rest = text[1:].partition("]")
         number = rest.removeprefix(":")

@@ -112,7 +112,6 @@ class WireClient:
             what = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
             raise ConnectionLost(what, sent=False) from error
         connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._poll.register(connection, select.POLLIN | select.POLLRDHUP)
         self._socket = connection
         if self._greet is not None:
@@ -126,7 +125,13 @@ class WireClient:
 
     def _open(self) -> socket.socket:
         """A new connection, whose handshake is done where it is encrypted. Errors: OSError."""
-        connection = socket.create_connection(self.host, timeout=self._timeout)
+        if self.host[0].startswith("/"):
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(self._timeout)
+            connection.connect(self.host[0])
+        else:
+            connection = socket.create_connection(self.host, timeout=self._timeout)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._context is None:
             return connection
         try:
@@ -176,7 +181,8 @@ class WireClient:
         return decode_frame(frame).body
 
     def _name(self) -> str:
-        return "{}:{}".format(*self.host)
+        name, port = self.host
+        return name if name.startswith("/") else f"{name}:{port}"
 
 
 def _received(connection: ssl.SSLSocket) -> bytes | None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from docstore.commands.access.identity import Identity
     from docstore.security.certificates import Subject
 
+UNIX_SOCKET = "anonymous unix socket:27017"
+"""What a client on the same machine that came by a socket in the file system has for "host:port"."""
+
 
 class ClientConnection:
     """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from docstore.commands.client_connection import ClientConnection
+from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.dispatch import Outcome, Pending, StreamedReply
 from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
@@ -314,6 +314,8 @@ async def outcome_of(pending: Pending, loop: asyncio.AbstractEventLoop, clock: C
 
 def _address(name: Any) -> str:
     """An end of a connection as "host:port"."""
+    if isinstance(name, str):
+        return UNIX_SOCKET
     return f"{name[0]}:{name[1]}" if name else "unknown"
 
 

@@ -17,6 +17,8 @@ from docstore.net.guarded_connection import GuardedConnection
 from docstore.net.sockets import BACKLOG, bind
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.door import Door
+from docstore.net.unix_sockets import BoundUnixSocket
+from docstore.options import UnixSocketOptions
 
 LOG = component("NETWORK")
 MAX_CONNECTIONS = 65_536
@@ -50,9 +52,10 @@ class Listener:
         port: int,
         max_connections: int = MAX_CONNECTIONS,
         certificates: TlsCertificates | None = None,
+        unix_sockets: UnixSocketOptions | None = None,
     ) -> None:
         """`addresses`: IP addresses or names to listen on; `port` 0 takes a free one, the same for all addresses.
-        `certificates`: with them connections may be encrypted.
+        `certificates`: with them connections may be encrypted. `unix_sockets`: those in the file system besides.
         """
         self.dispatcher = dispatcher
         self.certificates = certificates
@@ -62,6 +65,8 @@ class Listener:
         self.requests = 0
         self.inflating = asyncio.Semaphore(_INFLATED_AT_ONCE)
         self._addresses = tuple(addresses)
+        self._unix_sockets = unix_sockets
+        self._files: list[BoundUnixSocket] = []
         self._max_connections = max_connections
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,16 +79,31 @@ class Listener:
     async def start(self, sockets: list[socket] | None = None) -> int:
         """Accept connections; returns the port. `sockets`: those of an earlier `bind`.
 
-        Errors: OSError when an address or the port cannot be had.
+        Errors: OSError when an address or the port cannot be had, StartError where a file cannot.
         """
         loop = asyncio.get_running_loop()
         sockets = bind(self._addresses, self.port) if sockets is None else sockets
         self.port = sockets[0].getsockname()[1]
+        self._files = self._bind_files()
         for each in sockets:
             self._servers.append(await loop.create_server(self._protocols(loop), sock=each, backlog=BACKLOG))
+        for file in self._files:
+            self._servers.append(
+                await loop.create_unix_server(self._protocols(loop), sock=file.socket, backlog=BACKLOG)
+            )
         self._expiry = loop.call_later(_EXPIRY_SECONDS, self._expire)
-        LOG.info("Listening", addresses=self._addresses, port=self.port)
+        names = (*self._addresses, *(str(file.path) for file in self._files))
+        LOG.info("Listening", addresses=names, port=self.port)
         return self.port
+
+    def _bind_files(self) -> list[BoundUnixSocket]:
+        wanted = self._unix_sockets
+        if wanted is None:
+            return []
+        with contextlib.ExitStack() as bound:
+            files = [bound.enter_context(BoundUnixSocket(path, wanted.permissions)) for path in wanted.of(self.port)]
+            bound.pop_all()
+        return files
 
     def _protocols(self, loop: asyncio.AbstractEventLoop) -> Callable[[], asyncio.Protocol]:
         """What makes the protocol of an accepted socket."""
@@ -102,6 +122,8 @@ class Listener:
             self._expiry.cancel()
         for server in self._servers:
             server.close()
+        for file in self._files:
+            file.close()
         services = self.dispatcher.services
         shutdown = CommandError(Code.InterruptedAtShutdown, "interrupted at shutdown")
         services.operations.kill_where(lambda _operation: True, shutdown)

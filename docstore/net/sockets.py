@@ -32,6 +32,8 @@ def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
 def keep_alive(transport: asyncio.Transport) -> None:
     """Have the system ask a silent peer now and then whether it is still there, so that dead ones do not pile up."""
     connection = transport.get_extra_info("socket")
+    if connection.family == socket.AF_UNIX:
+        return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
         # Not every system lets a socket choose its own times.

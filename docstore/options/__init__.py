@@ -32,7 +32,15 @@ from docstore.options.groups import (
     TLS,
 )
 from docstore.options.program import program
-from docstore.options.values import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions, TlsOptions
+from docstore.options.values import (
+    NetworkOptions,
+    Options,
+    ReplicationOptions,
+    RoleOptions,
+    StorageOptions,
+    TlsOptions,
+    UnixSocketOptions,
+)
 
 __all__ = [
     "AUDIT",
@@ -56,5 +64,6 @@ __all__ = [
     "RoleOptions",
     "StorageOptions",
     "TlsOptions",
+    "UnixSocketOptions",
     "program",
 ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from docstore.options.groups import NO_UNIX_SOCKETS
 from docstore.options.tls import PASSWORDS, tls_options
 from docstore.options.values import (
     COMPRESSORS,
@@ -25,6 +26,7 @@ from docstore.options.values import (
     RouterOptions,
     SecurityOptions,
     StorageOptions,
+    UnixSocketOptions,
 )
 
 DIRECTORY_PER_DB_NOTICE = (
@@ -160,6 +162,10 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
             raise ValueError(f"--bind_ip {given['net.bindIp']} holds an empty address")
     elif "net.bindIpAll" in given:
         addresses = ("0.0.0.0", "::") if ipv6 else ("0.0.0.0",)
+    paths = tuple(Path(address) for address in addresses if address.startswith("/"))
+    addresses = tuple(address for address in addresses if not address.startswith("/"))
+    if not addresses:
+        raise ValueError("--bind_ip names files of sockets alone, and no address")
     if not ipv6 and any(":" in address for address in addresses):
         raise ValueError("an IPv6 address in --bind_ip needs --ipv6")
     return NetworkOptions(
@@ -168,7 +174,26 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
         given.get("net.maxIncomingConnections", 65_536),
         _compressors(given),
         bool(given.get("security.allowUnauthenticated")),
+        _unix_sockets(given, paths),
     )
+
+
+def _unix_sockets(given: Mapping[str, Any], paths: tuple[Path, ...]) -> UnixSocketOptions:
+    told = {
+        name: given[key]
+        for name, key in (
+            ("prefix", "net.unixDomainSocket.pathPrefix"),
+            ("permissions", "net.unixDomainSocket.filePermissions"),
+        )
+        if key in given
+    }
+    if NO_UNIX_SOCKETS in given:
+        if paths or told:
+            raise ValueError(
+                "--nounixsocket excludes --unixSocketPrefix, --filePermissions and files of sockets in --bind_ip"
+            )
+        return UnixSocketOptions(None)
+    return UnixSocketOptions(**told, paths=paths)
 
 
 def _console(given: Mapping[str, Any]) -> ConsoleOptions:
@@ -237,6 +262,8 @@ def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if key in _ROLES:
             key, value = "sharding.clusterRole", _ROLES[key]
+        elif key == NO_UNIX_SOCKETS:
+            key, value = "net.unixDomainSocket.enabled", False
         elif key == "security.authorization":
             value = "enabled"
         elif key in _SECRETS:

@@ -52,19 +52,44 @@ class _Verbosity(click.ParamType[int]):
         return level
 
 
+class _Permissions(click.ParamType[int]):
+    """The permissions of a file: octal where they begin with 0, else decimal, as in a configuration file."""
+
+    name = "mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        try:
+            mode = int(text, 8 if text.startswith("0") else 10)
+        except ValueError:
+            mode = -1
+        if not 0 <= mode <= 0o777:
+            self.fail(f"{text} are no permissions of a file", param, ctx)
+        return mode
+
+
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _PORT = click.IntRange(0, 65_535)
+
+NO_UNIX_SOCKETS = "net.unixDomainSocket.disabled"
+"""In a configuration file it is `enabled`, the other way round."""
 
 NETWORK = Group((
     Setting("--port", "net.port", _PORT,
             "Port to listen on; 0 takes a free one and names it in the ready line [27017; of a shard's member 27018, "
             "of a config server 27019]."),
-    Setting("--bind_ip", "net.bindIp", str, "Comma-separated addresses to listen on [127.0.0.1].", "ADDRESSES"),
+    Setting("--bind_ip", "net.bindIp", str,
+            "Comma-separated addresses to listen on, and files of sockets [127.0.0.1].", "ADDRESSES"),
     Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address."),
     Setting("--allowUnauthenticated", "security.allowUnauthenticated", None,
             "Without access control, listen on public addresses all the same."),
     Setting("--ipv6", "net.ipv6", None, "Listen on IPv6 addresses too."),
+    Setting("--nounixsocket", NO_UNIX_SOCKETS, None, "Have no sockets in the file system."),
+    Setting("--unixSocketPrefix", "net.unixDomainSocket.pathPrefix", _DIRECTORY,
+            "Directory of the socket mongodb-PORT.sock [/tmp]."),
+    Setting("--filePermissions", "net.unixDomainSocket.filePermissions", _Permissions(),
+            "Permissions of sockets in the file system, octal where they begin with 0 [0700]."),
     Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000),
             "Most connections at once [65536]."),
     Setting("--networkMessageCompressors", "net.compression.compressors", str,

@@ -12,14 +12,13 @@ import yaml
 
 import docstore
 from docstore.options.build import build_options
-from docstore.options.groups import Group, Setting
+from docstore.options.groups import NO_UNIX_SOCKETS, Group, Setting
 from docstore.options.unsupported import UNSUPPORTED
 from docstore.options.values import Options
 
 _TRUE_ANYWAY = (
     ("systemLog.destination", "file"),
     ("security.authorization", "disabled"),
-    ("net.unixDomainSocket.enabled", False),
     ("replication.enableMajorityReadConcern", True),
 )
 """What a configuration file may say because it is so."""
@@ -89,6 +88,8 @@ class _Program(click.Command):
                 value = True
             if key == "security.javascriptEnabled" and "security.noscripting" in by_key:
                 key, value = "security.noscripting", not value
+            if key == "net.unixDomainSocket.enabled" and NO_UNIX_SOCKETS in by_key:
+                key, value = NO_UNIX_SOCKETS, not value
             if key not in by_key:
                 raise click.UsageError(f"{path}: {key} is not supported", ctx)
             ctx.default_map[by_key[key]] = value

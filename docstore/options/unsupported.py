@@ -41,7 +41,7 @@ UNSUPPORTED = {
     ),
     **dict.fromkeys(
         (
-            "syslog", "unixSocketPrefix", "nounixsocket", "filePermissions", "profile",
+            "syslog", "profile",
             "slowOpSampleRate", "notablescan", "objcheck", "listenBacklog", "maxConnsOverride",
             "cpu", "sysinfo", "localThreshold", "timeZoneInfo", "timeStampFormat",
             "traceExceptions", "enableMajorityReadConcern", "serviceExecutor", "test",

@@ -20,9 +20,25 @@ EMULATED = "8.0"
 
 
 @dataclass(frozen=True, slots=True)
+class UnixSocketOptions:
+    """Sockets in the file system. `prefix`: the directory of one that is named after the port; None: there is none.
+    `paths`: the files of others. `permissions`: of all of them.
+    """
+
+    prefix: Path | None = Path("/tmp")
+    permissions: int = 0o700
+    paths: tuple[Path, ...] = ()
+
+    def of(self, port: int) -> list[Path]:
+        """The files of a server that listens on that port."""
+        named = [] if self.prefix is None else [self.prefix / f"mongodb-{port}.sock"]
+        return [*named, *self.paths]
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkOptions:
     """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on.
-    `allow_unauthenticated`: anyone may be let in from anywhere.
+    `allow_unauthenticated`: anyone may be let in from anywhere. `unix_sockets`: those in the file system.
     """
 
     addresses: tuple[str, ...] = (LOOPBACK,)
@@ -30,6 +46,7 @@ class NetworkOptions:
     max_connections: int = 65_536
     compressors: tuple[str, ...] = COMPRESSORS
     allow_unauthenticated: bool = False
+    unix_sockets: UnixSocketOptions = UnixSocketOptions(None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Member:
         if self.running:
             raise RuntimeError(f"{self.name} is running")
         self.forget()
-        arguments = ["--port", str(self.port), *self._arguments]
+        arguments = ["--port", str(self.port), "--nounixsocket", *self._arguments]
         if self.program != "mongos":
             data = directory / self.name
             data.mkdir(exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pymongo
 import pytest
@@ -189,3 +191,37 @@ def test_a_server_open_to_everyone_must_be_told_to_be(tmp_path: Path) -> None:
         with pymongo.MongoClient(node.address) as client:
             log = [json.loads(line) for line in client.admin.command("getLog", "startupWarnings")["log"]]
         assert [(line["id"], line["tags"]) for line in log] == [(22120, ["startupWarnings"])]
+
+
+def test_clients_on_the_same_machine_come_by_files(tmp_path: Path) -> None:
+    """Killed, a server leaves its files, which its successor takes over; stopped, it takes them with it."""
+    places = ["--unixSocketPrefix", str(tmp_path), "--bind_ip", f"127.0.0.1,{tmp_path}/x.sock"]
+    server = Forked(tmp_path, *places, "--auth")
+    named, other = tmp_path / f"mongodb-{server.port}.sock", tmp_path / "x.sock"
+    assert [path.stat().st_mode & 0o777 for path in (named, other)] == [0o700, 0o700]
+    with pymongo.MongoClient(uri_of(named), serverSelectionTimeoutMS=5000) as client:
+        assert client.admin.command("whatsmyuri")["you"] == "anonymous unix socket:27017"
+        client.admin.command("createUser", "root", pwd="root", roles=["root"])
+    with pymongo.MongoClient(uri_of(other), username="root", password="root", authSource="admin") as client:
+        client.test.rows.insert_one({"_id": 1})
+        told = client.admin.command("getCmdLineOpts")["parsed"]["net"]
+        assert told["unixDomainSocket"] == {"pathPrefix": str(tmp_path)}
+    os.kill(server.pid, signal.SIGKILL)
+    wait_until(lambda: refuses(other), 10)
+    assert named.exists()
+    again = Forked(tmp_path, *places)
+    script = "print(db.rows.count(), db.getMongo())"
+    command = [sys.executable, "-m", "shell", uri_of(other), "--quiet", "--eval", script]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert result.stdout == f"1 connection to {other}\n"
+    again.stop()
+    assert set(tmp_path.glob("*.sock")) == {named}
+
+
+def uri_of(path: Path) -> str:
+    return f"mongodb://{quote(str(path), safe='')}/test?directConnection=true"
+
+
+def refuses(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == errno.ECONNREFUSED

@@ -113,6 +113,7 @@ class Processes:
             *self._program(server),
             "--port",
             str(PORT),
+            "--nounixsocket",
             "--bind_ip",
             server.host.bound or server.host.ip,
         ]

@@ -84,6 +84,25 @@ def test_the_walk_throughs_command_lines_are_taken() -> None:
     assert parse("--configdb", "a:1,b:2").router.config_db == "a:1,b:2"
 
 
+def test_sockets_are_files_below_tmp_that_are_their_owners() -> None:
+    sockets = parse().network.unix_sockets
+    assert (sockets.of(5), sockets.permissions) == ([Path("/tmp/mongodb-5.sock")], 0o700)
+    options = parse("--unixSocketPrefix", "/run", "--filePermissions", "0770", "--bind_ip", "127.0.0.1,/a.sock")
+    assert options.network.addresses == ("127.0.0.1",)
+    sockets = options.network.unix_sockets
+    assert (sockets.of(5), sockets.permissions) == ([Path("/run/mongodb-5.sock"), Path("/a.sock")], 0o770)
+    assert options.parsed["net"]["unixDomainSocket"] == {"pathPrefix": "/run", "filePermissions": 0o770}
+
+
+@pytest.mark.parametrize("way", ["--nounixsocket", "enabled: false"])
+def test_there_may_be_no_sockets_in_the_file_system(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    path.write_text("net:\n  unixDomainSocket:\n    enabled: false\n")
+    options = parse(way) if way.startswith("--") else parse("--config", str(path))
+    assert options.network.unix_sockets.of(5) == []
+    assert options.parsed["net"]["unixDomainSocket"] == {"enabled": False}
+
+
 def test_a_config_server_has_a_port_and_a_directory_of_its_own() -> None:
     options = parse("--configsvr")
     assert (options.port, options.dbpath) == (27019, Path("/data/configdb"))
@@ -109,6 +128,10 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--logappend"], "--logpath"),
         (["--setParameter", "x"], "NAME=VALUE"),
         (["--bind_ip", "::1"], "needs --ipv6"),
+        (["--bind_ip", "/tmp/a.sock"], "no address"),
+        (["--nounixsocket", "--unixSocketPrefix", "/run"], "--nounixsocket excludes"),
+        (["--nounixsocket", "--bind_ip", "127.0.0.1,/tmp/a.sock"], "--nounixsocket excludes"),
+        (["--filePermissions", "0999"], "no permissions"),
         (["--logRotate", "reopen"], "--logappend"),
         (["--verbose=7"], "no level"),
         (["--networkMessageCompressors", "lzma"], "no compressor"),

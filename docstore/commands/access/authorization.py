@@ -15,6 +15,7 @@ from docstore.bson.walk import OBJECT
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import Identity, current
 from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
+from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.declaration import Command, Resource
 from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display_in_full
@@ -22,7 +23,6 @@ from docstore.security.privileges import Privileges
 
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
-    from docstore.commands.client_connection import ClientConnection
     from docstore.commands.context import Context, Services
     from docstore.wire.message import Message
 
@@ -123,6 +123,8 @@ async def _has_no_users(access: AccessControl) -> bool:
 
 def is_local(connection: ClientConnection) -> bool:
     """Whether the client is on this machine."""
+    if connection.remote == UNIX_SOCKET:
+        return True
     host = connection.remote.rpartition(":")[0].strip("[]").partition("%")[0]
     try:
         return ip_address(host).is_loopback

@@ -48,6 +48,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         keys=cluster_keys(options.security),
         certificates=tls_certificates(options.tls),
         audit=audit_log(process, options.audit),
+        unix_sockets=network.unix_sockets,
     )
     try:
         await running.start()

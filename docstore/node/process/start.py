@@ -44,6 +44,7 @@ from docstore.node.upkeep.periodic import Housekeeping
 from docstore.node.upkeep.snapshot_window import snapshot_window
 from docstore.node.upkeep.ttl import TtlMonitor
 from docstore.node.upkeep.ttl_settings import TtlSettings
+from docstore.options import UnixSocketOptions
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
@@ -95,10 +96,11 @@ class NodeProcess:
         keys: ClusterKeys | None = None,
         certificates: TlsCertificates | None = None,
         audit: AuditLog | None = None,
+        unix_sockets: UnixSocketOptions | None = None,
     ) -> None:
-        """`addresses`: where to listen; the port is the settings' own. `configure` is told of the dispatcher before the
-        first request comes. `keys`: by which the processes of the cluster authenticate to each other. `certificates`:
-        with which connections are encrypted. `audit`: what is told of what clients do.
+        """`addresses`, `unix_sockets`: where to listen; the port is the settings' own. `configure` is told of the
+        dispatcher before the first request comes. `keys`: by which the processes of the cluster authenticate to each
+        other. `certificates`: with which connections are encrypted. `audit`: what is told of what clients do.
         """
         self._certificates = certificates
         self._audit = audit
@@ -106,6 +108,7 @@ class NodeProcess:
         self._configure = configure
         self._settings = settings
         self._addresses = addresses
+        self._unix_sockets = unix_sockets
         self._extension = extension
         self._max_connections = max_connections
         self._parts = AsyncExitStack()
@@ -245,6 +248,7 @@ class NodeProcess:
             port=self._settings.port,
             max_connections=self._max_connections,
             certificates=self._certificates,
+            unix_sockets=self._unix_sockets,
         )
 
 
