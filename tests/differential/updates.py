@@ -162,5 +162,20 @@ UPDATES: dict[str, list[Case]] = {
         *(_new({"_id": [1]}, update) for update in ({"$set": {"x": 1}}, {"x": 1})),
         *(_new({"b": 1}, update) for update in ({"_id": {"$a": 1}}, {"$set": {"_id": {"x": [{"$a": 1}]}}})),
     ],
+    "a document that its _id is put first in counts as modified": [
+        _one(5, update)
+        for update in (
+            {},
+            {"_id": 5},
+            {"a": 1, "_id": 5},
+            {"_id": 5, "a": 1},
+            {"a": 1, "_id": 5},
+            {"a": 1},
+            [{"$replaceWith": {"a": "$a", "_id": "$_id"}}],
+            [{"$replaceWith": {"_id": "$_id", "a": "$a"}}],
+            {"a": 1, "_id": 5.0},
+            {"_id": 5.0, "a": 1},
+        )
+    ],
     "replacement": [_one(1, {"x": 1}), _one(1, {"_id": 2, "x": 1}), _one(9, {"x": 1}, upsert=True), _all({"x": 1})],
 }

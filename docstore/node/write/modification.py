@@ -90,8 +90,8 @@ class Modification:
         return self.update.names
 
     def counts(self, before: bytes, after: bytes) -> bool:
-        """Whether the document counts as modified; one that was put there anew without its `_id` does in any case."""
-        return after is not before or self.update.leaves_id_out(before)
+        """Whether the document counts as modified; one to whose front its `_id` had to be put does in any case."""
+        return after is not before or self.update.moves_id(before)
 
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""

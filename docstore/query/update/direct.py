@@ -54,7 +54,7 @@ class DirectUpdate:
             return whole.paths
         return {}
 
-    def leaves_id_out(self, raw: bytes) -> bool:
+    def moves_id(self, raw: bytes) -> bool:
         return False
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:

@@ -53,8 +53,8 @@ class Update(Protocol):
         """
         ...
 
-    def leaves_id_out(self, raw: bytes) -> bool:
-        """Whether what it makes of the document has no `_id`, so that the stored one stays."""
+    def moves_id(self, raw: bytes) -> bool:
+        """Whether what it makes of the document has its `_id` not first, or none, so that it is put there."""
         ...
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
@@ -110,7 +110,7 @@ class OperatorUpdate:
         """
         return _changed_paths(self.on_update)
 
-    def leaves_id_out(self, raw: bytes) -> bool:
+    def moves_id(self, raw: bytes) -> bool:
         return False
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
@@ -159,8 +159,8 @@ class Replacement:
         after = _with_kept_id(fill_timestamps(self.document, timestamp), get_field(raw, "_id"))
         return after if after != raw else raw
 
-    def leaves_id_out(self, raw: bytes) -> bool:
-        return get_field(self.document, "_id") is None
+    def moves_id(self, raw: bytes) -> bool:
+        return not begins_with_id(self.document)
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         wanted = seeded_id(tree)
@@ -185,8 +185,8 @@ class PipelineUpdate:
         after = _with_kept_id(self.transform(raw), get_field(raw, "_id"))
         return after if after != raw else raw
 
-    def leaves_id_out(self, raw: bytes) -> bool:
-        return get_field(self.transform(raw), "_id") is None
+    def moves_id(self, raw: bytes) -> bool:
+        return not begins_with_id(self.transform(raw))
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         seed = seed_document(tree)
@@ -230,11 +230,16 @@ def inserted(raw: bytes, new_id: Value) -> bytes:
     return document
 
 
+def begins_with_id(raw: bytes) -> bool:
+    """Whether the first field of the document is its `_id`."""
+    return raw[5:9] == b"_id\0"
+
+
 def with_id_first(raw: bytes, new_id: Value) -> bytes:
     """The document with its `_id` (`new_id` where it has none) as the first field."""
-    fields = elements(raw)
-    if fields and fields[0][0] == "_id":
+    if begins_with_id(raw):
         return raw
+    fields = elements(raw)
     own = next(((code, data) for name, code, data in fields if name == "_id"), new_id)
     return document_from([("_id", *own), *(item for item in fields if item[0] != "_id")])
 

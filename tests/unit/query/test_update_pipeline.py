@@ -41,7 +41,9 @@ def test_variables_are_known() -> None:
 def test_the_id_stays_when_the_stages_leave_none() -> None:
     assert updated({"_id": 1, "a": 2}, {"$replaceWith": {"z": "$a"}}) == {"_id": 1, "z": 2}
     assert updated({"_id": 1, "a": 2}, {"$project": {"_id": 0, "a": 1}}) == {"_id": 1, "a": 2}
-    assert pipeline({"$unset": "_id"}).leaves_id_out(raw({"_id": 1}))
+    assert pipeline({"$unset": "_id"}).moves_id(raw({"_id": 1}))
+    assert pipeline({"$replaceWith": {"a": 1, "_id": "$_id"}}).moves_id(raw({"_id": 1, "a": 1}))
+    assert not pipeline({"$replaceWith": {"_id": "$_id", "a": 1}}).moves_id(raw({"_id": 1, "a": 1}))
 
 
 def test_another_id_is_refused() -> None:
