@@ -39,11 +39,17 @@ class UserDirectory(Protocol):
     def generation(self) -> int:
         """Another number whenever a user or a role may have changed."""
 
+    def invalidate(self) -> None:
+        """Remember nothing: users or roles may have changed."""
+
     async def is_empty(self) -> bool:
         """Whether there is no user yet."""
 
     async def find(self, name: UserName) -> User | None:
-        """The user as it is now."""
+        """The user as it is now, or was a moment ago."""
+
+    async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
+        """What a user is known by, as it is now; None of one that there is not, which takes as long to find out."""
 
 
 class NoUsers:
@@ -51,8 +57,14 @@ class NoUsers:
 
     generation = 0
 
+    def invalidate(self) -> None:
+        return
+
     async def is_empty(self) -> bool:
         return True
+
+    async def credentials(self, _name: UserName) -> Mapping[str, Credential] | None:
+        return None
 
     async def find(self, _name: UserName) -> User | None:
         return None

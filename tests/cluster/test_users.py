@@ -96,5 +96,11 @@ def test_users_of_a_cluster_are_known_to_all_its_routers(tmp_path: Path) -> None
             first.shop.command("grantRolesToUser", "ann", roles=["dbAdmin"])
             roles = ann.admin.command("connectionStatus")["authInfo"]["authenticatedUserRoles"]
             assert [role["role"] for role in roles] == ["dbAdmin", "readWrite"]
+            first.shop.command("updateUser", "ann", pwd="new")
+            address = "{}:{}".format(*(second.address or ("", 0)))
+            # The second router has heard of the old password a moment ago.
+            assert who(address, username="ann", password="new", authSource="shop") == [{"user": "ann", "db": "shop"}]
+            with pytest.raises(OperationFailure, match="Authentication failed"):
+                who(address, username="ann", password="secret", authSource="shop")
             first.shop.command("dropUser", "ann")
             assert ann.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"] == []

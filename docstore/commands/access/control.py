@@ -5,7 +5,7 @@ Nothing here waits or draws random numbers by itself: both are handed in by the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from os import urandom
 from typing import Any, TypeVar
@@ -67,6 +67,12 @@ class AccessControl:
         if name == SYSTEM:
             return None if self.keys is None else self.keys.user
         return await self.directory.find(name)
+
+    async def known_by(self, name: UserName) -> Mapping[str, Credential] | None:
+        """What the user is known by, as it is now; None of one that there is not."""
+        if name == SYSTEM:
+            return None if self.keys is None else self.keys.user.credentials
+        return await self.directory.credentials(name)
 
     def takes(self, mechanism: str, name: UserName) -> bool:
         """Whether a user of that name may authenticate by the mechanism, one of a password."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Any
 
 from docstore.bson import document_to_python, elements, get_field
@@ -20,7 +21,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.security.names import EXTERNAL, SYSTEM, UserName
 from docstore.security.restrictions import admitted
-from docstore.security.scram import Malformed
+from docstore.security.scram import Credential, Malformed
 from docstore.security.scram_server import ClientFirst, ServerConversation, pretended_credential
 from docstore.security.users import User
 
@@ -30,18 +31,17 @@ CONVERSATION_ID = 1
 
 
 class Conversation:
-    """A conversation under way. `user` None: there is none of that name."""
+    """A conversation under way. `credential`: what the user is known by; None: there is no user of that name, or none
+    who authenticates so.
+    """
 
-    __slots__ = ("generation", "mechanism", "proven", "scram", "short", "user")
+    __slots__ = ("credential", "mechanism", "proven", "scram", "short")
 
-    def __init__(
-        self, mechanism: str, scram: ServerConversation, user: User | None, generation: int, short: bool
-    ) -> None:
+    def __init__(self, mechanism: str, scram: ServerConversation, credential: Credential | None, short: bool) -> None:
         """`short`: the client wants no empty message at the end."""
         self.mechanism = mechanism
         self.scram = scram
-        self.user = user
-        self.generation = generation
+        self.credential = credential
         self.short = short
         self.proven = False
 
@@ -77,8 +77,8 @@ async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
     Of a user that there is not the reply is that of one who has them all: names cannot be found out here.
     """
     access = context.services.access
-    user = await access.find(_asked_name(asked))
-    return [name for name in access.mechanisms if name != X509 and (user is None or name in user.credentials)]
+    known = await access.known_by(_asked_name(asked))
+    return [name for name in access.mechanisms if name != X509 and (known is None or name in known)]
 
 
 def _asked_name(asked: str | bytes) -> UserName:
@@ -176,24 +176,27 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
         raise _refused(context, mechanism, None, str(error)) from None
     if not access.takes(mechanism, first.name):
         raise _unavailable(context, mechanism, first.name)
-    generation = access.directory.generation
-    user = await access.find(first.name)
-    connection.conversation = _begun(access, mechanism, first, user, generation, short)
+    known = await access.known_by(first.name)
+    connection.conversation = _begun(access, mechanism, first, known, short)
     return _reply(connection.conversation.scram.challenge, done=False)
 
 
 def _begun(
-    access: AccessControl, mechanism: str, first: ClientFirst, user: User | None, generation: int, short: bool
+    access: AccessControl,
+    mechanism: str,
+    first: ClientFirst,
+    known: Mapping[str, Credential] | None,
+    short: bool,
 ) -> Conversation:
     pretended = pretended_credential(mechanism, first.name, access.secret, access.iterations[mechanism])
-    credential = None if user is None else user.credentials.get(mechanism)
-    member = access.keys is not None and user is access.keys.user and credential is not None
+    credential = None if known is None else known.get(mechanism)
+    member = first.name == SYSTEM and credential is not None
     others = access.keys.credentials[1:] if access.keys is not None and member else ()
     scram = ServerConversation(first, credential, pretended, access.random_bytes(24), others)
-    return Conversation(mechanism, scram, user, generation, short)
+    return Conversation(mechanism, scram, credential, short)
 
 
-def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str, Any]:
+async def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str, Any]:
     """The reply to a further message. Errors: ProtocolError where no conversation is under way, AuthenticationFailed,
     and those of `log_in`.
     """
@@ -207,24 +210,34 @@ def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str,
     if conversation.proven:
         if payload:
             raise _refused(context, conversation.mechanism, conversation.scram.name, "a message after the last one")
-        return _done(context, conversation, b"")
+        return await _done(context, conversation, b"")
     try:
         proof = conversation.scram.prove(payload)
     except Malformed as error:
         raise _refused(context, conversation.mechanism, conversation.scram.name, str(error)) from None
     if proof is None:
-        reason = "there is no such user" if conversation.user is None else "the password is wrong"
+        reason = "there is no such user" if conversation.credential is None else "the password is wrong"
         raise _refused(context, conversation.mechanism, conversation.scram.name, reason)
     if conversation.short:
-        return _done(context, conversation, proof)
+        return await _done(context, conversation, proof)
     conversation.proven = True
     connection.conversation = conversation
     return _reply(proof, done=False)
 
 
-def _done(context: Context, conversation: Conversation, payload: bytes) -> dict[str, Any]:
-    assert conversation.user is not None, "nobody has proven to be someone who does not exist"
-    _admit(context, conversation.mechanism, conversation.user, conversation.generation)
+async def _done(context: Context, conversation: Conversation, payload: bytes) -> dict[str, Any]:
+    assert conversation.credential is not None, "nobody has proven to be someone who does not exist"
+    access, mechanism, name = context.services.access, conversation.mechanism, conversation.scram.name
+    generation = access.directory.generation
+    user = await access.find(name)
+    if user is None or user.credentials.get(mechanism) != conversation.credential:
+        # What is remembered of the user is older than what has just been proven.
+        access.directory.invalidate()
+        generation = access.directory.generation
+        user = await access.find(name)
+    if user is None:
+        raise _refused(context, mechanism, name, "there is no such user any more")
+    _admit(context, mechanism, user, generation)
     return _reply(payload, done=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 from docstore.bson import get_field
@@ -17,18 +18,21 @@ from docstore.commands.eager_tasks import begun
 
 
 def sasl_start(context: Context, arguments: Arguments) -> Response:
-    """On a data node users are found at once, and the reply needs no task."""
     payload = conversations.payload_of(arguments["payload"])
     options = arguments["options"]
     short = None if options is None else get_field(options, "skipEmptyExchange")
     work = conversations.start(context, arguments["mechanism"], payload, context.db, short=short == (BOOL, b"\1"))
-    # A router may have to ask for the user.
-    return work if context.services.access.passes_on else begun(work)
+    return _under_way(context, work)
 
 
-def sasl_continue(context: Context, arguments: Arguments) -> Result:
+def sasl_continue(context: Context, arguments: Arguments) -> Response:
     payload = conversations.payload_of(arguments["payload"])
-    return conversations.proceed(context, arguments["conversationId"], payload)
+    return _under_way(context, conversations.proceed(context, arguments["conversationId"], payload))
+
+
+def _under_way(context: Context, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:
+    """On a data node users are found at once, and the reply needs no task; a router has to ask for them."""
+    return work if context.services.access.passes_on else begun(work)
 
 
 async def authenticate(context: Context, arguments: Arguments) -> Result:

@@ -6,7 +6,7 @@ means nothing: clients may write into these collections, if they have the privil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from docstore.bson import document_to_python, from_python
@@ -16,6 +16,7 @@ from docstore.log import component
 from docstore.namespace import ROLES_NS, USERS_NS
 from docstore.security.names import RoleName, UserName
 from docstore.security.roles import Role, RoleGraph
+from docstore.security.scram import Credential
 from docstore.security.users import User, user_of
 
 LOG = component("ACCESS")
@@ -85,6 +86,10 @@ class LocalUsers:
             self._known.clear()
         self._known[name] = _Known(generation, raw, found)
         return found
+
+    async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
+        found = await self.find(name)
+        return None if found is None else found.credentials
 
     def role(self, name: RoleName) -> Role | None:
         """A role of users' own."""
