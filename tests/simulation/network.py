@@ -14,6 +14,7 @@ import asyncio
 import contextvars
 import errno
 import random
+import socket
 from collections import deque
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ _END = object()
 
 class BoundSocket:
     """What `docstore.net.sockets.bind` gives in a world."""
+
+    family = socket.AF_INET
 
     def __init__(self, network: Network, host: str, port: int) -> None:
         self._network = network
