@@ -11,8 +11,8 @@ from docstore.node.read.plan_shapes import named_query, planned_collection
 from docstore.query.plan.shapes import shape_of
 
 
-def run(context: Context, arguments: Arguments) -> Result:
-    collection = planned_collection(context)
+async def run(context: Context, arguments: Arguments) -> Result:
+    collection = await planned_collection(context)
     if collection is None:
         return {}
     query = named_query(context, arguments)

@@ -9,8 +9,8 @@ from docstore.commands.specs.catalog import PLAN_CACHE_CLEAR_FILTERS
 from docstore.node.read.plan_shapes import named_query, planned_collection
 
 
-def run(context: Context, arguments: Arguments) -> Result:
-    collection = planned_collection(context)
+async def run(context: Context, arguments: Arguments) -> Result:
+    collection = await planned_collection(context)
     if collection is None:
         return {}
     query = named_query(context, arguments)

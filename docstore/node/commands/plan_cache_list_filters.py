@@ -15,8 +15,8 @@ from docstore.commands.values import value_of
 from docstore.node.read.plan_shapes import planned_collection
 
 
-def run(context: Context, _arguments: Arguments) -> Result:
-    collection = planned_collection(context)
+async def run(context: Context, _arguments: Arguments) -> Result:
+    collection = await planned_collection(context)
     return {"filters": [] if collection is None else [_shown(each) for each in collection.index_filters.all()]}
 
 

@@ -15,8 +15,8 @@ from docstore.node.read.plan_shapes import named_query, planned_collection
 from docstore.query.value.collation import parse_collation
 
 
-def run(context: Context, arguments: Arguments) -> Result:
-    collection = planned_collection(context)
+async def run(context: Context, arguments: Arguments) -> Result:
+    collection = await planned_collection(context)
     if collection is None:
         raise _bad("no such collection")
     indexes = _indexes(arguments)

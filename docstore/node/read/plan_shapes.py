@@ -11,16 +11,21 @@ from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.node.entry import enter_read
 from docstore.node.node import node_of
 from docstore.node.read.requests import filter_of, query_context_at, sort_of, under
+from docstore.node.slices import finish_steps
 from docstore.query.find import FindQuery
 from docstore.query.projection.parse import parse_projection
 
 _OPTIONAL = ("sort", "projection", "collation")
 
 
-def planned_collection(context: Context) -> Collection | None:
-    """The collection that the command names. Errors: CommandNotSupportedOnView."""
+async def planned_collection(context: Context) -> Collection | None:
+    """The collection that the command names. Errors: CommandNotSupportedOnView, and StaleConfig where a router has sent
+    the command by a routing that has changed, so that not every shard would get it.
+    """
+    await finish_steps(context, enter_read(context))
     store = node_of(context).store
     collection = store.collection(context.namespace)
     if collection is None and find_view(store, context.namespace) is not None:
