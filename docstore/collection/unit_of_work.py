@@ -258,16 +258,15 @@ class WriteUnitOfWork(PendingReader):
         self,
         coll: Collection,
         changes: Sequence[tuple[int, bytes, bytes]],
-        *,
-        changed: frozenset[bytes],
         paths: Paths | None,
+        stmt_ids: list[int] | None = None,
     ) -> bool:
-        """`replace` of many documents at once, by (record id, before, after); False, with nothing done, where they are
-        to be replaced one by one: entries of indexes may change, the documents as they were are to be kept, or an open
-        transaction has claimed something.
+        """`replace` of many documents at once, by (record id, before, after), where no index has other entries; False,
+        with nothing done, where they are to be replaced one by one: the documents as they were are to be kept, or an
+        open transaction has claimed something.
         """
         journal = self._journal if coll.replicates else None
-        if coll.options.pre_images or not coll.untouched_by(changed) or not (journal is None or journal.logs_each):
+        if coll.options.pre_images or not (journal is None or journal.logs_each):
             return False
         record_keys = [coll.prefix + record_id_bytes(record_id) for record_id, _, _ in changes]
         befores, afters = [before for _, before, _ in changes], [after for _, _, after in changes]
@@ -276,7 +275,8 @@ class WriteUnitOfWork(PendingReader):
         if growth or coll.guards:
             self._count(coll, 0, growth)
         if journal is not None:
-            logged = ManyChanged([make_update(*each[1:], paths) for each in changes], afters, record_keys, befores)
+            operations = [make_update(*each[1:], paths) for each in changes]
+            logged = ManyChanged(operations, afters, record_keys, befores, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "u", before, after, self.from_migrate) for _, before, after in changes]

@@ -16,6 +16,7 @@ from docstore.node.timeseries.series import Series, series_of
 from docstore.node.upkeep.execution import execution_of
 from docstore.node.write.delete import DeleteWork, delete_statement
 from docstore.node.write.driver import Outcome, Statements, session_write
+from docstore.node.write.identity_group import UpdateWorks
 from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
@@ -69,9 +70,9 @@ def update_batch(
     context, target = _target(context, series, Outcome(modified=0), len(statements), let, within, bypass=bypass)
     return context, _loop(
         target,
-        lambda index: UpdateWork(
-            target, index, statements[index] if series is None else bucket_update(series, statements[index])
-        ),
+        UpdateWorks(target, statements)
+        if series is None
+        else lambda index: UpdateWork(target, index, bucket_update(series, statements[index])),
         len(statements),
         ordered=ordered,
         counted=counted,

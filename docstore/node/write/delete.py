@@ -58,6 +58,8 @@ def delete_statement(raw: bytes) -> DeleteStatement:
 class DeleteWork:
     """One statement of a delete command."""
 
+    statements = 1
+
     def __init__(self, target: WriteTarget, index: int, statement: DeleteStatement) -> None:
         self._target = target
         self._statement = statement

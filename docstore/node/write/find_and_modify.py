@@ -59,6 +59,8 @@ class FindAndModifyResult:
 class FindAndModifyWork:
     """The one statement of a findAndModify; `result` is there once `step` has returned True."""
 
+    statements = 1
+
     def __init__(self, target: WriteTarget, request: FindAndModifyRequest) -> None:
         self._answer: FindAndModifyResult | None = None
         self._target = target

@@ -30,15 +30,17 @@ class Unjoined(Exception):
 
 
 class JointUnit:
-    """Of one command. `unit` is the open one, None where nothing is waiting to be committed."""
+    """Of one command. `unit` is the open one, None where nothing is waiting to be committed. `allowed`: whether its
+    statements may write together.
+    """
 
-    __slots__ = ("_allowed", "_bytes", "_session", "_store", "unit")
+    __slots__ = ("_bytes", "_session", "_store", "allowed", "unit")
 
     def __init__(self, store: Store, session: SessionWrite | None, statements: int) -> None:
         self._store = store
         self._session = session
         # Whoever looks at each write of a session counts statements one by one.
-        self._allowed = statements > 1 and store.sessions.before_write is None
+        self.allowed = statements > 1 and store.sessions.before_write is None
         self._bytes = 0
         self.unit: WriteUnitOfWork | None = None
 
@@ -46,7 +48,7 @@ class JointUnit:
         """The unit to write to, for documents of `size` bytes; None where the statement is to have its own: what goes
         from a capped collection is found in what is written. Errors: those of `Store.unit`.
         """
-        if not self._allowed or collection.options.capped or current() is not None:
+        if not self.allowed or collection.options.capped or current() is not None:
             return None
         if self.unit is None:
             self._bytes = 0
@@ -73,5 +75,5 @@ class JointUnit:
         if unit is None:
             return False
         unit.abort()
-        self._allowed = False
+        self.allowed = False
         return True

@@ -18,7 +18,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.write.search import identity_filter
 from docstore.query.context import QueryContext
-from docstore.query.filter.tree import MATCH_ALL, Filter
+from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter
 from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
@@ -95,6 +95,11 @@ class Modification:
 
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
+        update = self.update
+        made = update.identified(self.tree) if isinstance(update, DirectUpdate) else None
+        if made is not None:
+            _check(made, 17420, "Document to upsert is larger than")
+            return made
         new_id = (OBJECT_ID, ObjectId().binary)
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
@@ -151,6 +156,25 @@ def direct_modification(
     if identity is None or direct is None or (direct.compares and collation is not None):
         return None
     return Modification(node, identity, direct)
+
+
+def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> tuple[Value, Modification] | None:
+    """The `_id` that a filter asks for and a simple update, or a replacement, of its document, where the collection has
+    no collation; None for others.
+    """
+    tree = identity_filter(filter_)
+    if tree is None:
+        return None
+    update: Update | None = direct_update(specification)
+    if update is None:
+        try:
+            update = parse_update(specification)
+        except CommandError:
+            return None
+        if not update.is_replacement:
+            return None
+    assert isinstance(tree, Comparison), "what a filter for an _id is"
+    return tree.value, Modification(node, tree, update)
 
 
 def plain_modification(node: DataNode, specification: bytes) -> Modification | None:

@@ -217,7 +217,11 @@ def entry_operation(entry: bytes) -> str:
 
 
 class Work(Protocol):
-    """One statement on its way."""
+    """One statement on its way, or several that are carried out side by side: `statements`, when a step has ended
+    them.
+    """
+
+    statements: int
 
     def step(self, owned: Predicate | None, until: float) -> bool:
         """Do what fits before `until`, at least something; True when the statement is done. Errors: Overtaken, and
@@ -286,7 +290,7 @@ class StatementLoop:
                     self._before, self._modified_before = self.outcome.n, self.outcome.modified or 0
                     self._running = self._make(self._at)
                 if self._running.step(owned, until):
-                    self._end()
+                    self._end(self._running.statements)
             except WriteConflict:
                 # It goes on when the transaction that it has met has ended.
                 if not self._go_back():
@@ -355,10 +359,13 @@ class StatementLoop:
             self._running.close()
             self._running = None
 
-    def _end(self) -> None:
+    def _end(self, statements: int = 1) -> None:
+        """So many are done; several have said themselves what has come of each."""
         self.close()
-        self._at += 1
+        self._at += statements
         outcome = self.outcome
+        if statements > 1:
+            return
         if outcome.counts is not None and outcome.modified_counts is not None:
             outcome.counts.append(outcome.n - self._before)
             outcome.modified_counts.append((outcome.modified or 0) - self._modified_before)

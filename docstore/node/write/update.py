@@ -120,6 +120,8 @@ def check_sorts(context: Context, statements: Iterable[UpdateStatement]) -> None
 class UpdateWork:
     """One statement of an update command."""
 
+    statements = 1
+
     def __init__(self, target: WriteTarget, index: int, statement: UpdateStatement) -> None:
         self._target = target
         self._index = index
@@ -390,7 +392,7 @@ class UpdateWork:
         except CommandError:
             return None
         changes = [change for change in made if change[2] != change[1]]
-        if changes and not unit.replace_each(collection, changes, changed=changed, paths=modification.paths):
+        if changes and not unit.replace_each(collection, changes, modification.paths):
             return None
         return self._target.counted([before for _, before, after in made if modification.counts(before, after)])
 

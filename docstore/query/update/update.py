@@ -239,13 +239,18 @@ def with_id_first(raw: bytes, new_id: Value) -> bytes:
     """The document with its `_id` (`new_id` where it has none) as the first field."""
     if begins_with_id(raw):
         return raw
-    fields = elements(raw)
-    own = next(((code, data) for name, code, data in fields if name == "_id"), new_id)
-    return document_from([("_id", *own), *(item for item in fields if item[0] != "_id")])
+    own = get_field(raw, "_id")
+    if own is None:
+        code, data = new_id
+        rest = b"".join((bytes((code,)), b"_id\0", data, raw[4:]))
+        return (len(rest) + 4).to_bytes(4, "little") + rest
+    return document_from([("_id", *own), *(item for item in elements(raw) if item[0] != "_id")])
 
 
 def fill_timestamps(raw: bytes, timestamp: int) -> bytes:
     """The document with every empty timestamp at its top level, except an `_id`, set to the given one."""
+    if bytes(8) not in raw:
+        return raw
     empty = (TIMESTAMP, bytes(8))
     fields = elements(raw)
     if not any((code, data) == empty and name != "_id" for name, code, data in paced(fields)):

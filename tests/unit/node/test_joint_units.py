@@ -222,3 +222,62 @@ def _statement(rng: Random, kind: str) -> dict[str, Any]:
     if "_id" in condition and rng.random() < 0.5:
         return update(condition, change, upsert=True)
     return update(condition, change, multi=rng.random() < 0.3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("retryable", [False, True])
+def test_statements_that_each_ask_for_one_id_leave_what_they_leave_one_by_one(
+    seed: int, unique: bool, retryable: bool
+) -> None:
+    """Their entries in the log too."""
+
+    async def scenario() -> None:
+        rng = Random(seed)
+        together, apart = await _node(replicated=True), await _node(replicated=True)
+        if not unique:
+            for node in (together, apart):
+                await node.run({"dropIndexes": "c", "index": "u"})
+        for turn in range(6):
+            statements = [_identified(rng) for _ in range(rng.randint(2, 150))]
+            more = session(turn + 1) if retryable else {}
+            done = await _updated(together, statements, ordered=False, **more)
+            n = modified = 0
+            upserted, errors = [], []
+            for index, statement in enumerate(statements):
+                one = await _updated(apart, [statement], **({**more, "stmtIds": [index]} if retryable else {}))
+                n, modified = n + one["n"], modified + one["nModified"]
+                upserted += [{**each, "index": index} for each in one.get("upserted", ())]
+                errors += [(index, each["code"]) for each in one.get("writeErrors", ())]
+            assert (done["n"], done["nModified"]) == (n, modified)
+            assert done.get("upserted", []) == upserted
+            assert [(each["index"], each["code"]) for each in done.get("writeErrors", ())] == errors
+            assert await together.documents("c") == await apart.documents("c")
+        assert (await together.run({"validate": "c"}))["valid"]
+        assert await _logged(together) == await _logged(apart)
+
+    loop(scenario())
+
+
+async def _logged(node: LocalNode) -> list[dict[str, Any]]:
+    """What the log says of documents, but when it was."""
+    reply = await node.run({"find": "oplog.rs", "filter": {"ns": "test.c"}, "batchSize": 100_000}, "local")
+    left_out = ("ts", "wall", "prevOpTime", "ui")
+    return [{name: each[name] for name in each if name not in left_out} for each in reply["cursor"]["firstBatch"]]
+
+
+def _identified(rng: Random) -> dict[str, Any]:
+    number = rng.randrange(60)
+    change = rng.choice(
+        (
+            {"$inc": {"n": 1}}, {"$set": {"n": 7}}, {"$set": {"k": number}}, {"$set": {"u": 1000 + rng.randrange(200)}},
+            {"$push": {"l": number}}, {"$push": {"k": number}}, {"$unset": {"n": 1}}, {"$inc": {"k": "no number"}},
+            {"$set": {"m": 1}, "$setOnInsert": {"made": 1}}, {"$set": {"_id": number}}, {"$set": {"a.b": number}},
+            {"n": 7}, {"u": 2000 + number, "n": 1}, {"n": 1, "_id": number}, {"_id": float(number), "n": 2},
+            {"_id": -1},
+        )
+    )  # fmt: skip
+    condition: dict[str, Any] = {"_id": rng.choice((number, float(number)))}
+    if rng.random() < 0.05:
+        return update(rng.choice(({"k": number}, {"_id": {"$in": [number]}}, {"_id": number, "n": 7})), change)
+    return update(condition, change, upsert=rng.random() < 0.7)

@@ -574,7 +574,8 @@ def test_requests_of_one_are_carried_out_one_after_the_other() -> None:
 
 _LONG: tuple[dict[str, Any], ...] = (
     {"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]},
-    {"update": "c", "updates": [{"q": {"_id": n}, "u": {"$inc": {"n": 1}}} for n in range(500)]},
+    {"update": "c", "updates": [{"q": {"_id": n % 1000}, "u": {"$inc": {"n": 1}}} for n in range(3000)]},
+    {"update": "c", "updates": [{"q": {"_id": n, "n": 0}, "u": {"$inc": {"n": 1}}} for n in range(500)]},
     {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
     {"insert": "c", "documents": [{"_id": 10_000 + n} for n in range(2000)]},
     {"aggregate": "c", "pipeline": [{"$group": {"_id": "$n", "all": {"$push": "$_id"}}}], "cursor": {}},
