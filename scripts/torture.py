@@ -1,6 +1,6 @@
 """A cluster of real processes under faults, and a judgement of what its clients saw.
 
-    scripts/torture bombs|pings|rolling
+    scripts/torture bombs|pings|rolling|rolling-cluster
     scripts/torture fuzz [--frames N] [--seed S]
     scripts/torture set3|set5|shards --minutes N [--seed S] [--reference] [--judge-w1-as-majority] [--keep DIRECTORY]
 
@@ -13,7 +13,7 @@ Exit status 1 when there was an anomaly.
 `bombs` throws the small requests that ask for much at a node and at a router, with pings; `pings` measures how long the
 members of a set keep others waiting while they roll back, copy, build and drop; `fuzz` sends broken and odd messages to
 a node with users, as a stranger and as one who may read; `rolling` brings key files, access control and encryption to a
-set that is written to. These do without namespaces.
+set that is written to, `rolling-cluster` to a cluster. These do without namespaces.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from tests.torture.bombs import throw_bombs
 from tests.torture.fuzz import fuzz
 from tests.torture.pings import measure_pings
 from tests.torture.report import Report
-from tests.torture.rolling import roll
+from tests.torture.rolling import Topology, a_cluster, a_set, roll
 from tests.torture.sets import Plan, torture_set
 from tests.torture.shards import torture_shards
 
 INSIDE = "DOCSTORE_TORTURE_DIRECTORY"
 """Set for the process inside the namespaces: the directory of the run."""
 MEMBERS = {"set3": 3, "set5": 5, "shards": 3}
+ROLLED = {"rolling": a_set, "rolling-cluster": a_cluster}
 
 
 def main() -> int:
@@ -56,9 +57,9 @@ def main() -> int:
     if arguments.configuration == "fuzz":
         with tempfile.TemporaryDirectory(prefix="docstore-fuzz-") as made:
             return _fuzz(Path(made), arguments)
-    if arguments.configuration == "rolling":
+    if arguments.configuration in ROLLED:
         with tempfile.TemporaryDirectory(prefix="docstore-rolling-") as made:
-            return _roll(Path(made))
+            return _roll(arguments.keep or Path(made), ROLLED[arguments.configuration]())
     directory = os.environ.get(INSIDE)
     arguments.proxy = directory is None and (arguments.proxy or not namespaces_allowed())
     if directory is not None:
@@ -82,8 +83,9 @@ def _fuzz(directory: Path, arguments: Any) -> int:
     return 1 if found.wrong else 0
 
 
-def _roll(directory: Path) -> int:
-    found = roll(directory)
+def _roll(directory: Path, topology: Topology) -> int:
+    directory.mkdir(parents=True, exist_ok=True)
+    found = roll(directory, topology)
     pause = max(pause for _, _, pause in found.steps)
     print(f"{len(found.acknowledged)} documents acknowledged, longest pause {pause:.2f} s")
     print("\n".join(found.wrong) or "nothing wrong")
@@ -106,7 +108,7 @@ def namespaces() -> list[str]:
 
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("configuration", choices=sorted((*MEMBERS, "bombs", "pings", "fuzz", "rolling")))
+    parser.add_argument("configuration", choices=sorted((*MEMBERS, *ROLLED, "bombs", "pings", "fuzz")))
     parser.add_argument("--frames", type=int, default=1_000_000, help="messages of `fuzz` [%(default)s]")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
