@@ -7,7 +7,7 @@ router holds at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from docstore.commands.parameters import ServerParameter, whole_number
 from docstore.errors import Code, CommandError
@@ -15,9 +15,9 @@ from docstore.log import component
 from docstore.security.names import UserName
 from docstore.security.scram import Credential
 from docstore.security.users import User, credentials_of, user_of_reply
+from docstore.sharding.requests import get_credentials
 from mongos.routing.shards import Shard
 
-T = TypeVar("T")
 LOG = component("ACCESS")
 _INTERVAL_SECONDS = 30
 _MOST_KNOWN = 4096
@@ -68,22 +68,21 @@ class RoutedUsers:
         return found
 
     async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
-        # Always asked for, and without what a user may do: how long it takes tells nothing of who there is.
-        found = await self._info(name, showCredentials=True)
-        return None if found is None else self._read(name, lambda: credentials_of(found))
+        # Always asked for, and answered at one length: how long it takes tells nothing of who there is.
+        reply = (await self._config.command("admin", get_credentials(name.user, name.db), repeatable=True)).decoded()
+        found = credentials_of(reply)
+        return found if reply["known"] else None
 
     async def _ask(self, name: UserName) -> User | None:
-        found = await self._info(name, showPrivileges=True, showCredentials=True, showAuthenticationRestrictions=True)
-        return None if found is None else self._read(name, lambda: user_of_reply(found))
-
-    async def _info(self, name: UserName, **wanted: bool) -> Mapping[str, Any] | None:
-        command = {"usersInfo": name.document(), **wanted}
+        command = {
+            "usersInfo": name.document(), "showPrivileges": True, "showCredentials": True,
+            "showAuthenticationRestrictions": True,
+        }  # fmt: skip
         users = (await self._config.command("admin", command, repeatable=True)).decoded()["users"]
-        return users[0] if users else None
-
-    def _read(self, name: UserName, read: Callable[[], T]) -> T | None:
+        if not users:
+            return None
         try:
-            return read()
+            return user_of_reply(users[0])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
             return None

@@ -1,6 +1,6 @@
 """A cluster of real processes under faults, and a judgement of what its clients saw.
 
-    scripts/torture bombs|pings|rolling|rolling-cluster
+    scripts/torture bombs|pings|rolling|rolling-cluster|logins
     scripts/torture fuzz [--frames N] [--seed S]
     scripts/torture set3|set5|shards --minutes N [--seed S] [--reference] [--judge-w1-as-majority] [--keep DIRECTORY]
 
@@ -13,7 +13,8 @@ Exit status 1 when there was an anomaly.
 `bombs` throws the small requests that ask for much at a node and at a router, with pings; `pings` measures how long the
 members of a set keep others waiting while they roll back, copy, build and drop; `fuzz` sends broken and odd messages to
 a node with users, as a stranger and as one who may read; `rolling` brings key files, access control and encryption to a
-set that is written to, `rolling-cluster` to a cluster. These do without namespaces.
+set that is written to, `rolling-cluster` to a cluster; `logins` measures whether the time of a failed login tells who
+there is. These do without namespaces.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import Any
 
 from tests.torture.bombs import throw_bombs
 from tests.torture.fuzz import fuzz
+from tests.torture.logins import measure_logins
 from tests.torture.pings import measure_pings
 from tests.torture.report import Report
 from tests.torture.rolling import Topology, a_cluster, a_set, roll
@@ -41,6 +43,9 @@ from tests.torture.shards import torture_shards
 INSIDE = "DOCSTORE_TORTURE_DIRECTORY"
 """Set for the process inside the namespaces: the directory of the run."""
 MEMBERS = {"set3": 3, "set5": 5, "shards": 3}
+SAMPLES = 2000
+TOLD_APART = 4.0
+"""Deviations by which no sample is from one of its own kind."""
 ROLLED = {"rolling": a_set, "rolling-cluster": a_cluster}
 
 
@@ -57,6 +62,9 @@ def main() -> int:
     if arguments.configuration == "fuzz":
         with tempfile.TemporaryDirectory(prefix="docstore-fuzz-") as made:
             return _fuzz(Path(made), arguments)
+    if arguments.configuration == "logins":
+        with tempfile.TemporaryDirectory(prefix="docstore-logins-") as made:
+            return 1 if any(abs(each.z) > TOLD_APART for each in measure_logins(Path(made), SAMPLES)) else 0
     if arguments.configuration in ROLLED:
         with tempfile.TemporaryDirectory(prefix="docstore-rolling-") as made:
             return _roll(arguments.keep or Path(made), ROLLED[arguments.configuration]())
@@ -108,7 +116,7 @@ def namespaces() -> list[str]:
 
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("configuration", choices=sorted((*MEMBERS, *ROLLED, "bombs", "pings", "fuzz")))
+    parser.add_argument("configuration", choices=sorted((*MEMBERS, *ROLLED, "bombs", "pings", "fuzz", "logins")))
     parser.add_argument("--frames", type=int, default=1_000_000, help="messages of `fuzz` [%(default)s]")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))

@@ -7,6 +7,7 @@ the processes one by one. Always true: keys are never shown.
 
 from __future__ import annotations
 
+import hmac
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -87,6 +88,8 @@ class ClusterKeys:
         self.mode = mode
         self.lenient = lenient
         self._secrets = tuple(secret_of(MECHANISM, SYSTEM.user, key) for key in keys)
+        self.pretence = hmac.digest(self._secrets[0], b"users that do not exist", "sha512") if keys else None
+        """A secret of all that have the key, from which what is pretended of unknown users is made."""
         self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
         self.credentials = tuple(Credential.derived(MECHANISM, each, salt, iterations) for each in self._secrets)
         """By which a client may prove to be a member, one for each key: they have one salt and number of iterations."""

@@ -191,6 +191,15 @@ def log_change(what: str, namespace: str, details: Mapping[str, Any], *, server:
     return {"_configsvrLogChange": what, "ns": namespace, "details": dict(details), "server": server, "shard": shard}
 
 
+def get_credentials(user: str, db: str) -> dict[str, Any]:
+    """What a user is known by.
+
+    -> `{known: bool, credentials: {<mechanism>: {iterationCount, salt, storedKey, serverKey}}}`; where there is no such
+    user, `known` is false, and made-up credentials keep the reply from being another in size and time.
+    """
+    return {"_configsvrGetCredentials": user, "db": db}
+
+
 # To shards, from routers.
 
 

@@ -25,6 +25,7 @@ from docstore.security.scram import (
     Credential,
     secret_of,
 )
+from docstore.security.scram_server import pretended_credential
 from docstore.security.users import NoUsers, User, UserDirectory
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class AccessControl:
     `enabled`: what users may do is checked. `keys`: by which other processes of the cluster authenticate.
     `localhost_exception`: while there is no user, a client on this machine may make the first. `passes_on`: requests
     are passed on to processes that take this one's word for whose a session is. `secret`: random bytes of this process,
-    from which what is pretended of unknown users is made.
+    from which what is pretended of unknown users is made where there are no keys.
     """
 
     directory: UserDirectory = field(default_factory=NoUsers)
@@ -73,6 +74,11 @@ class AccessControl:
         if name == SYSTEM:
             return None if self.keys is None else self.keys.user.credentials
         return await self.directory.credentials(name)
+
+    def pretended(self, mechanism: str, name: UserName) -> Credential:
+        """What a user that does not exist seems to have: where there are keys, the same on all processes with them."""
+        secret = self.secret if self.keys is None or self.keys.pretence is None else self.keys.pretence
+        return pretended_credential(mechanism, name, secret, self.iterations[mechanism])
 
     def takes(self, mechanism: str, name: UserName) -> bool:
         """Whether a user of that name may authenticate by the mechanism, one of a password."""

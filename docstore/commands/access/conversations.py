@@ -22,7 +22,7 @@ from docstore.log import component
 from docstore.security.names import EXTERNAL, SYSTEM, UserName
 from docstore.security.restrictions import admitted
 from docstore.security.scram import Credential, Malformed
-from docstore.security.scram_server import ClientFirst, ServerConversation, pretended_credential
+from docstore.security.scram_server import ClientFirst, ServerConversation
 from docstore.security.users import User
 
 LOG = component("ACCESS")
@@ -188,7 +188,7 @@ def _begun(
     known: Mapping[str, Credential] | None,
     short: bool,
 ) -> Conversation:
-    pretended = pretended_credential(mechanism, first.name, access.secret, access.iterations[mechanism])
+    pretended = access.pretended(mechanism, first.name)
     credential = None if known is None else known.get(mechanism)
     member = first.name == SYSTEM and credential is not None
     others = access.keys.credentials[1:] if access.keys is not None and member else ()

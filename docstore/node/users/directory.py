@@ -9,19 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from docstore.bson import document_to_python, from_python
+from docstore.bson import document_to_python, from_python, get_field, to_python
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
 from docstore.log import component
 from docstore.namespace import ROLES_NS, USERS_NS
 from docstore.security.names import RoleName, UserName
 from docstore.security.roles import Role, RoleGraph
-from docstore.security.scram import Credential
-from docstore.security.users import User, user_of
+from docstore.security.scram import SALT_BYTES, SHA_1, SHA_256, Credential
+from docstore.security.users import User, credentials_of, user_of
 
 LOG = component("ACCESS")
 _MOST_KNOWN = 1024
 _NOBODY = UserName("", "")
+_SOMEONE = from_python(
+    {
+        "credentials": {
+            mechanism: Credential(mechanism, 10_000, bytes(SALT_BYTES[mechanism]), bytes(size), bytes(size)).document()
+            for mechanism, size in ((SHA_1, 20), (SHA_256, 32))
+        }
+    }
+)[1]
+"""Read where there is no user, as the document of one that there is."""
 _INVALID = (KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -34,8 +43,8 @@ class _Known(NamedTuple):
 
 
 class LocalUsers:
-    """The directory of a data node. What follows from a user's document is remembered; the document is read each time,
-    and to look for a user who is not there takes as long.
+    """The directory of a data node. What follows from a user's document is remembered; the document is read each time.
+    To look for the credentials of a user who is not there takes as long as for others.
     """
 
     def __init__(self, store: Store) -> None:
@@ -43,6 +52,7 @@ class LocalUsers:
         self._generation = 1
         self._seen: tuple[Collection | None, Collection | None, int] = (None, None, 0)
         self._known: dict[UserName, _Known] = {}
+        self._seen_key = ""
         self.graph = RoleGraph(self.role)
 
     @property
@@ -66,11 +76,8 @@ class LocalUsers:
 
     async def find(self, name: UserName) -> User | None:
         raw = self._raw(USERS_NS, name.key)
-        # One that is there and one that is not are looked for, whoever is asked about.
         if raw is None:
-            self._raw(USERS_NS, next(iter(self._known), name).key)
             return None
-        self._raw(USERS_NS, _NOBODY.key)
         generation = self.generation
         known = self._known.get(name)
         if known is not None and known.generation == generation and known.raw == raw:
@@ -88,8 +95,26 @@ class LocalUsers:
         return found
 
     async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
-        found = await self.find(name)
-        return None if found is None else found.credentials
+        raw = self._raw(USERS_NS, name.key)
+        # One that is there and one that is not are looked for, whoever is asked about; then something is read.
+        if raw is None:
+            self._raw(USERS_NS, self._present())
+        else:
+            self._raw(USERS_NS, _NOBODY.key)
+        try:
+            found = credentials_of({"credentials": _field(_SOMEONE if raw is None else raw, "credentials")})
+        except _INVALID as error:
+            LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
+            return None
+        self._seen_key = self._seen_key if raw is None else name.key
+        return None if raw is None else found
+
+    def _present(self) -> str:
+        """The key of a user that is there, where there is any."""
+        if not self._seen_key:
+            document = next(self._all(USERS_NS, "user"), _NOBODY.document())
+            self._seen_key = UserName(document["user"], document["db"]).key
+        return self._seen_key
 
     def role(self, name: RoleName) -> Role | None:
         """A role of users' own."""
@@ -134,3 +159,9 @@ class LocalUsers:
             (each for each in documents if isinstance(each.get(field), str) and isinstance(each.get("db"), str)),
             key=lambda each: (each[field], each["db"]),
         )
+
+
+def _field(document: bytes, name: str) -> Any:
+    """The value of a field; None where there is none."""
+    value = get_field(document, name)
+    return None if value is None else to_python(value)

@@ -87,3 +87,9 @@ def test_a_server_that_does_not_know_the_key_is_noticed() -> None:
     for answer in (b"v=AAAA", b"e=other-error", b"v=*", b"\xff"):
         with pytest.raises(ScramError):
             talking.verify(answer)
+
+
+def test_what_is_pretended_of_a_user_is_the_same_wherever_the_key_is() -> None:
+    texts = ("abcdef", "abcdef", "x+x+x+")
+    keys = [ClusterKeys((text,), bytes([n]) * len(SALT), iterations=5000) for n, text in enumerate(texts)]
+    assert keys[0].pretence == keys[1].pretence != keys[2].pretence

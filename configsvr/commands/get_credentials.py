@@ -1,0 +1,33 @@
+"""_configsvrGetCredentials: see `docstore.sharding.requests.get_credentials`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.node.node import node_of
+from docstore.security.names import UserName
+from docstore.security.scram import MECHANISMS
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    name, access = UserName(arguments.value, arguments["db"]), context.services.access
+    found = await node_of(context).users.credentials(name)
+    # Made for everybody, and shown of nobody: the reply is of one size, and takes as long.
+    pretended = {mechanism: access.pretended(mechanism, name) for mechanism in MECHANISMS}
+    shown = pretended if found is None else found
+    credentials = {mechanism: credential.document() for mechanism, credential in shown.items()}
+    return {"known": found is not None, "credentials": credentials}
+
+
+COMMAND = Command(
+    "_configsvrGetCredentials",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    value=Type.STRING,
+    parameters=(Parameter("db", Type.STRING, required=True, internal=True),),
+    help="what a user of the cluster is known by",
+)
