@@ -21,7 +21,8 @@ UNIX_SOCKET = "anonymous unix socket:27017"
 class ClientConnection:
     """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.
 
-    `id`: the connection id shown to the client. `remote`, `local`: "host:port" of both sides. `metadata`: the
+    `id`: the connection id shown to the client. `remote`, `local`: "host:port" of both sides; `local` the path of a
+    socket in the file system. `metadata`: the
     raw `client` document of the first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
     `opened`: the last requests as they were read, for a client that sends others of the same shape.

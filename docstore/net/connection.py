@@ -95,7 +95,8 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         keep_alive(self.transport)
-        remote, local = (_address(transport.get_extra_info(name)) for name in ("peername", "sockname"))
+        remote, bound = _address(transport.get_extra_info("peername")), transport.get_extra_info("sockname")
+        local = bound if isinstance(bound, str) else _address(bound)
         self.peer = ClientConnection(self._listener.next_connection_id(), remote, self.abort, local=local)
         if not self._listener.opened(self):
             self.transport.abort()

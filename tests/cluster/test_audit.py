@@ -70,7 +70,10 @@ def test_each_process_of_a_cluster_tells_of_what_is_done_to_it(tmp_path: Path) -
         assert "hidden-word" not in text
         (created,) = [each for each in told("shard", "createCollection") if each["param"]["ns"] == "test.c"]
         assert created["remote"] == {"isSystemUser": True}
-        (reconfigured,) = told("shard", "replSetReconfig")
+        initiated, reconfigured = told("shard", "replSetReconfig")
+        assert initiated["users"] == []
+        assert list(initiated["param"]) == ["new"]
+        assert initiated["param"]["new"]["members"][0]["host"] == shard.address
         assert reconfigured["users"] == [{"user": "keeper", "db": "admin"}]
         versions = [reconfigured["param"][side]["version"] for side in ("old", "new")]
         assert versions == [document["version"], changed["version"]]

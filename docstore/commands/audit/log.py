@@ -19,6 +19,7 @@ from bson.binary import UUID_SUBTYPE, Binary
 from docstore.bson import document_to_python, get_field
 from docstore.bson.walk import INT32
 from docstore.commands.audit.events import EVENTS, FAILURES
+from docstore.commands.client_connection import UNIX_SOCKET
 from docstore.commands.declaration import Resource
 from docstore.commands.parameters import ServerParameter, truth
 from docstore.commands.values import NUMBERS, integer_of, truth_of
@@ -71,8 +72,8 @@ class AuditLog:
                 "atype": kind,
                 "ts": datetime.fromtimestamp(self._clock(), UTC),
                 "uuid": Binary(self._uuid_of(connection).bytes, UUID_SUBTYPE),
-                "local": _SELF if connection is None else endpoint(connection.local),
-                "remote": _SELF if connection is None else endpoint(connection.remote),
+                "local": _SELF if connection is None else _local(connection),
+                "remote": _SELF if connection is None else _remote(connection),
                 "users": [] if user is None else [user.name.document()],
                 "roles": [] if user is None else [role.document() for role in user.roles],
                 "param": parameters,
@@ -98,7 +99,7 @@ class AuditLog:
 
     def client_metadata(self, connection: ClientConnection, metadata: bytes) -> None:
         """The client has said what it is."""
-        parameters = {"localEndpoint": endpoint(connection.local), "clientMetadata": document_to_python(metadata)}
+        parameters = {"localEndpoint": _local(connection), "clientMetadata": document_to_python(metadata)}
         self.note(connection, "clientMetadata", parameters)
 
     def abandoned(self, connection: ClientConnection) -> None:
@@ -154,7 +155,15 @@ def logout(reason: str, before: list[dict[str, str]], after: list[dict[str, str]
 _SELF = {"isSystemUser": True}
 
 
-def endpoint(address: str) -> dict[str, Any]:
+def _local(connection: ClientConnection) -> dict[str, Any]:
+    return {"unix": connection.local} if connection.remote == UNIX_SOCKET else _endpoint(connection.local)
+
+
+def _remote(connection: ClientConnection) -> dict[str, Any]:
+    return {"unix": connection.local} if connection.remote == UNIX_SOCKET else _endpoint(connection.remote)
+
+
+def _endpoint(address: str) -> dict[str, Any]:
     """One side of a connection, of its "host:port"."""
     host, _, port = address.rpartition(":")
     return {"ip": host.strip("[]"), "port": int(port) if port.isdecimal() else 0}

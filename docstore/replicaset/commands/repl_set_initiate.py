@@ -5,15 +5,20 @@ from __future__ import annotations
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Response, Role, Type
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.replicaset.access import replica_set_of
 from docstore.replicaset.administration import initiate
 
 
-def run(context: Context, arguments: Arguments) -> Response:
+async def run(context: Context, arguments: Arguments) -> Result:
     # The shell of 2012 sends a number when it was called without an argument.
     given = arguments.value
-    return initiate(replica_set_of(context), document_to_python(given) if isinstance(given, bytes) else {})
+    replica_set, audit = replica_set_of(context), context.services.audit
+    reply = await initiate(replica_set, document_to_python(given) if isinstance(given, bytes) else {})
+    if audit is not None:
+        made = replica_set.membership.state.config
+        audit.note(context.connection, "replSetReconfig", {"new": {} if made is None else made.to_document()})
+    return reply
 
 
 COMMAND = Command(

@@ -13,6 +13,7 @@ import bson
 import pytest
 
 from docstore.commands.audit.log import AuditLog
+from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.net.access.audit import audit_log
 from docstore.net.process import Process, StartError, Voice
 from docstore.options.values import AuditOptions
@@ -55,6 +56,14 @@ def test_a_json_file_has_a_line_a_message_and_is_its_owners_alone(tmp_path: Path
     assert found[0]["uuid"]["$type"] == "04"
     assert found[0]["local"] == found[0]["remote"] == {"isSystemUser": True}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_client_that_came_by_the_file_system_is_told_of_by_the_socket(tmp_path: Path) -> None:
+    path = tmp_path / "audit.json"
+    client = ClientConnection(1, UNIX_SOCKET, local="/tmp/mongodb-27017.sock")
+    with_log(AuditOptions("file", "JSON", path), lambda _process, log: log.note(client, "logout", {}))
+    (found,) = lines(path)
+    assert found["local"] == found["remote"] == {"unix": "/tmp/mongodb-27017.sock"}
 
 
 def test_a_bson_file_holds_documents(tmp_path: Path) -> None:
