@@ -28,13 +28,13 @@ def name(**parts: str) -> x509.Name:
 class Authority:
     """Signs certificates; all files are in `directory`. `ca_file`: its own certificate."""
 
-    def __init__(self, directory: Path, title: str = "Authority") -> None:
+    def __init__(self, directory: Path, title: str = "Authority", *, days: float = 10) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = name(CN=title)
         self._revoked: list[int] = []
-        builder = self._builder(self._name, self._key.public_key(), 10)
+        builder = self._builder(self._name, self._key.public_key(), days)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self._certificate = builder.sign(self._key, hashes.SHA256())
         self.ca_file = directory / "ca.pem"
