@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cluster
 OF_CLUSTERS = LEFT_OUT | {
     "replSetStepDown", "replSetMaintenance", "replSetFreeze", "replSetStepUp", "replSetReconfig", "replSetInitiate",
     "replSetAbortPrimaryCatchUp", "replSetResizeOplog", "replSetHeartbeat", "replSetSyncFrom", "configureFailPoint",
-    "sleep", "backup", "movePrimary", "dropDatabase", "addShard", "removeShard", "_configsvrAddShard",
+    "sleep", "backup", "backupOpen", "movePrimary", "dropDatabase", "addShard", "removeShard", "_configsvrAddShard",
     "_configsvrRemoveShard",
 }  # fmt: skip
 """What changes who is who in the cluster, or waits for other processes."""

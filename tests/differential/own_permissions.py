@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from bson.objectid import ObjectId
+
 from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
 from docstore.security.privileges import ALL_DATABASES, EVERYTHING
 
@@ -19,6 +21,14 @@ class Own(NamedTuple):
 
 
 _C = "own.c"
+_ID = ObjectId(24 * "0")
+_FILES = (
+    *on_cluster("appendOplogNote"),
+    Need("find", ALL_DATABASES),
+    *on_namespace("admin.system.users", "find"),
+    *on_database("local", "find"),
+    *on_database("config", "find"),
+)
 ON_ROUTERS: tuple[Own, ...] = (
     Own("admin", {"addShard": "s/h:1"}, on_cluster("addShard")),
     Own("admin", {"removeShard": "s"}, on_cluster("removeShard")),
@@ -40,6 +50,9 @@ ON_NODES: tuple[Own, ...] = (
     Own("own", {"eval": "1"}, (Need("anyAction", EVERYTHING),)),
     Own("own", {"group": {"ns": "c", "key": {}, "initial": {}, "$reduce": "function(){}"}}, on_namespace(_C, "find")),
     Own("admin", {"backup": "x"}, on_cluster("fsync")),
+    Own("admin", {"backupOpen": 1}, _FILES),
+    Own("admin", {"backupRead": _ID, "file": "x"}, _FILES),
+    Own("admin", {"backupClose": _ID}, _FILES),
     Own(
         "admin",
         {

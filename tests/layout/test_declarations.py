@@ -42,7 +42,7 @@ SHARED = sorted({command.name for command in TABLES["node"]} & {command.name for
 TRAITS = [each.name for each in fields(Spec) if each.name != "parameters"]
 UNNAMED = (Resource.NONE, Resource.USER)
 ACTIONS = {
-    "addShard", "anyAction", "applicationMessage",
+    "addShard", "anyAction", "appendOplogNote", "applicationMessage",
     "changePassword", "clearJumboFlag", "collMod", "collStats", "compact", "connPoolStats",
     "convertToCapped", "createCollection", "createIndex", "createRole", "createUser", "dbHash", "dbStats",
     "dropCollection", "dropDatabase", "dropIndex", "dropRole", "dropUser", "enableProfiler", "enableSharding", "find",

@@ -10,6 +10,9 @@ from docstore.node.commands import (
     abort_transaction,
     aggregate,
     backup,
+    backup_close,
+    backup_open,
+    backup_read,
     bulk_write,
     clone_collection_as_capped,
     coll_mod,
@@ -70,7 +73,8 @@ from docstore.node.users.role_commands import COMMANDS as OF_ROLES
 from docstore.node.users.user_commands import COMMANDS as OF_USERS
 
 _MODULES = (
-    abort_transaction, aggregate, backup, bulk_write, clone_collection_as_capped, coll_mod, coll_stats,
+    abort_transaction, aggregate, backup, backup_close, backup_open, backup_read, bulk_write,
+    clone_collection_as_capped, coll_mod, coll_stats,
     commit_transaction, compact, conn_pool_stats, convert_to_capped, count, create, create_indexes, current_op,
     data_size, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, file_md5, find,
     find_and_modify,

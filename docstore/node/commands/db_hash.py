@@ -11,17 +11,14 @@ from typing import Any
 from bson.binary import Binary, UuidRepresentation
 
 from docstore.collection.collection import Collection
-from docstore.collection.storage_mode import StorageMode, mode_of
+from docstore.collection.digest import Digest
 from docstore.collection.store import Store
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.key_layout import RECORD_ID_BYTES
 from docstore.node.node import node_of
 from docstore.node.slices import Slices
-from docstore.storage import Family, Snapshot
-
-_EVERY = 128
+from docstore.storage import Snapshot
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -51,30 +48,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 async def _digest(slices: Slices, store: Store, collection: Collection, snapshot: Snapshot) -> str:
-    if collection.options.family is not None:
-        return await _digest_of_records(slices, mode_of(store, collection), collection, snapshot)
-    digest = hashlib.md5(usedforsecurity=False)
-    entries = snapshot.values(Family.INDEXES, collection.id_index.prefix, collection.id_index.end)
-    for position, entry in enumerate(entries):
-        raw = snapshot.get(Family.RECORDS, collection.prefix + entry[-RECORD_ID_BYTES:])
-        assert raw is not None, f"{collection.ns}: the _id index leads to no record"
-        digest.update(raw)
-        if position % _EVERY == 0:
-            await slices.pause_when_due()
-    await slices.pause_when_due()
-    return digest.hexdigest()
-
-
-async def _digest_of_records(slices: Slices, mode: StorageMode, collection: Collection, snapshot: Snapshot) -> str:
-    """Of a column family: its keys behind the ident and its records. Statistics are each member's own."""
-    digest = hashlib.md5(usedforsecurity=False)
-    for position, (key, record) in enumerate(mode.stored(snapshot, collection)):
-        digest.update(key)
-        digest.update(record)
-        if position % _EVERY == 0:
-            await slices.pause_when_due()
-    await slices.pause_when_due()
-    return digest.hexdigest()
+    digest = Digest(store, collection, snapshot)
+    for _ in digest.steps():
+        await slices.pause_when_due()
+    return digest.text
 
 
 COMMAND = Command(

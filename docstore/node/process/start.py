@@ -33,6 +33,7 @@ from docstore.net.pool import Pool
 from docstore.net.services import services_of
 from docstore.net.sockets import bind
 from docstore.net.tls.certificates import TlsCertificates
+from docstore.node.backups import OpenBackups
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode, Replication
@@ -173,6 +174,9 @@ class NodeProcess:
             started=started,
             pool=self.pool,
         )
+        backups = self.node.parts[OpenBackups] = OpenBackups(self.node)
+        parts.push_async_callback(backups.stop)
+        await backups.start()
         transactions = TransactionRegistry(self.node)
         parts.callback(transactions.sessions.end_all, shutting_down())
         parts.push_async_callback(replication.stop)

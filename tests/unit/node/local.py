@@ -29,6 +29,7 @@ from docstore.commands.parameters import ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import Turns, let_others_run
+from docstore.node.backups import OpenBackups
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
@@ -108,7 +109,7 @@ class LocalNode:
             else Standalone(store, engine_flush=engine.flush, snapshot=engine.snapshot)
         )
         self.node = DataNode(
-            settings=NodeSettings(process="mongod", host="127.0.0.1", port=1, dbpath=Path("/")),
+            settings=NodeSettings(process="mongod", host="127.0.0.1", port=1, dbpath=Path("/"), engine="inMemory"),
             engine=engine,
             store=store,
             replication=self.replication,
@@ -117,6 +118,7 @@ class LocalNode:
             wall_clock=time.time,
             started=time.monotonic(),
         )
+        self.node.parts[OpenBackups] = OpenBackups(self.node)
         TransactionRegistry(self.node)
         ids = itertools.count(1)
         self.services = Services(

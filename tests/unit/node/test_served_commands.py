@@ -112,6 +112,9 @@ REFUSED: dict[str, dict[str, Any]] = {
 ELSEWHERE = {
     "abortTransaction",
     "backup",
+    "backupClose",
+    "backupOpen",
+    "backupRead",
     "commitTransaction",
     "getDefaultRWConcern",
     "saslContinue",
