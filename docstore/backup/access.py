@@ -1,0 +1,91 @@
+"""How the servers of a deployment are reached: the options that name one of them, used for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Lock
+from typing import Any, cast
+
+import click
+from pymongo import MongoClient
+from pymongo.errors import InvalidURI
+from pymongo.uri_parser import parse_uri
+
+from docstore.security.cluster_keys import MECHANISM, BadKeys, parse_keys
+from docstore.security.names import SYSTEM
+from docstore.tools.connection import connect
+
+Client = MongoClient[dict[str, Any]]
+_OF_ONE_PLACE = ("replicaset", "directconnection", "loadbalanced", "srvservicename", "srvmaxhosts", "readpreference")
+
+
+class Access:
+    """Clients with the same user and encryption. `close` ends all that were made."""
+
+    def __init__(self, key_file: Path | None, options: dict[str, Any]) -> None:
+        """`options` are those of `docstore.tools.connection.connection_options`. Errors: click.UsageError."""
+        self._lock = Lock()
+        self._clients: dict[tuple[str, ...], Client] = {}
+        if key_file is not None:
+            if options["username"] is not None:
+                raise click.UsageError("a key file is who one is: --keyFile and --username exclude each other")
+            options |= {"username": SYSTEM.user, "password": _key(key_file), "source": SYSTEM.db}
+            options["mechanism"] = MECHANISM
+        elif options["username"] is not None and options["password"] is None:
+            options["password"] = click.prompt("Enter password", hide_input=True, err=True)
+        self._given = options
+        self._more = _options_of(options["uri"])
+        if options["username"] is not None:
+            self._more |= {"username": options["username"], "password": options["password"]}
+            self._more |= {"authSource": options["source"] or "admin"}
+        if options["mechanism"] is not None:
+            self._more["authMechanism"] = options["mechanism"]
+
+    def named(self) -> Client:
+        """What the options name."""
+        if () not in self._clients:
+            self._clients[()] = cast(Client, connect(**self._given))
+        return self._clients[()]
+
+    def member(self, address: str) -> Client:
+        """One server alone."""
+        return self._made((address,), directConnection=True)
+
+    def replica_set(self, name: str, addresses: tuple[str, ...]) -> Client:
+        return self._made((name, *addresses), replicaSet=name)
+
+    def _made(self, key: tuple[str, ...], **more: Any) -> Client:
+        with self._lock:
+            if key not in self._clients:
+                addresses = list(key if "directConnection" in more else key[1:])
+                options = {"serverSelectionTimeoutMS": 20_000, "appname": "docstore backup", **self._more, **more}
+                self._clients[key] = MongoClient(addresses, **options)
+            return self._clients[key]
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
+def _options_of(uri: str | None) -> dict[str, Any]:
+    """The options of a URI that are for any server of its deployment. Errors: click.UsageError."""
+    if uri is None:
+        return {}
+    try:
+        parsed = parse_uri(uri)
+    except (InvalidURI, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    options = {name: value for name, value in parsed["options"].items() if name.lower() not in _OF_ONE_PLACE}
+    if parsed["username"] is not None:
+        options |= {"username": parsed["username"], "password": parsed["password"]}
+        options.setdefault("authSource", parsed["database"] or "admin")
+    return options
+
+
+def _key(path: Path) -> str:
+    try:
+        return parse_keys(path.read_text())[0]
+    except (BadKeys, UnicodeDecodeError) as error:
+        raise click.UsageError(f"the key file {path} is not usable: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"cannot read the key file {path}: {error.strerror}") from error

@@ -1,0 +1,57 @@
+"""What the collections of a set held at a time, as its servers tell it: to be held against what is restored.
+
+The documents are read by snapshot reads at that time, in the order of `_id`, and digested here as dbHash does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Any
+
+from bson.timestamp import Timestamp
+from pymongo.read_concern import ReadConcern
+
+from docstore.backup.access import Client
+from docstore.namespace import replicates
+from docstore.tools.connection import RAW
+
+_LENGTH = struct.Struct("<i")
+
+
+class AtTime(ReadConcern):
+    """Reads of the state at a cluster time."""
+
+    def __init__(self, time: Timestamp) -> None:
+        super().__init__("snapshot")
+        self._time = time
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"level": "snapshot", "atClusterTime": self._time}
+
+
+def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:
+    """(number of documents, digest) of each collection that replicates, but for column families. Errors: PyMongoError,
+    which a server that no longer tells of that time answers with.
+    """
+    found = {}
+    for database in sorted(client.list_database_names()):
+        for listed in client[database].list_collections():
+            namespace, options = f"{database}.{listed['name']}", listed.get("options", {})
+            if listed["type"] == "collection" and replicates(namespace) and "columnFamily" not in options:
+                found[namespace] = _look(client, database, listed["name"], point)
+    return found
+
+
+def _look(client: Client, database: str, name: str, point: Timestamp) -> tuple[int, str]:
+    collection: Any = client[database].get_collection(name, codec_options=RAW, read_concern=AtTime(point))
+    digest, count = hashlib.md5(usedforsecurity=False), 0
+    with client.start_session(causal_consistency=False) as session:
+        for batch in collection.find_raw_batches({}, sort=[("_id", 1)], hint="_id_", session=session):
+            digest.update(batch)
+            place = 0
+            while place < len(batch):
+                place += _LENGTH.unpack_from(batch, place)[0]
+                count += 1
+    return count, digest.hexdigest()

@@ -1,0 +1,242 @@
+"""Making a backup: checkpoints of all sets, the time that they lead to, their files and logs.
+
+Order matters. Checkpoints are opened first; the point is a time at which nothing more happens, at or behind the end of
+each; the logs are read before the files, because they may be cut. Only then do the files go into a directory that
+becomes a backup when all of it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from bson.timestamp import Timestamp
+from pymongo.errors import PyMongoError
+
+import docstore
+from docstore.backup.access import Access, Client
+from docstore.backup.comparison import recorded
+from docstore.backup.durable import write_durably
+from docstore.backup.failures import Diverged
+from docstore.backup.manifest import OPLOG, Manifest, Part, Span, StoredFile, timestamp_text
+from docstore.backup.moment import SpanReading, latest, reach, wait_for_member
+from docstore.backup.repository import Repository
+from docstore.backup.sources import Source, member_of, sources_of
+from docstore.backup.transfer import Checkpoint, Earlier, Transfer
+from docstore.optime import OpTime, unpack_timestamp
+from docstore.tools.terminal import Progress, Terminal, ToolFailed
+
+_ATTEMPTS = 3
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """`full`: share nothing with earlier backups. `oplog_only`: continue the log of the backup before, without files.
+    `compare`: record what the collections held. `parallel`: files at once of each set.
+    """
+
+    full: bool = False
+    oplog_only: bool = False
+    compare: bool = False
+    parallel: int = 4
+
+
+class Creation:
+    """One backup on its way into a repository."""
+
+    def __init__(self, access: Access, repository: Repository, wishes: Wishes, terminal: Terminal) -> None:
+        self._access = access
+        self._repository = repository
+        self._wishes = wishes
+        self._terminal = terminal
+        self._earlier = repository.manifests()
+
+    def run(self) -> Manifest:
+        """Errors: ToolFailed, OSError, PyMongoError."""
+        kind, sources = sources_of(self._access)
+        if self._earlier and self._earlier[-1].kind != kind:
+            raise ToolFailed(f"the repository holds backups of a {self._earlier[-1].kind}, and this is a {kind}")
+        if self._wishes.oplog_only and (kind == "node" or not self._earlier):
+            raise ToolFailed("a backup of the oplog alone follows another one, of a set or a cluster")
+        if self._wishes.compare and kind == "node":
+            raise ToolFailed("a node that is in no set does not tell its past: there is nothing to compare with")
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._attempt(kind, sources)
+            except Diverged as error:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self._terminal.say(f"once more: {error.message}")
+        raise AssertionError("the last attempt ends above")
+
+    def _attempt(self, kind: str, sources: tuple[Source, ...]) -> Manifest:
+        name, directory = self._repository.begin()
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        try:
+            with ExitStack() as stack:
+                pool = stack.enter_context(ThreadPoolExecutor(len(sources), "set"))
+                makings = [_PartMaking(self, source, directory, stack) for source in sources]
+                _all(pool, makings, _PartMaking.open)
+                point = None if kind == "node" else self._point(pool, makings, sources)
+                progress = stack.enter_context(self._terminal.progress())
+                parts = _all(pool, makings, lambda each: each.make(point, progress))
+            shared = any(each.shared for each in makings)
+            content = "oplog" if self._wishes.oplog_only else "incremental" if shared else "full"
+            manifest = Manifest(
+                name=name, kind=kind, content=content, began=began, point=point, version=docstore.__version__,
+                parts=tuple(parts),
+            )  # fmt: skip
+            self._repository.finish(directory, manifest)
+        except BaseException:
+            self._repository.discard(directory)
+            raise
+        return manifest
+
+    def _point(self, pool: ThreadPoolExecutor, makings: list[_PartMaking], sources: tuple[Source, ...]) -> Timestamp:
+        """A time at or behind the end of every checkpoint, and of every log as it was then, which all have passed."""
+        ends = _all(pool, sources, lambda source: latest(self._access, source))
+        point = unpack_timestamp(max([*ends, *(each.until.timestamp for each in makings if each.until is not None)]))
+        _all(pool, sources, lambda source: reach(self._access, source, point))
+        self._terminal.say(f"the state of {timestamp_text(point)}")
+        return point
+
+    # What the parts ask
+
+    @property
+    def access(self) -> Access:
+        return self._access
+
+    @property
+    def wishes(self) -> Wishes:
+        return self._wishes
+
+    @property
+    def terminal(self) -> Terminal:
+        return self._terminal
+
+    def before(self, name: str, *, with_files: bool) -> tuple[Part, Path] | None:
+        """The newest part of this name, and where it is."""
+        for manifest in reversed(self._earlier):
+            part = manifest.part(name)
+            if part is not None and (manifest.has_files or not with_files):
+                return part, self._repository.directory(manifest, part)
+        return None
+
+
+class _PartMaking:
+    """One part: opened, then made. Its checkpoint is closed with the stack."""
+
+    def __init__(self, creation: Creation, source: Source, directory: Path, stack: ExitStack) -> None:
+        self._creation = creation
+        self._source = source
+        self._directory = directory / source.directory
+        self._stack = stack
+        self._member = ""
+        self._checkpoint: Checkpoint | None = None
+        self.until: OpTime | None = None
+        self.shared = 0
+
+    def open(self) -> None:
+        """Choose a member, and have it make a checkpoint. Errors: ToolFailed, PyMongoError."""
+        creation, source = self._creation, self._source
+        before = creation.before(source.name, with_files=True)
+        self._member = member_of(creation.access, source, None if before is None else before[0].member)
+        self._directory.mkdir()
+        if creation.wishes.oplog_only:
+            return
+        client = self._client
+        checkpoint = self._checkpoint = Checkpoint.opened(client)
+        self._stack.callback(_close, client, checkpoint)
+        self.until = checkpoint.until
+        owner = checkpoint.set_id or checkpoint.database
+        if before is not None and before[0].owner != owner:
+            raise ToolFailed(f"the repository holds backups of another deployment: {source.name} is not the same one")
+
+    @property
+    def _client(self) -> Client:
+        return self._creation.access.member(self._member)
+
+    def make(self, point: Timestamp | None, progress: Progress) -> Part:
+        """Errors: ToolFailed, OSError, PyMongoError."""
+        creation, source, checkpoint = self._creation, self._source, self._checkpoint
+        before = creation.before(source.name, with_files=False)
+        span = None
+        if point is not None:
+            wait_for_member(self._client, point)
+            span = self._span(point, before, progress)
+        part = Part(
+            name=source.name,
+            directory=source.directory,
+            member=self._member,
+            set_name=source.set_name,
+            set_id=None if checkpoint is None else checkpoint.set_id,
+            database="" if checkpoint is None else checkpoint.database,
+            files=(),
+            after=None if checkpoint is None else checkpoint.after,
+            until=None if checkpoint is None else checkpoint.until,
+            span=span,
+            collections=None,
+        )
+        if checkpoint is None:
+            assert before is not None, "a backup of the oplog follows another one"
+            return replace(part, set_id=before[0].set_id, database=before[0].database)
+        if creation.wishes.compare and point is not None:
+            part = replace(part, collections=recorded(self._client, point))
+        files = self._files(checkpoint, progress)
+        return replace(part, files=files)
+
+    def _files(self, checkpoint: Checkpoint, progress: Progress) -> tuple[StoredFile, ...]:
+        before = None if self._creation.wishes.full else self._creation.before(self._source.name, with_files=True)
+        earlier = None
+        if before is not None and before[0].database == checkpoint.database:
+            earlier = Earlier.of(before[1], before[0])
+        transfer = Transfer(self._client, checkpoint, self._directory, earlier, progress)
+        with ThreadPoolExecutor(self._creation.wishes.parallel, "file") as pool:
+            files = transfer.run(pool)
+        self.shared = transfer.shared
+        self._creation.terminal.say(
+            f"{self._source.name}: {len(files)} files of {self._member}, {transfer.shared} of them shared"
+        )
+        return files
+
+    def _span(self, point: Timestamp, before: tuple[Part, Path] | None, progress: Progress) -> Span:
+        checkpoint = self._checkpoint
+        ends = () if checkpoint is None else tuple(filter(None, (checkpoint.after, checkpoint.until)))
+        last = before[0].span.end if before is not None and before[0].span is not None else None
+        starts = [last] if last is not None else []
+        reading = SpanReading(self._client, min([*starts, *ends]), point, ends)
+        if not reading.begins and last is not None:
+            if checkpoint is None:
+                raise ToolFailed(f"{self._source.name}: the oplog does not reach back to the backup before")
+            self._creation.terminal.say(
+                f"{self._source.name}: the oplog does not reach back to the backup before: times between are lost"
+            )
+            reading = SpanReading(self._client, min(ends), point, ends)
+        label = f"{self._source.directory}/{OPLOG}"
+        progress.begin(label)
+        size, sha256 = write_durably(
+            self._directory / OPLOG, reading.batches(lambda count: progress.reach(label, count))
+        )
+        progress.end(label)
+        return Span(start=reading.start, end=reading.end, entries=reading.entries, size=size, sha256=sha256)
+
+
+def _close(client: Client, checkpoint: Checkpoint) -> None:
+    # The server closes it by itself where this is not heard.
+    with suppress(PyMongoError):
+        client.admin.command("backupClose", checkpoint.identity)
+
+
+def _all(pool: ThreadPoolExecutor, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
+    """Do something with each at once, and wait for all; the first error."""
+    tasks = [pool.submit(work, item) for item in items]
+    for task in tasks:
+        task.exception()
+    return [task.result() for task in tasks]

@@ -1,0 +1,134 @@
+"""The time whose state a backup holds, and the entries of the logs that lead to it.
+
+The time is one of the cluster: every primary has been told of it, so whatever is written later anywhere has a later
+one, and a majority of each set holds all that was written up to it. Once a member is that far, its log up to the time
+is complete and will not be taken back. What was acknowledged before the checkpoints were made is not later.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
+from pymongo.client_session import ClientSession
+from pymongo.errors import AutoReconnect, NotPrimaryError
+from pymongo.read_concern import ReadConcern
+
+from docstore.backup.access import Access, Client
+from docstore.backup.failures import Diverged
+from docstore.backup.sources import Source
+from docstore.optime import OpTime, pack_timestamp, unpack_timestamp
+from docstore.tools.connection import RAW
+from docstore.tools.terminal import ToolFailed
+
+_LENGTH = struct.Struct("<i")
+_SECONDS = 60.0
+_RETRY_SECONDS = 0.2
+
+
+class _After(ReadConcern):
+    """Reads of what a majority has, `time` and all before it."""
+
+    def __init__(self, time: Timestamp) -> None:
+        super().__init__("majority")
+        self._time = time
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"level": "majority", "afterClusterTime": self._time}
+
+
+def latest(access: Access, source: Source) -> int:
+    """The end of the primary's log: nothing that it has acknowledged is later."""
+    assert source.set_name is not None, "a node of its own has no log"
+    hello = access.replica_set(source.set_name, source.addresses).admin.command("hello")
+    return pack_timestamp(hello["lastWrite"]["opTime"]["ts"])
+
+
+def reach(access: Access, source: Source, point: Timestamp) -> None:
+    """Return when the primary writes nothing at `point` or before any more. Errors: ToolFailed, PyMongoError."""
+    assert source.set_name is not None, "a node of its own has no log"
+    until = monotonic() + _SECONDS
+    client = access.replica_set(source.set_name, source.addresses)
+    while True:
+        try:
+            _wait_for(client, point)
+            return
+        except (AutoReconnect, NotPrimaryError) as error:
+            if monotonic() > until:
+                raise ToolFailed(f"{source.set_name} has no primary: {error}") from error
+            sleep(_RETRY_SECONDS)
+
+
+def wait_for_member(client: Client, point: Timestamp) -> None:
+    """Return when a member holds all up to `point`, as the majority does."""
+    _wait_for(client, point)
+
+
+def _wait_for(client: Client, point: Timestamp) -> None:
+    with _told(client, point) as session:
+        collection = client["local"]["oplog.rs"].with_options(read_concern=_After(point))
+        newest = {"ts": {"$gte": point}}
+        collection.find_one(newest, {"ts": 1}, session=session, max_time_ms=int(_SECONDS * 1000))
+
+
+@contextmanager
+def _told(client: Client, point: Timestamp) -> Iterator[ClientSession]:
+    """A session that tells the server of the time."""
+    with client.start_session(causal_consistency=False) as session:
+        session.advance_cluster_time({"clusterTime": point})
+        yield session
+
+
+class SpanReading:
+    """The entries of a member's log from `start` to `point`, as raw batches; what they were once all have been read."""
+
+    def __init__(self, client: Client, start: OpTime, point: Timestamp, wanted: Iterable[OpTime]) -> None:
+        """`wanted`: what must be among them."""
+        self._client = client
+        self.start = start
+        self._point = point
+        self._missing = set(wanted)
+        self.entries = 0
+        self.end = start
+
+    @property
+    def begins(self) -> bool:
+        """Whether the log still has the entry that it should begin with."""
+        entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
+        entry = entries.find_one({"ts": unpack_timestamp(self.start.timestamp)}, {"ts": 1, "t": 1})
+        return entry is not None and _optime(entry) == self.start
+
+    def batches(self, progress: Callable[[int], None]) -> Iterator[bytes]:
+        """Errors: Diverged where what was wanted is not there, PyMongoError."""
+        entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
+        with _told(self._client, self._point) as session:
+            concern = _After(self._point)
+            start = unpack_timestamp(self.start.timestamp)
+            found = entries.with_options(read_concern=concern).find_raw_batches(
+                {"ts": {"$gte": start, "$lte": self._point}}, session=session
+            )
+            for batch in found:
+                self._look(batch)
+                progress(self.entries)
+                yield batch
+        if self._missing:
+            raise Diverged("the log has not all that the checkpoint was made of: it was taken back, or has gone")
+
+    def _look(self, batch: bytes) -> None:
+        place = 0
+        while place < len(batch):
+            end = place + _LENGTH.unpack_from(batch, place)[0]
+            self.end = _optime(RawBSONDocument(batch[place:end]))
+            self._missing.discard(self.end)
+            self.entries += 1
+            place = end
+
+
+def _optime(entry: Any) -> OpTime:
+    return OpTime(int(entry.get("t", -1)), pack_timestamp(entry["ts"]))

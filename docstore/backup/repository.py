@@ -1,0 +1,136 @@
+"""The repository: a directory with backups, each a directory of its own with a manifest.
+
+Always true, whenever a process or the power goes: what has a backup's name is a whole backup. It is made under a name
+that begins with `.partial-`, put on disk, and renamed; it is removed by being renamed to `.removed-` first. What has
+such a name was left by an interrupted process and goes when the next one begins to write. One process at a time writes;
+those who read keep it from removing. Files that two backups share are hard links: no backup needs another one's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from docstore.backup.durable import check_file, sync_directory, write_durably
+from docstore.backup.failures import Damaged
+from docstore.backup.manifest import NAME, OPLOG, Manifest, Part
+from docstore.tools.terminal import ToolFailed
+
+_BACKUP = re.compile(r"\d{6}-\d{8}T\d{6}Z")
+_PARTIAL = ".partial-"
+_REMOVED = ".removed-"
+_LOCK = ".lock"
+
+
+class Repository:
+    """See the module. Make it by `writing` or `reading`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    @contextmanager
+    def writing(cls, path: Path) -> Iterator[Repository]:
+        """Alone, and free of what was left; it is made where it is not there. Errors: ToolFailed, OSError."""
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(path, fcntl.LOCK_EX):
+            for each in path.iterdir():
+                if each.name.startswith((_PARTIAL, _REMOVED)):
+                    shutil.rmtree(each)
+            yield cls(path)
+
+    @classmethod
+    @contextmanager
+    def reading(cls, path: Path) -> Iterator[Repository]:
+        """Beside others who read. Errors: ToolFailed, OSError."""
+        if not path.is_dir():
+            raise ToolFailed(f"there is no repository {path}")
+        with _locked(path, fcntl.LOCK_SH):
+            yield cls(path)
+
+    def names(self) -> list[str]:
+        """Those of all backups, oldest first."""
+        return sorted(each.name for each in self.path.iterdir() if _BACKUP.fullmatch(each.name))
+
+    def manifest(self, name: str) -> Manifest:
+        """Errors: Damaged."""
+        place = self.path / name / NAME
+        try:
+            manifest = Manifest.decode(place.read_bytes(), str(place))
+        except OSError as error:
+            raise Damaged(f"{place} cannot be read: {error.strerror}") from error
+        if manifest.name != name:
+            raise Damaged(f"{place} is that of {manifest.name}")
+        return manifest
+
+    def manifests(self) -> list[Manifest]:
+        """All, oldest first. Errors: Damaged."""
+        return [self.manifest(name) for name in self.names()]
+
+    def directory(self, manifest: Manifest, part: Part) -> Path:
+        return self.path / manifest.name / part.directory
+
+    def check(self, manifest: Manifest) -> None:
+        """Read every file of a backup. Errors: Damaged."""
+        for part in manifest.parts:
+            directory = self.directory(manifest, part)
+            for file in part.files:
+                check_file(directory / file.name, file.size, file.sha256)
+            if part.span is not None:
+                check_file(directory / OPLOG, part.span.size, part.span.sha256)
+
+    def begin(self) -> tuple[str, Path]:
+        """(name of a new backup, directory to make it in)."""
+        names = self.names()
+        number = int(names[-1][:6]) + 1 if names else 1
+        name = f"{number:06}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        directory = self.path / f"{_PARTIAL}{name}"
+        directory.mkdir()
+        return name, directory
+
+    def finish(self, directory: Path, manifest: Manifest) -> None:
+        """The backup is there from now on. Its files are on disk; what names them is put there now."""
+        write_durably(directory / NAME, [manifest.encode()])
+        for part in manifest.parts:
+            sync_directory(directory / part.directory)
+        sync_directory(directory)
+        directory.rename(self.path / manifest.name)
+        sync_directory(self.path)
+
+    def discard(self, directory: Path) -> None:
+        """Give up what was begun."""
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def remove(self, name: str) -> None:
+        removed = self.path / f"{_REMOVED}{name}"
+        (self.path / name).rename(removed)
+        sync_directory(self.path)
+        shutil.rmtree(removed)
+
+    def own_size(self, name: str) -> int:
+        """Bytes that the backup alone takes: those of files that no other one shares."""
+        stats = [file.stat() for file in (self.path / name).rglob("*") if file.is_file()]
+        return sum(each.st_size for each in stats if each.st_nlink == 1)
+
+
+@contextmanager
+def _locked(path: Path, mode: int) -> Iterator[None]:
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ToolFailed(f"{path} cannot be used as a repository: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ToolFailed(f"the repository {path} is in use by another process") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)

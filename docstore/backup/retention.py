@@ -1,0 +1,22 @@
+"""Which backups stay: the newest, always a row without gaps, the first of which has files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from docstore.backup.manifest import Manifest
+
+
+def kept(manifests: Sequence[Manifest], *, count: int | None, since: datetime | None) -> Sequence[Manifest]:
+    """The newest `count` with files and what follows the first of them; or what the states since a time need, for which
+    the newest with files before it is needed too. All of them where there are fewer.
+    """
+    bases = [place for place, each in enumerate(manifests) if each.has_files]
+    if not bases:
+        return manifests
+    if count is not None:
+        return manifests[bases[-min(count, len(bases))] :]
+    assert since is not None, "one of the two is given"
+    older = [place for place in bases if datetime.fromisoformat(manifests[place].began) <= since]
+    return manifests[older[-1] if older else 0 :]
