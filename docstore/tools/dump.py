@@ -34,7 +34,6 @@ from docstore.tools.connection import (
     read_preference_options,
 )
 from docstore.tools.dumped.families import FamilyReading
-from docstore.tools.dumped.files import OPLOG
 from docstore.tools.dumped.oplog import dump_oplog, newest_entry
 from docstore.tools.dumped.sessions import KeptSessions
 from docstore.tools.dumped.sources import Choice, sources_of
@@ -129,8 +128,6 @@ def _check(choice: Choice, output: Output, *, with_oplog: bool) -> None:
         raise click.UsageError("the standard output holds one collection: --out - needs --collection")
     if with_oplog and choice.database is not None:
         raise click.UsageError("--oplog is for dumps of all databases")
-    if with_oplog and output.archive is not None:
-        raise click.UsageError("the format of archives does not say where they hold an oplog: --oplog needs --out")
 
 
 def _dump(
@@ -153,11 +150,11 @@ def _dump(
     if snapshot and start is None and ("setName" in hello or hello.get("msg") == "isdbgrid"):
         time = _time_of(client, with_documents)
     with _target(output, terminal) as target:
-        target.begin(sources, server=str(client.server_info()["version"]), parallel=parallel)
+        version = str(client.server_info()["version"])
+        target.begin(sources, server=version, parallel=parallel, with_oplog=with_oplog)
         _dump_all(client, with_documents, target, terminal, parallel, time)
         if start is not None:
-            assert isinstance(target, DirectoryTarget)
-            with target.open_beside(OPLOG) as file:
+            with target.open_oplog() as file:
                 count = dump_oplog(client, start, newest_entry(client), file)
             terminal.say(f"dumped {count} oplog entries")
 

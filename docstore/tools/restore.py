@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
 from typing import IO, Any
 
@@ -159,12 +160,20 @@ def main(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dump:
-    """Where a dump is, and the log to replay, with the time at which to stop."""
+    """Where a dump is, and the log to replay."""
 
     root: Path
     archive: str | None
     compressed: bool
-    replay: tuple[Path, Timestamp | None] | None
+    replay: _Log | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """The log to replay, without a `path` that of the archive, and the time at which to stop."""
+
+    path: Path | None
+    limit: Timestamp | None
 
 
 def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: int) -> None:
@@ -173,12 +182,13 @@ def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: 
     refused = Counts()
     try:
         if dump.archive is not None:
-            with _opened(dump.archive, compressed=dump.compressed) as file:
-                _restore_archive(ArchiveReader(file), wanted, restoration)
+            _restore_from(dump.archive, dump, wanted, restoration)
         else:
             _restore_directory(dump, wanted, restoration, parallel)
-        if dump.replay is not None:
-            _replay(dump.replay, restoration)
+        if dump.replay is not None and dump.replay.path is not None:
+            path = dump.replay.path
+            with open_file(path, "rb", compressed=path.suffix == ".gz") as file:
+                _replay(file, dump.replay.limit, restoration)
         restoration.build_indexes()
         if restoration.record is not None:
             restoration.record.remove()
@@ -196,6 +206,19 @@ def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: 
     )
     if failure is not None:
         raise SystemExit(1)
+
+
+def _restore_from(archive: str, dump: _Dump, wanted: Wanted, restoration: Restoration) -> None:
+    """Restore an archive, and replay its log if that is wanted."""
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(archive, compressed=dump.compressed))
+        if dump.replay is None or dump.replay.path is not None:
+            _restore_archive(ArchiveReader(file), wanted, restoration, None)
+            return
+        log = stack.enter_context(TemporaryFile())
+        _restore_archive(ArchiveReader(file), wanted, restoration, log)
+        log.seek(0)
+        _replay(log, dump.replay.limit, restoration)
 
 
 def _tell(dump: _Dump, wanted: Wanted, terminal: Terminal, manner: Manner) -> None:
@@ -256,10 +279,13 @@ def _restore_one(
         progress.end(filling.namespace)
 
 
-def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restoration) -> None:
-    """The documents of several collections come in turns, so all are open until each has ended."""
-    if any(is_oplog(each.database, each.collection) for each in reader.described):
-        restoration.terminal.say("skipping the oplog of the archive: it is not replayed")
+def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restoration, log: IO[bytes] | None) -> None:
+    """The documents of several collections come in turns, so all are open until each has ended. The oplog, which may
+    come among them, goes to `log`, where it is wanted. Errors: ToolFailed where the archive has none.
+    """
+    has_log = any(is_oplog(each.database, each.collection) for each in reader.described)
+    if has_log and log is None:
+        restoration.terminal.say("leaving out the oplog of the archive: --oplogReplay replays it")
     described = map(origin_in_archive, reader.described)
     origins = {origin.documents_namespace: origin for origin in described if wanted.takes(origin)}
     if not origins:
@@ -276,7 +302,11 @@ def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restora
             progress.begin(filling.namespace)
         for segment in reader.segments():
             name = f"{segment.database}.{segment.collection}"
-            if name in apart:
+            if is_oplog(segment.database, segment.collection):
+                has_log = True
+                if log is not None:
+                    log.writelines(each.raw for each in segment.documents)
+            elif name in apart:
                 apart[name] += segment.documents
             elif name in fillings:
                 filling, skipped = fillings[name], min(left[name], len(segment.documents))
@@ -284,6 +314,8 @@ def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restora
                 filling.put(segment.documents[skipped:], partial(progress.reach, filling.namespace))
                 if segment.is_last:
                     filling.finish()
+    if log is not None and not has_log:
+        raise ToolFailed("the archive has no oplog to replay")
     _restore_users([(origins[name], documents) for name, documents in apart.items()], wanted, restoration)
 
 
@@ -307,10 +339,8 @@ def _restore_users(
             restoration.terminal.say(f"restored {count} document(s) of {origin.namespace}")
 
 
-def _replay(replay: tuple[Path, Timestamp | None], restoration: Restoration) -> None:
-    path, limit = replay
-    with open_file(path, "rb", compressed=path.suffix == ".gz") as file:
-        count = Replay(restoration.client, restoration.indexes).run(documents_in(file), limit)
+def _replay(file: IO[bytes], limit: Timestamp | None, restoration: Restoration) -> None:
+    count = Replay(restoration.client, restoration.indexes).run(documents_in(file), limit)
     restoration.terminal.say(f"applied {count} oplog entries")
 
 
@@ -321,21 +351,20 @@ def _opened(name: str, *, compressed: bool) -> Iterator[IO[bytes]]:
         yield stack.enter_context(uncompressed(file)) if compressed else file
 
 
-def _replay_of(
-    options: dict[str, Any], root: Path, archive: str | None, compressed: bool
-) -> tuple[Path, Timestamp | None] | None:
+def _replay_of(options: dict[str, Any], root: Path, archive: str | None, compressed: bool) -> _Log | None:
     """Errors: click.UsageError."""
     replays, file, limit = options.pop("replays"), options.pop("oplog_file"), options.pop("oplog_limit")
     if not replays:
         if file is not None or limit is not None:
             raise click.UsageError("--oplogFile and --oplogLimit need --oplogReplay")
         return None
+    until = None if limit is None else _timestamp(limit)
     if file is None and archive is not None:
-        raise click.UsageError("the format of archives does not say where they hold an oplog: name one by --oplogFile")
+        return _Log(None, until)
     path = file or root / f"{OPLOG}.bson{'.gz' if compressed else ''}"
     if not path.is_file():
         raise click.UsageError(f"there is no oplog to replay: {path} is no file")
-    return path, None if limit is None else _timestamp(limit)
+    return _Log(path, until)
 
 
 def _timestamp(text: str) -> Timestamp:

@@ -80,13 +80,16 @@ def test_an_archive_with_an_oplog(replica_set: ReplicaSet, client: Client) -> No
     writer.end("shop", "new")
     writer.end("", "oplog")
     told = run(replica_set.uri, restore.main, "--archive", input=file.getvalue())
-    assert "skipping the oplog of the archive" in told.stderr
+    assert "leaving out the oplog of the archive" in told.stderr
     assert list(client["shop"]["new"].find()) == [{"_id": 1}]
 
 
 def test_the_documents_alone(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
     alone = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--out", "-").stdout_bytes
     assert bson.decode_all(alone) == list(client["shop"]["many"].find())
+    without = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--archive").stdout_bytes
+    refused = run(replica_set.uri, restore.main, "--archive", "--oplogReplay", input=without, fails=1)
+    assert "the archive has no oplog to replay" in refused.stderr
     file = tmp_path / "anything.bson"
     file.write_bytes(alone)
     run(replica_set.uri, restore.main, "-d", "copy", "-c", "of_many", file)
@@ -164,8 +167,9 @@ def test_users_and_roles(replica_set: ReplicaSet, client: Client, tmp_path: Path
         log_in(replica_set.uri, "shop", "other")
 
 
+@pytest.mark.parametrize("place", ["--dir={}", "--archive={}/all.archive"])
 def test_the_log_of_the_time_of_a_dump(
-    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Everything is written between the beginning of the dump and its collections, and again behind them."""
     found = dump.sources_of
@@ -176,18 +180,20 @@ def test_the_log_of_the_time_of_a_dump(
         return sources
 
     monkeypatch.setattr(dump, "sources_of", while_dumped)
-    run(replica_set.uri, dump.main, "--oplog", "-o", tmp_path)
+    place = place.format(tmp_path)
+    run(replica_set.uri, dump.main, "--oplog", place.replace("--dir", "--out"), "--gzip")
     expected = state(client)
     for name in ("shop", "other", "later"):
         client.drop_database(name)
-    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", tmp_path)
+    replaying = ("--oplogReplay", "--drop", "--gzip", place)
+    run(replica_set.uri, restore.main, *replaying)
     assert state(client) == expected
-    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", tmp_path)
+    run(replica_set.uri, restore.main, *replaying)
     assert state(client) == expected
-    refused = run(replica_set.uri, restore.main, "--oplogReplay", "--oplogLimit", "x", tmp_path, fails=1)
+    refused = run(replica_set.uri, restore.main, "--oplogLimit", "x", *replaying, fails=1)
     assert "--oplogLimit" in refused.stderr
     client.drop_database("later")
-    run(replica_set.uri, restore.main, "--oplogReplay", "--oplogLimit", "1:1", "--drop", tmp_path)
+    run(replica_set.uri, restore.main, "--oplogLimit", "1:1", *replaying)
     assert client["later"]["made"].count_documents({}) == 0
 
 
@@ -317,7 +323,6 @@ def test_a_restore_goes_on(
 def test_refusals(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
     for arguments in (
         ("--oplog", "-d", "shop"),
-        ("--oplog", "--archive"),
         ("--out", "x", "--archive"),
         ("--out", "-"),
         ("--dumpDbUsersAndRoles",),
@@ -328,7 +333,6 @@ def test_refusals(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> No
     for arguments in (
         ("--preserveUUID",),
         ("--oplogReplay",),
-        ("--oplogReplay", "--archive"),
         ("--oplogLimit", "1"),
         ("--restoreDbUsersAndRoles",),
         ("--nsFrom", "a.*"),

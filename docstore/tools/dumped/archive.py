@@ -4,6 +4,7 @@
     segment            = {db, collection, EOF: false, CRC: 0}, documents, terminator
     end of collection  = {db, collection, EOF: true, CRC}, terminator
 
+An oplog is a collection "oplog" of a database without a name, and has no metadata.
 Segments of several collections may alternate. `CRC` is the CRC-64 of ECMA-182 of all documents of a collection, in the
 variant that Go and xz have. Where it is not that of the documents which were read, or the stream ends before the end of
 each collection, what was restored is not what was dumped, and the reader says so.
@@ -80,7 +81,7 @@ class ArchiveWriter:
             prelude = {
                 "db": each.database,
                 "collection": each.collection,
-                "metadata": as_json(each.metadata),
+                "metadata": as_json(each.metadata) if each.metadata else "",
                 "size": min(each.size, (1 << 31) - 1),
                 "type": kind,
             }

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import IO, cast
+from typing import cast
 
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.collection import Collection
 
 from docstore.tools.connection import Client
+from docstore.tools.dumped.targets import Sink
 from docstore.tools.terminal import ToolFailed
 
 _LENGTH = struct.Struct("<i")
@@ -29,7 +30,7 @@ def newest_entry(client: Client) -> Timestamp:
     return time
 
 
-def dump_oplog(client: Client, start: Timestamp, end: Timestamp, file: IO[bytes]) -> int:
+def dump_oplog(client: Client, start: Timestamp, end: Timestamp, file: Sink) -> int:
     """Write the entries of a time, both ends included; gives how many.
 
     Errors: ToolFailed where the first is gone, or where collections were renamed.

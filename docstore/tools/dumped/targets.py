@@ -14,7 +14,14 @@ from typing import IO, Any, Protocol, cast
 
 import docstore
 from docstore.tools.dumped.archive import ArchiveWriter, Described
-from docstore.tools.dumped.files import documents_file, documents_name, metadata_file, open_file, write_metadata
+from docstore.tools.dumped.files import (
+    OPLOG,
+    documents_file,
+    documents_name,
+    metadata_file,
+    open_file,
+    write_metadata,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,14 @@ class Sink(Protocol):
 class Target(Protocol):
     """A place for a dump."""
 
-    def begin(self, sources: Sequence[Source], *, server: str, parallel: int) -> None:
+    def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
         """Write what is known of all collections: `server` is its version, `parallel` how many are dumped at once."""
 
     def open(self, source: Source) -> AbstractContextManager[Sink]:
         """The documents of a collection. Left without an error, they are complete."""
+
+    def open_oplog(self) -> AbstractContextManager[Sink]:
+        """The entries of the log, behind all documents; see `begin`."""
 
 
 class DirectoryTarget:
@@ -63,7 +73,7 @@ class DirectoryTarget:
     def __init__(self, root: Path, *, compressed: bool) -> None:
         self._root, self._compressed = root, compressed
 
-    def begin(self, sources: Sequence[Source], *, server: str, parallel: int) -> None:
+    def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
         for source in sources:
             (self._root / source.dumped_database).mkdir(parents=True, exist_ok=True)
             path = metadata_file(
@@ -77,11 +87,12 @@ class DirectoryTarget:
         with open_file(path, "wb", compressed=self._compressed) as file:
             yield file
 
-    def open_beside(self, name: str) -> IO[bytes]:
-        """A file of documents of no collection."""
+    @contextmanager
+    def open_oplog(self) -> Iterator[Sink]:
         self._root.mkdir(parents=True, exist_ok=True)
         suffix = ".bson.gz" if self._compressed else ".bson"
-        return open_file(self._root / (name + suffix), "wb", compressed=self._compressed)
+        with open_file(self._root / (OPLOG + suffix), "wb", compressed=self._compressed) as file:
+            yield file
 
 
 class ArchiveTarget:
@@ -91,15 +102,23 @@ class ArchiveTarget:
         self._file = cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6)) if compressed else file
         self._writer: ArchiveWriter | None = None
 
-    def begin(self, sources: Sequence[Source], *, server: str, parallel: int) -> None:
+    def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
         described = [Described(each.dumped_database, each.dumped_collection, each.metadata, 0) for each in sources]
+        if with_oplog:
+            described.append(Described("", OPLOG, {}, 0))
         self._writer = ArchiveWriter(self._file, described, server=server, tool=docstore.__version__, parallel=parallel)
 
     @contextmanager
     def open(self, source: Source) -> Iterator[Sink]:
         assert self._writer is not None
-        yield _ArchiveSink(self._writer, source)
+        yield _ArchiveSink(self._writer, source.dumped_database, source.dumped_documents)
         self._writer.end(source.dumped_database, source.dumped_documents)
+
+    @contextmanager
+    def open_oplog(self) -> Iterator[Sink]:
+        assert self._writer is not None
+        yield _ArchiveSink(self._writer, "", OPLOG)
+        self._writer.end("", OPLOG)
 
     def close(self) -> None:
         """Write what is left; of a compressed stream, its end."""
@@ -110,11 +129,11 @@ class ArchiveTarget:
 
 
 class _ArchiveSink:
-    def __init__(self, writer: ArchiveWriter, source: Source) -> None:
-        self._writer, self._source = writer, source
+    def __init__(self, writer: ArchiveWriter, database: str, name: str) -> None:
+        self._writer, self._database, self._name = writer, database, name
 
     def write(self, documents: bytes, /) -> None:
-        self._writer.write(self._source.dumped_database, self._source.dumped_documents, documents)
+        self._writer.write(self._database, self._name, documents)
 
 
 class StreamTarget:
@@ -123,7 +142,7 @@ class StreamTarget:
     def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
         self._file, self._compressed = file, compressed
 
-    def begin(self, sources: Sequence[Source], *, server: str, parallel: int) -> None:
+    def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
         assert len(sources) == 1
 
     @contextmanager
@@ -134,3 +153,6 @@ class StreamTarget:
         else:
             yield self._file
         self._file.flush()
+
+    def open_oplog(self) -> AbstractContextManager[Sink]:
+        raise AssertionError("an oplog is that of all collections")
