@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import click
 from pymongo import MongoClient
-from pymongo.errors import InvalidURI
+from pymongo.errors import ConfigurationError, InvalidURI
 from pymongo.uri_parser import parse_uri
 
 from docstore.security.cluster_keys import MECHANISM, BadKeys, parse_keys
 from docstore.security.names import SYSTEM
-from docstore.tools.connection import connect
+from docstore.tools.connection import client_options
 
 Client = MongoClient[dict[str, Any]]
 _OF_ONE_PLACE = ("replicaset", "directconnection", "loadbalanced", "srvservicename", "srvmaxhosts", "readpreference")
@@ -31,20 +31,17 @@ class Access:
                 raise click.UsageError("a key file is who one is: --keyFile and --username exclude each other")
             options |= {"username": SYSTEM.user, "password": _key(key_file), "source": SYSTEM.db}
             options["mechanism"] = MECHANISM
-        elif options["username"] is not None and options["password"] is None:
-            options["password"] = click.prompt("Enter password", hide_input=True, err=True)
-        self._given = options
-        self._more = _options_of(options["uri"])
-        if options["username"] is not None:
-            self._more |= {"username": options["username"], "password": options["password"]}
-            self._more |= {"authSource": options["source"] or "admin"}
-        if options["mechanism"] is not None:
-            self._more["authMechanism"] = options["mechanism"]
+        options = {name: value for name, value in options.items() if name != "quiet"}
+        self._uri, self._options = client_options(options)
+        self._more = _options_of(self._uri) | self._options
 
     def named(self) -> Client:
         """What the options name."""
         if () not in self._clients:
-            self._clients[()] = cast(Client, connect(**self._given))
+            try:
+                self._clients[()] = MongoClient(self._uri, **self._options)
+            except (ConfigurationError, InvalidURI, ValueError) as error:
+                raise click.UsageError(str(error)) from error
         return self._clients[()]
 
     def member(self, address: str) -> Client:
@@ -58,7 +55,7 @@ class Access:
         with self._lock:
             if key not in self._clients:
                 addresses = list(key if "directConnection" in more else key[1:])
-                options = {"serverSelectionTimeoutMS": 20_000, "appname": "docstore backup", **self._more, **more}
+                options = {**self._more, **more}
                 self._clients[key] = MongoClient(addresses, **options)
             return self._clients[key]
 
@@ -67,10 +64,8 @@ class Access:
             client.close()
 
 
-def _options_of(uri: str | None) -> dict[str, Any]:
+def _options_of(uri: str) -> dict[str, Any]:
     """The options of a URI that are for any server of its deployment. Errors: click.UsageError."""
-    if uri is None:
-        return {}
     try:
         parsed = parse_uri(uri)
     except (InvalidURI, ValueError) as error:

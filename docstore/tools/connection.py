@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote_plus
 
 import click
 from bson.codec_options import CodecOptions
@@ -11,6 +12,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, InvalidURI
 
+from docstore.tools.encryption import encryption_of, encryption_options, with_config
 from docstore.tools.terminal import Terminal
 from docstore.tools.text.extended_json import document_option
 
@@ -19,7 +21,8 @@ Client = MongoClient[RawBSONDocument]
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
-_MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+_X509 = "MONGODB-X509"
+_MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256", _X509)
 _MODES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
 _OPTIONS = (
     click.option("--uri", help="Servers and options as mongodb://HOST,HOST/DATABASE?replicaSet=NAME."),
@@ -35,41 +38,55 @@ _OPTIONS = (
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that `connect` takes."""
+    command = encryption_options(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def connect(
-    *,
-    uri: str | None,
-    host: str | None,
-    port: int | None,
-    username: str | None,
-    password: str | None,
-    source: str | None,
-    mechanism: str | None,
-    quiet: bool,
-    **more: Any,
-) -> Client:
-    """A client for what the options name; `more` are options of the client. Errors: click.UsageError."""
-    if uri is not None and (host is not None or port is not None):
-        raise click.UsageError("--uri names the servers: it goes with neither --host nor --port")
-    options: dict[str, Any] = {"serverSelectionTimeoutMS": 10_000, "appname": "docstore", **more}
-    if username is not None:
-        options["username"] = username
-        options["password"] = password or click.prompt("Enter password", hide_input=True, err=True)
-        options["authSource"] = source or "admin"
-        if mechanism is not None:
-            options["authMechanism"] = mechanism
-    elif password is not None or source is not None or mechanism is not None:
-        raise click.UsageError("a password, a mechanism or an authentication database needs --username")
+def connect(*, quiet: bool, **given: Any) -> Client:
+    """A client for what the options name, and more options of a client. Errors: click.UsageError."""
+    servers, options = client_options(given)
     try:
-        client: Client = MongoClient(uri or _servers(host, port), **options, document_class=RawBSONDocument)
+        client: Client = MongoClient(servers, **options, document_class=RawBSONDocument)
     except (ConfigurationError, InvalidURI, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    Terminal(quiet=quiet).say(f"connected to: {_place(uri, host, port)}")
+    Terminal(quiet=quiet).say(f"connected to: {_without_password(servers)}")
     return client
+
+
+def client_options(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """(URI, options of a client) of what `connection_options` gives, and of more options of a client among it.
+
+    Errors: click.UsageError.
+    """
+    given = with_config(given)
+    uri, host, port = (given.pop(name) for name in ("uri", "host", "port"))
+    if uri is not None and (host is not None or port is not None):
+        raise click.UsageError("--uri names the servers: it goes with neither --host nor --port")
+    if uri is not None and given["username"] is None and given["password"] is not None:
+        uri = _with_password(uri, given["password"])
+        given["password"] = None
+    login = _login(*(given.pop(name) for name in ("username", "password", "source", "mechanism")))
+    options = {"serverSelectionTimeoutMS": 10_000, "appname": "docstore", **encryption_of(given), **login, **given}
+    return uri or _servers(host, port), options
+
+
+def _login(username: str | None, password: str | None, source: str | None, mechanism: str | None) -> dict[str, Any]:
+    if mechanism == _X509:
+        if password is not None or source not in (None, "$external"):
+            raise click.UsageError("who shows a certificate needs no password, and is a user of $external")
+        return {"authMechanism": _X509} | ({} if username is None else {"username": username})
+    if username is None:
+        if password is not None or source is not None or mechanism is not None:
+            raise click.UsageError("a password, a mechanism or an authentication database needs --username")
+        return {}
+    login = {
+        "username": username,
+        "password": password or click.prompt("Enter password", hide_input=True, err=True),
+        "authSource": source or "admin",
+    }
+    return login if mechanism is None else login | {"authMechanism": mechanism}
 
 
 def default_database(client: Client) -> str | None:
@@ -125,10 +142,16 @@ def _with_port(host: str, port: int | None) -> str:
     return host if ":" in bare or port is None else f"{host}:{port}"
 
 
-def _place(uri: str | None, host: str | None, port: int | None) -> str:
-    """Where the tool is connected to, without a password."""
-    if uri is None:
-        return _servers(host, port)
+def _with_password(uri: str, password: str) -> str:
+    """The password of the user whom the URI names, who has none there. Errors: click.UsageError."""
+    scheme, separator, rest = uri.partition("://")
+    user, at, servers = rest.rpartition("@")
+    if not at or ":" in user:
+        raise click.UsageError("a password is that of --username, or of the user whom --uri names without one")
+    return f"{scheme}{separator}{user}:{quote_plus(password)}@{servers}"
+
+
+def _without_password(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
     servers, slash, path = rest.partition("/")
     return scheme + separator + servers.rpartition("@")[2] + slash + path

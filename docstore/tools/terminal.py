@@ -19,6 +19,7 @@ from pymongo.errors import OperationFailure
 _EVERY = 3.0
 """Seconds between two lines of progress of a collection."""
 _BAR = 24
+_SCHEMES = ("mongodb://", "mongodb+srv://")
 
 
 class ToolFailed(click.ClickException):
@@ -57,6 +58,23 @@ class ToolCommand(click.Command):
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             raise _WrongOptions(error) from error
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """An argument that is a connection string is what `--uri` names, where the tool has that option."""
+        if not any(param.name == "uri" for param in self.params):
+            return super().parse_args(ctx, args)
+        valued = {
+            name
+            for param in self.params
+            if isinstance(param, click.Option) and not param.is_flag and not param._flag_needs_value
+            for name in param.opts
+        }
+        given: list[str] = []
+        for place, argument in enumerate(args):
+            if argument.startswith(_SCHEMES) and not (place and args[place - 1] in valued):
+                given.append("--uri")
+            given.append(argument)
+        return super().parse_args(ctx, given)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
