@@ -17,6 +17,10 @@ from docstore.tools.connection import client_options
 
 Client = MongoClient[dict[str, Any]]
 _OF_ONE_PLACE = ("replicaset", "directconnection", "loadbalanced", "srvservicename", "srvmaxhosts", "readpreference")
+MEMBER_MS = 3000
+"""How long a member is looked for: there may be others."""
+_ANSWER_MS = 300_000
+"""A checkpoint that must write much first may take long; a server that stands still is given up then."""
 
 
 class Access:
@@ -46,7 +50,7 @@ class Access:
 
     def member(self, address: str) -> Client:
         """One server alone."""
-        return self._made((address,), directConnection=True)
+        return self._made((address,), directConnection=True, serverSelectionTimeoutMS=MEMBER_MS)
 
     def replica_set(self, name: str, addresses: tuple[str, ...]) -> Client:
         return self._made((name, *addresses), replicaSet=name)
@@ -55,7 +59,7 @@ class Access:
         with self._lock:
             if key not in self._clients:
                 addresses = list(key if "directConnection" in more else key[1:])
-                options = {**self._more, **more}
+                options = {"socketTimeoutMS": _ANSWER_MS, **self._more, **more}
                 self._clients[key] = MongoClient(addresses, **options)
             return self._clients[key]
 

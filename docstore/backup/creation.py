@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bson.timestamp import Timestamp
-from pymongo.errors import PyMongoError
+from pymongo.errors import AutoReconnect, PyMongoError
 
 import docstore
 from docstore.backup.access import Access, Client
@@ -59,7 +59,10 @@ class Creation:
         self._earlier = repository.manifests()
 
     def run(self) -> Manifest:
-        """Errors: ToolFailed, OSError, PyMongoError."""
+        """Where a member goes, or takes back what it had, another attempt is made.
+
+        Errors: ToolFailed, OSError, PyMongoError.
+        """
         kind, sources = sources_of(self._access)
         if self._earlier and self._earlier[-1].kind != kind:
             raise ToolFailed(f"the repository holds backups of a {self._earlier[-1].kind}, and this is a {kind}")
@@ -70,10 +73,10 @@ class Creation:
         for attempt in range(_ATTEMPTS):
             try:
                 return self._attempt(kind, sources)
-            except Diverged as error:
+            except (Diverged, AutoReconnect) as error:
                 if attempt == _ATTEMPTS - 1:
                     raise
-                self._terminal.say(f"once more: {error.message}")
+                self._terminal.say(f"once more: {error}")
         raise AssertionError("the last attempt ends above")
 
     def _attempt(self, kind: str, sources: tuple[Source, ...]) -> Manifest:
@@ -87,8 +90,8 @@ class Creation:
                 point = None if kind == "node" else self._point(pool, makings, sources)
                 progress = stack.enter_context(self._terminal.progress())
                 parts = _all(pool, makings, lambda each: each.make(point, progress))
-            shared = any(each.shared for each in makings)
-            content = "oplog" if self._wishes.oplog_only else "incremental" if shared else "full"
+            shares = any(each.shares for each in makings)
+            content = "oplog" if self._wishes.oplog_only else "incremental" if shares else "full"
             manifest = Manifest(
                 name=name, kind=kind, content=content, began=began, point=point, version=docstore.__version__,
                 parts=tuple(parts),
@@ -141,7 +144,8 @@ class _PartMaking:
         self._member = ""
         self._checkpoint: Checkpoint | None = None
         self.until: OpTime | None = None
-        self.shared = 0
+        self.shares = False
+        """Whether there was something to share files with."""
 
     def open(self) -> None:
         """Choose a member, and have it make a checkpoint. Errors: ToolFailed, PyMongoError."""
@@ -200,7 +204,7 @@ class _PartMaking:
         transfer = Transfer(self._client, checkpoint, self._directory, earlier, progress)
         with ThreadPoolExecutor(self._creation.wishes.parallel, "file") as pool:
             files = transfer.run(pool)
-        self.shared = transfer.shared
+        self.shares = earlier is not None
         self._creation.terminal.say(
             f"{self._source.name}: {len(files)} files of {self._member}, {transfer.shared} of them shared"
         )

@@ -79,8 +79,14 @@ class Transfer:
         """How many files were there already."""
 
     def run(self, pool: Executor) -> tuple[StoredFile, ...]:
-        """Errors: ToolFailed, OSError, PyMongoError."""
-        return tuple(pool.map(self._take, self._checkpoint.files))
+        """Errors: ToolFailed, OSError, PyMongoError; the first of them ends the work."""
+        tasks = [pool.submit(self._take, file) for file in self._checkpoint.files]
+        try:
+            return tuple(task.result() for task in tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
 
     def _take(self, file: tuple[str, int, int]) -> StoredFile:
         name, size, modified = file

@@ -18,7 +18,8 @@ from bson.timestamp import Timestamp
 from click.testing import CliRunner
 from pymongo import MongoClient, WriteConcern
 
-from docstore.backup import creation, repository
+from docstore.backup import access, creation, repository
+from docstore.backup.directories import opened
 from docstore.backup.program import main
 from docstore.testing import Cluster, ReplicaSet, Standalone
 from scripts.deployment import Deployment, Member, stopped_at_end
@@ -183,15 +184,18 @@ def test_a_cluster_comes_back_as_of_one_time(tmp_path: Path) -> None:
             bank.insert_one({"_id": -100 - number})
             bank.insert_one({"_id": 100 + number})
 
-        writers = [Writer(transfer), Writer(follow)]
+        def move(_number: int) -> None:
+            cluster.move_chunk("shop.rows", {"_id": 5}, "shard0" if owner(client, 5) == "shard1" else "shard1")
+
+        writers = [Writer(transfer), Writer(follow), Writer(move)]
         for each in writers:
             each.start()
         for each in writers:
-            each.wait(10)
+            each.wait(3)
         acknowledged = writers[1].acknowledged
         create(place, cluster.uri)
         for each in writers:
-            each.wait(20)
+            each.wait(each.acknowledged + 2)
         later = writers[1].acknowledged
         create(place, cluster.uri)
         for each in writers:
@@ -378,3 +382,35 @@ def test_users(tmp_path: Path) -> None:
         run("backup", "create", place, "--uri", f"mongodb://keeper:k@{node.address}/?replicaSet=rs")
         assert not list(deployment.directory.rglob("backup.open/*"))
     assert "is good" in run("backup", "verify", place)
+
+
+def test_a_member_that_goes_meanwhile(replica_set: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt takes another member, and the oplog goes on where that of the first one ended."""
+    client, copied, gone = replica_set.client(), creation.Transfer.run, list[str]()
+    create(tmp_path, replica_set.uri)
+    rows = client["shop"].get_collection("kept_in_each", write_concern=WriteConcern("majority"))
+    rows.insert_one({"_id": 1})
+
+    def kill_first(transfer: creation.Transfer, pool: Any) -> Any:
+        if not gone:
+            host, port = transfer._client.address or ("", 0)
+            gone.extend(each.name for each in replica_set.members.values() if each.address == f"{host}:{port}")
+            replica_set.kill(gone[0])
+        return copied(transfer, pool)
+
+    monkeypatch.setattr(access, "MEMBER_MS", 500)
+    monkeypatch.setattr(creation.Transfer, "run", kill_first)
+    said = run("backup", "create", tmp_path, "--uri", replica_set.uri, "--compare")
+    assert "once more" in said
+    replica_set.restart(gone[0])
+    replica_set.settle()
+    first, second = (line.split() for line in run("backup", "list", tmp_path).splitlines())
+    assert (first[2], second[2]) == ("full", "full")
+    assert "is good" in run("backup", "verify", tmp_path)
+    assert "is good" in run("backup", "verify", tmp_path, "--at", second[3])
+    directory = tmp_path / "restored"
+    run("restore", tmp_path, "--at", second[3], "--member", f"h:1={directory}", "--quiet")
+    with opened(directory) as store:
+        collection = store.collection("shop.kept_in_each")
+        assert collection is not None
+        assert collection.count == 1
