@@ -13,7 +13,8 @@ from pymongo.uri_parser import parse_uri
 
 from docstore.security.cluster_keys import MECHANISM, BadKeys, parse_keys
 from docstore.security.names import SYSTEM
-from docstore.tools.connection import client_options
+from docstore.tools.connection import Commands, client_options
+from docstore.tools.terminal import Terminal
 
 Client = MongoClient[dict[str, Any]]
 _OF_ONE_PLACE = ("replicaset", "directconnection", "loadbalanced", "srvservicename", "srvmaxhosts", "readpreference")
@@ -35,8 +36,11 @@ class Access:
                 raise click.UsageError("a key file is who one is: --keyFile and --username exclude each other")
             options |= {"username": SYSTEM.user, "password": _key(key_file), "source": SYSTEM.db}
             options["mechanism"] = MECHANISM
+        self.verbose = bool(options["verbose"])
+        """Whether more is to be said of what is found."""
+        listeners = [Commands(Terminal(quiet=options["quiet"]))] if options["verbose"] > 1 else []
         options = {name: value for name, value in options.items() if name != "quiet"}
-        self._uri, self._options = client_options(options)
+        self._uri, self._options = client_options(options | {"event_listeners": listeners})
         self._more = _options_of(self._uri) | self._options
 
     def named(self) -> Client:

@@ -64,6 +64,8 @@ class Creation:
         Errors: ToolFailed, OSError, PyMongoError.
         """
         kind, sources = sources_of(self._access)
+        for source in sources if self._access.verbose else ():
+            self._terminal.say(f"{source.name}: {source.set_name or 'no set'} of {', '.join(source.addresses)}")
         if self._earlier and self._earlier[-1].kind != kind:
             raise ToolFailed(f"the repository holds backups of a {self._earlier[-1].kind}, and this is a {kind}")
         if self._wishes.oplog_only and (kind == "node" or not self._earlier):

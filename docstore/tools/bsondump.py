@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import IO
 import click
 from bson import decode
 from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
 
 import docstore
 from docstore.tools.dumped.files import documents_in
 from docstore.tools.terminal import Terminal, ToolCommand, ToolFailed
 from docstore.tools.text.extended_json import EXACT, as_json
+from docstore.tools.text.layout import layout_of
 
 _READABLE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -22,23 +25,44 @@ _READABLE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command("bsondump", cls=ToolCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--bsonFile", "named", type=_READABLE, help="File to read.")
 @click.option("--outFile", "output", type=click.File("w", encoding="utf-8"), default="-", help="File to write to [-].")
+@click.option("--type", "kind", type=click.Choice(["json", "debug"]), default="json", show_default=True)
+@click.option("--objcheck", "checked", is_flag=True, help="Leave out documents that are malformed, and say so.")
 @click.option("--pretty", is_flag=True, help="Give each field a line of its own.")
 @click.option("--quiet", is_flag=True, help="Say nothing but why it failed.")
 @click.argument("given", type=_READABLE, required=False, metavar="[FILE]")
 @click.version_option(docstore.__version__, message="Docstore bsondump version %(version)s")
-def main(named: Path | None, output: IO[str], pretty: bool, quiet: bool, given: Path | None) -> None:
+def main(
+    named: Path | None, output: IO[str], kind: str, checked: bool, pretty: bool, quiet: bool, given: Path | None
+) -> None:
     """Print each document of a BSON file, by default of the standard input, as a line of extended JSON (canonical)."""
     if named is not None and given is not None:
         raise click.UsageError("there is one file to read: --bsonFile or the argument")
+    if pretty and kind != "json":
+        raise click.UsageError("--pretty is for JSON")
     path = named or given
-    count = 0
+    count = malformed = 0
+    terminal = Terminal(quiet=quiet)
     opened: AbstractContextManager[IO[bytes]]
     opened = nullcontext(sys.stdin.buffer) if path is None else path.open("rb")
     try:
         with opened as source:
             for document in documents_in(source):
-                output.write(as_json(decode(document.raw, EXACT), pretty=pretty) + "\n")
+                try:
+                    text = layout_of(bytes(document.raw)) if kind == "debug" else _as_json(document, pretty=pretty)
+                except (BSONError, ValueError, IndexError, struct.error) as error:
+                    if not checked:
+                        raise
+                    terminal.say(f"document {count + malformed + 1} is malformed: {error}")
+                    malformed += 1
+                    continue
+                output.write(text + "\n")
                 count += 1
-    except BSONError as error:
+    except (BSONError, ValueError, IndexError, struct.error) as error:
         raise ToolFailed(f"after {count} documents: {error}") from error
-    Terminal(quiet=quiet).say(f"{count} objects found")
+    terminal.say(f"{count} objects found")
+    if malformed:
+        raise ToolFailed(f"{malformed} documents are malformed")
+
+
+def _as_json(document: RawBSONDocument, *, pretty: bool) -> str:
+    return as_json(decode(document.raw, EXACT), pretty=pretty)

@@ -11,6 +11,7 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, InvalidURI
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from docstore.tools.encryption import encryption_of, encryption_options, with_config
 from docstore.tools.terminal import Terminal
@@ -33,6 +34,7 @@ _OPTIONS = (
     click.option("--authenticationDatabase", "source", help="Database that knows the user [admin]."),
     click.option("--authenticationMechanism", "mechanism", type=click.Choice(_MECHANISMS), help="How to log in."),
     click.option("--quiet", is_flag=True, help="Say nothing but why it failed."),
+    click.option("-v", "--verbose", count=True, help="Say which server it is; -vv: and which commands it is sent."),
 )
 
 
@@ -46,13 +48,42 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def connect(*, quiet: bool, **given: Any) -> Client:
     """A client for what the options name, and more options of a client. Errors: click.UsageError."""
+    terminal, verbose = Terminal(quiet=quiet), given["verbose"]
     servers, options = client_options(given)
+    if verbose > 1:
+        options["event_listeners"] = [Commands(terminal)]
     try:
         client: Client = MongoClient(servers, **options, document_class=RawBSONDocument)
     except (ConfigurationError, InvalidURI, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    Terminal(quiet=quiet).say(f"connected to: {_without_password(servers)}")
+    terminal.say(f"connected to: {_without_password(servers)}")
+    if verbose:
+        hello = client.admin.command("hello")
+        kind = f"a member of the set {hello['setName']}" if "setName" in hello else "a node of its own"
+        kind = "a router" if hello.get("msg") == "isdbgrid" else kind
+        terminal.say(f"the server is {kind}, of version {client.server_info()['version']}")
     return client
+
+
+class Commands(CommandListener):
+    """Says what is sent to servers: names and times, but no values."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def started(self, event: CommandStartedEvent) -> None:
+        pass
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        self._say(event, "ok")
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        self._say(event, "failed")
+
+    def _say(self, event: CommandSucceededEvent | CommandFailedEvent, outcome: str) -> None:
+        host, port = event.connection_id
+        took = event.duration_micros / 1000
+        self._terminal.say(f"{host}:{port} {event.database_name} {event.command_name}: {outcome}, {took:.1f} ms")
 
 
 def client_options(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -60,7 +91,7 @@ def client_options(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
     Errors: click.UsageError.
     """
-    given = with_config(given)
+    given = with_config({name: value for name, value in given.items() if name != "verbose"})
     uri, host, port = (given.pop(name) for name in ("uri", "host", "port"))
     if uri is not None and (host is not None or port is not None):
         raise click.UsageError("--uri names the servers: it goes with neither --host nor --port")

@@ -66,6 +66,7 @@ class Output:
 @click.option("--viewsAsCollections", "views_as_collections", is_flag=True, help="Dump the documents of views alone.")
 @click.option("--dumpDbUsersAndRoles", "with_users", is_flag=True, help="Dump the users and roles of --db too.")
 @click.option("--oplog", "with_oplog", is_flag=True, help="Dump what is written meanwhile too, of all databases.")
+@click.option("--forceTableScan", "in_natural_order", is_flag=True, help="Read collections without any index.")
 @click.option("--noSnapshot", "without_snapshot", is_flag=True, help="Read each collection as it is then.")
 @click.option(
     "-j", "--numParallelCollections", "parallel", type=click.IntRange(1), default=4, show_default=True,
@@ -100,7 +101,7 @@ def main(
     if archive is not None and root is not None:
         raise click.UsageError("a dump goes to one place: --out or --archive")
     text = query_file.read_text("utf-8") if query_file is not None else query
-    names = ("excluded", "excluded_prefixes", "views_as_collections", "with_users")
+    names = ("excluded", "excluded_prefixes", "views_as_collections", "with_users", "in_natural_order")
     choice = Choice(
         database=database,
         collection=collection,
@@ -259,7 +260,10 @@ class _Reading:
         # A cursor may wait for its turn for longer than servers keep one that nobody reads.
         found = self._collection.with_options(read_concern=concern)
         return found.find_raw_batches(
-            self.source.query, session=self._session, no_cursor_timeout=not self.source.of_view
+            self.source.query,
+            session=self._session,
+            no_cursor_timeout=not self.source.of_view,
+            hint=[("$natural", 1)] if self.source.in_natural_order else None,
         )
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ class Selection:
     skip: int
     limit: int
     assert_exists: bool
+    in_natural_order: bool
 
 
 @click.command("mongoexport", cls=ToolCommand, context_settings={"help_option_names": ["--help"]})
@@ -44,6 +45,7 @@ class Selection:
 @click.option("--sort", help="Order of the documents, as JSON.")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out as many documents first.")
 @click.option("--limit", type=click.IntRange(0), default=0, help="Export as many documents at most.")
+@click.option("--forceTableScan", "in_natural_order", is_flag=True, help="Read the collection without any index.")
 @click.option("--assertExists", "assert_exists", is_flag=True, help="Fail where there is no such collection.")
 @click.option("-f", "--fields", help="Fields to export, separated by commas; CSV needs them.")
 @click.option(
@@ -129,7 +131,8 @@ def _open(out: Path | None) -> IO[str]:
 def _write(
     source: Collection[dict[str, Any]], selection: Selection, written: Format, file: IO[str], progress: Progress
 ) -> int:
-    found = source.find(_filter(selection), projection_of(written.fields) or None)
+    hint = [("$natural", 1)] if selection.in_natural_order else None
+    found = source.find(_filter(selection), projection_of(written.fields) or None, hint=hint)
     if selection.sort is not None:
         found = found.sort(list(document_option(selection.sort, "--sort").items()))
     found = found.skip(selection.skip).limit(selection.limit)

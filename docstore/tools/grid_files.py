@@ -38,6 +38,7 @@ class Files:
     local: str | None
     replace: bool
     kind: str | None
+    regex_options: str = ""
 
     def list(self, arguments: Sequence[str]) -> None:
         """Print names and lengths, of files whose names begin like the argument."""
@@ -72,7 +73,8 @@ class Files:
         if self.local is not None:
             raise click.UsageError("--local names one file: it does not go with get_regex")
         # Of each name the newest: it is written last.
-        for found in self.bucket.find({"filename": {"$regex": _only(arguments)}}).sort("uploadDate", 1):
+        form = {"$regex": _only(arguments), "$options": self.regex_options}
+        for found in self.bucket.find({"filename": form}).sort("uploadDate", 1):
             self._write(found, str(found.filename))
 
     def delete(self, arguments: Sequence[str]) -> None:
@@ -151,6 +153,7 @@ _COMMANDS: dict[str, Callable[[Files, Sequence[str]], None]] = {
 @click.option("-l", "--local", metavar="FILE", help="Local file, - for the standard input or output [as in GridFS].")
 @click.option("-r", "--replace", is_flag=True, help="Put in the place of files with the same name.")
 @click.option("-t", "--type", "kind", help="Content type of a file that is put, in its metadata.")
+@click.option("--regexOptions", "regex_options", default="", metavar="LETTERS", help="Of get_regex: i, m, s, x.")
 @click.argument("command", type=click.Choice(list(_COMMANDS)))
 @click.argument("arguments", nargs=-1, metavar="[NAME | ID | NAME ID]...")
 @click.version_option(docstore.__version__, message="Docstore mongofiles version %(version)s")
@@ -160,6 +163,7 @@ def main(
     local: str | None,
     replace: bool,
     kind: str | None,
+    regex_options: str,
     command: str,
     arguments: tuple[str, ...],
     read_preference: str | None,
@@ -169,12 +173,14 @@ def main(
     """List, search, put, get and delete files in GridFS. Identifiers are extended JSON."""
     if (replace or kind is not None) and command not in ("put", "put_id"):
         raise click.UsageError("--replace and --type are for put and put_id")
+    if regex_options and command != "get_regex":
+        raise click.UsageError("--regexOptions is for get_regex")
     terminal = Terminal(quiet=options["quiet"])
     more = read_preference_options(read_preference) | write_concern_options(write_concern)
     try:
         with connect(**options, **more) as client:
             place = client.get_database(database or default_database(client) or "test").with_options(EXACT)
-            files = Files(GridFSBucket(place, prefix), terminal, local, replace, kind)
+            files = Files(GridFSBucket(place, prefix), terminal, local, replace, kind, regex_options)
             _COMMANDS[command](files, arguments)
     except (PyMongoError, GridFSError, OSError) as error:
         raise failure_of(error) from error

@@ -23,6 +23,7 @@ import docstore
 from docstore.tools.connection import connect, connection_options, default_database, write_concern_options
 from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
 from docstore.tools.dumped.files import OPLOG, documents_in, is_oplog, open_file
+from docstore.tools.dumped.indexes import IndexForm
 from docstore.tools.dumped.namespaces import Renaming, Selected, selected
 from docstore.tools.dumped.origins import Origin, documents_from, origin_in_archive, origins_of, uncompressed
 from docstore.tools.dumped.record import Record
@@ -34,6 +35,7 @@ from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed,
 
 _FAILURES = (PyMongoError, OSError, EOFError, BSONError, ArchiveError, ValueError)
 _READABLE = click.Path(path_type=Path, exists=True)
+_GIVEN = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +47,16 @@ class Wanted:
     namespaces: Selected
     has_patterns: bool
     with_users: bool
+    excluded: tuple[str, ...]
+    excluded_prefixes: tuple[str, ...]
 
     def within(self, database: str | None) -> Wanted:
         """What is wanted, of a database that the URI names where no option does. Errors: click.UsageError."""
         wanted = self if self.database is not None else replace(self, database=database)
         if wanted.collection is not None and wanted.database is None:
             raise click.UsageError("--collection needs --db")
+        if (wanted.excluded or wanted.excluded_prefixes) and (wanted.database is None or wanted.collection is not None):
+            raise click.UsageError("collections are left out of --db, without --collection")
         if wanted.with_users and (wanted.database in (None, "admin") or wanted.collection is not None):
             raise click.UsageError("--restoreDbUsersAndRoles needs --db, other than admin, and no --collection")
         return wanted
@@ -63,6 +69,8 @@ class Wanted:
         if self.database is not None and origin.database != self.database:
             return False
         if self.collection is not None and origin.collection != self.collection:
+            return False
+        if origin.collection in self.excluded or origin.collection.startswith(self.excluded_prefixes):
             return False
         if origin.collection.startswith("system.") and origin.collection != "system.js":
             return False
@@ -88,6 +96,8 @@ class Wanted:
     help="Restore namespaces like this alone, such as shop.* or *.logs; may be given again [all].",
 )  # fmt: skip
 @click.option("--nsExclude", "excluded", multiple=True, metavar="PATTERN", help="Leave out namespaces like this.")
+@click.option("--excludeCollection", "excluded_names", multiple=True, help="Leave out this collection of --db.")
+@click.option("--excludeCollectionsWithPrefix", "prefixes", multiple=True, help="Leave out some of --db.")
 @click.option("--nsFrom", "sources", multiple=True, metavar="PATTERN", help="Rename namespaces like this.")
 @click.option("--nsTo", "targets", multiple=True, metavar="PATTERN", help="What --nsFrom is renamed to.")
 @click.option("--restoreDbUsersAndRoles", "with_users", is_flag=True, help="Restore the users and roles of --db too.")
@@ -97,6 +107,11 @@ class Wanted:
 @click.option("--drop", is_flag=True, help="Drop each collection before it is restored.")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Say what would be restored, and do nothing.")
 @click.option("--noIndexRestore", "without_indexes", is_flag=True, help="Build no indexes.")
+@click.option("--keepIndexVersion", "keeps_version", is_flag=True, help="Build indexes of the versions that they had.")
+@click.option(
+    "--convertLegacyIndexes", "converts", is_flag=True, help="Leave out what only old servers allow in indexes.",
+)  # fmt: skip
+@click.option("--objcheck", "checked", is_flag=True, help="Look at each document before it is inserted.")
 @click.option("--noOptionsRestore", "without_options", is_flag=True, help="Create collections without options.")
 @click.option("--stopOnError", "stops", is_flag=True, help="Stop at the first document that is refused.")
 @click.option(
@@ -118,7 +133,7 @@ class Wanted:
 @click.option("--archive", is_flag=False, flag_value="-", metavar="FILE", help="Read an archive [standard input].")
 @click.option("--gzip", "compressed", is_flag=True, help="Read compressed files, or a compressed archive.")
 @click.option("--dir", "named", type=_READABLE, help="Directory of the dump.")
-@click.argument("given", type=_READABLE, required=False, metavar="[DIRECTORY]")
+@click.argument("given", type=_GIVEN, required=False, metavar="[DIRECTORY | FILE | -]")
 @click.version_option(docstore.__version__, message="Docstore mongorestore version %(version)s")
 def main(
     named: Path | None,
@@ -388,6 +403,8 @@ def _manner(options: dict[str, Any]) -> Manner:
         with_options=not options.pop("without_options"),
         in_order=stops or keeps_order,
         unvalidated=options.pop("unvalidated"),
+        checked=options.pop("checked"),
+        index_form=IndexForm(keeps_version=options.pop("keeps_version"), converts=options.pop("converts")),
         workers=options.pop("workers"),
         rename=rename,
     )
@@ -404,4 +421,6 @@ def _wanted(options: dict[str, Any]) -> Wanted:
         namespaces=selected(included, excluded),
         has_patterns=bool(included),
         with_users=options.pop("with_users"),
+        excluded=options.pop("excluded_names"),
+        excluded_prefixes=options.pop("prefixes"),
     )

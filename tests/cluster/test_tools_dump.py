@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -85,7 +86,10 @@ def test_an_archive_with_an_oplog(replica_set: ReplicaSet, client: Client) -> No
 
 
 def test_the_documents_alone(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
-    alone = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--out", "-").stdout_bytes
+    scanned = run(replica_set.uri, dump.main, "-vv", "--forceTableScan", "-d", "shop", "-c", "many", "--out", "-")
+    alone = scanned.stdout_bytes
+    assert "the server is a member of the set rs0" in scanned.stderr
+    assert " shop find: ok, " in scanned.stderr
     assert bson.decode_all(alone) == list(client["shop"]["many"].find())
     without = run(replica_set.uri, dump.main, "-d", "shop", "-c", "many", "--archive").stdout_bytes
     refused = run(replica_set.uri, restore.main, "--archive", "--oplogReplay", input=without, fails=1)
@@ -96,6 +100,36 @@ def test_the_documents_alone(replica_set: ReplicaSet, client: Client, tmp_path: 
     assert client["copy"]["of_many"].count_documents({}) == 3000
 
 
+def test_documents_from_the_standard_input(replica_set: ReplicaSet, client: Client) -> None:
+    given = b"".join(bson.encode({"_id": n}) for n in range(10))
+    run(replica_set.uri, restore.main, "-d", "copy", "-c", "given", "-", input=given)
+    run(replica_set.uri, restore.main, "-d", "copy", "-c", "packed", "--gzip", "-", input=gzip.compress(given))
+    assert client["copy"]["given"].count_documents({}) == client["copy"]["packed"].count_documents({}) == 10
+    refused = run(replica_set.uri, restore.main, "-", input=given, fails=1)
+    assert "the standard input has no name" in refused.stderr
+    broken = bson.encode({"_id": 10, "text": "abc"}).replace(b"abc", b"a\xffc")
+    refused = run(replica_set.uri, restore.main, "-d", "copy", "-c", "given", "--objcheck", "-", input=broken, fails=1)
+    assert "a document of copy.given is malformed" in refused.stderr
+    assert client["copy"]["given"].count_documents({}) == 10
+
+
+def test_indexes_of_old_servers(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "c.bson").write_bytes(bson.encode({"_id": 1}))
+    indexes = [
+        {"v": 1, "key": {"a": 1}, "name": "of_version_1"},
+        {"v": 1, "key": {"b": True}, "name": "legacy", "dropDups": True},
+    ]
+    text = json.dumps({"options": {}, "indexes": [{"v": 2, "key": {"_id": 1}, "name": "_id_"}, *indexes]})
+    (tmp_path / "old" / "c.metadata.json").write_text(text)
+    run(replica_set.uri, restore.main, "--drop", tmp_path, fails=1)
+    run(replica_set.uri, restore.main, "--drop", "--convertLegacyIndexes", tmp_path)
+    found = client["old"]["c"].index_information()
+    assert (found["of_version_1"]["v"], found["legacy"]["key"]) == (2, [("b", 1)])
+    run(replica_set.uri, restore.main, "--drop", "--convertLegacyIndexes", "--keepIndexVersion", tmp_path)
+    assert client["old"]["c"].index_information()["legacy"]["v"] == 1
+
+
 def test_what_is_left_out(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
     client["shop"]["tmp_1"].insert_one({})
     client["shop"]["old"].insert_one({})
@@ -104,6 +138,8 @@ def test_what_is_left_out(replica_set: ReplicaSet, client: Client, tmp_path: Pat
     assert {path.name.partition(".")[0] for path in (tmp_path / "shop").iterdir()} == {"many", "seen"}
     run(replica_set.uri, dump.main, "-d", "shop", "--viewsAsCollections", "-o", tmp_path / "views")
     assert {path.name for path in (tmp_path / "views" / "shop").iterdir()} == {"seen.bson", "seen.metadata.json"}
+    left_out = ("-d", "shop", "--excludeCollection", "many", "--excludeCollectionsWithPrefix", "see")
+    run(replica_set.uri, restore.main, *left_out, "--dryRun", tmp_path / "shop")
     client.drop_database("shop")
     said = run(replica_set.uri, restore.main, "--dryRun", tmp_path)
     assert "would restore shop.many as shop.many" in said.stderr

@@ -52,6 +52,8 @@ def test_files_are_put_and_got(
     assert "added gridFile: b.txt" in files(server, "put", "a.bin", "b.txt").stderr
     assert files(server, "list").stdout == "a.bin\t1000000\nb.txt\t1\n"
     assert files(server, "list", "b").stdout == "b.txt\t1\n"
+    files(server, "get_regex", "--regexOptions", "i", "^B")
+    assert "--regexOptions is for get_regex" in files(server, "list", "--regexOptions", "i", fails=1).stderr
     assert files(server, "search", ".bi").stdout == "a.bin\t1000000\n"
     assert files(server, "get", "--local", "-", "a.bin").stdout_bytes == content
     (tmp_path / "a.bin").unlink()

@@ -164,7 +164,7 @@ def test_modes(server: Standalone, things: Collection[dict[str, Any]]) -> None:
         (export.main, ("-c", "c", "--type", "csv", "-f", "a", "--pretty")),
         (export.main, ("-c", "c", "--noHeaderLine")),
         (export.main, ("-c", "c", "-q", "{a")),
-        (export.main, ("-c", "c", "--forceTableScan")),
+        (export.main, ("-c", "c", "--slaveOk")),
         (load.main, ()),
         (load.main, ("-c", "c", "--headerline")),
         (load.main, ("-c", "c", "--type", "csv")),

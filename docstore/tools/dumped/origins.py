@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import struct
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -24,6 +25,8 @@ from docstore.tools.dumped.files import (
 )
 from docstore.tools.terminal import ToolFailed
 
+STDIN = Path("-")
+"""In the place of a file."""
 _LENGTH = struct.Struct("<i")
 
 
@@ -48,7 +51,7 @@ class Origin:
     @property
     def size(self) -> int | None:
         """The bytes of its file, where that says how many documents are in it."""
-        return self.documents.stat().st_size if self.documents is not None else None
+        return None if self.documents is None or self.documents == STDIN else self.documents.stat().st_size
 
 
 def origins_of(root: Path, database: str | None, collection: str | None, *, compressed: bool) -> list[Origin]:
@@ -56,6 +59,10 @@ def origins_of(root: Path, database: str | None, collection: str | None, *, comp
 
     Errors: ToolFailed, ValueError for metadata that cannot be read.
     """
+    if root == STDIN:
+        if database is None or collection is None:
+            raise ToolFailed("the standard input has no name: --db and --collection say what it holds")
+        return [Origin(database, collection, {}, STDIN)]
     if collection is not None:
         return [_origin_of(_files_of(root, str(database), collection, compressed=compressed), compressed=compressed)]
     if not root.is_dir():
@@ -75,13 +82,23 @@ def origin_in_archive(described: Described) -> Origin:
 @contextmanager
 def documents_from(path: Path, skipped: int, *, compressed: bool) -> Iterator[Iterator[RawBSONDocument]]:
     """The documents of a file behind the first `skipped` ones."""
-    with open_file(path, "rb", compressed=compressed) as file:
+    with _opened(path, compressed=compressed) as file:
         for _ in range(skipped):
             head = file.read(_LENGTH.size)
             if len(head) < _LENGTH.size:
                 raise ToolFailed(f"{path} has fewer documents than were restored of it")
-            file.seek(_LENGTH.unpack(head)[0] - _LENGTH.size, 1)
+            rest = _LENGTH.unpack(head)[0] - _LENGTH.size
+            if path == STDIN:
+                file.read(rest)
+            else:
+                file.seek(rest, 1)
         yield documents_in(file)
+
+
+def _opened(path: Path, *, compressed: bool) -> AbstractContextManager[IO[bytes]]:
+    if path != STDIN:
+        return open_file(path, "rb", compressed=compressed)
+    return nullcontext(uncompressed(sys.stdin.buffer) if compressed else sys.stdin.buffer)
 
 
 def uncompressed(file: IO[bytes]) -> IO[bytes]:

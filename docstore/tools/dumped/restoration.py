@@ -7,10 +7,12 @@ index could refuse what stands in its final state.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bson import decode
+from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo.collection import Collection
 from pymongo.database import Database
@@ -20,10 +22,12 @@ from docstore.tools.connection import RAW, Client
 from docstore.tools.dumped.families import TYPE as FAMILY
 from docstore.tools.dumped.families import make_family, write_rows
 from docstore.tools.dumped.files import SERIES, documents_name
+from docstore.tools.dumped.indexes import IndexForm
 from docstore.tools.dumped.origins import Origin
 from docstore.tools.dumped.record import Record
 from docstore.tools.insertion import Counts, Workers, batches_of, insert
 from docstore.tools.terminal import Terminal, ToolFailed
+from docstore.tools.text.extended_json import EXACT
 
 _NAMESPACE_EXISTS = 48
 
@@ -40,6 +44,8 @@ class Manner:
     with_options: bool
     in_order: bool
     unvalidated: bool
+    checked: bool
+    index_form: IndexForm
     workers: int
     rename: Callable[[str], str]
 
@@ -75,7 +81,10 @@ class Restoration:
             options = {}
         if not _create(database, collection, options) and not is_view:
             self.terminal.say(f"restoring to existing collection {namespace} without dropping")
-        indexes = {each["name"]: _index(each) for each in origin.metadata.get("indexes", ()) if each["name"] != "_id_"}
+        form = self.manner.index_form
+        indexes = {
+            each["name"]: form.made_of(each) for each in origin.metadata.get("indexes", ()) if each["name"] != "_id_"
+        }
         if self.manner.with_indexes and indexes:
             with self._lock:
                 self.indexes[namespace] = indexes
@@ -145,11 +154,20 @@ class Filling:
 
         Errors: Refused, PyMongoError.
         """
-        for batch in batches_of(documents):
+        for batch in batches_of(self._checked(documents)):
             self._workers.put(batch)
             self._bytes += sum(len(each.raw) for each in batch)
             reached(self._bytes)
             self._note()
+
+    def _checked(self, documents: Iterable[RawBSONDocument]) -> Iterator[RawBSONDocument]:
+        for each in documents:
+            if self._restoration.manner.checked:
+                try:
+                    decode(each.raw, EXACT)
+                except BSONError as error:
+                    raise ToolFailed(f"a document of {self.namespace} is malformed: {error}") from error
+            yield each
 
     def finish(self) -> Counts:
         """Wait for all documents. Errors: as for put."""
@@ -202,8 +220,3 @@ def _create(database: Database[RawBSONDocument], collection: str, options: dict[
             raise
         return False
     return True
-
-
-def _index(described: dict[str, Any]) -> dict[str, Any]:
-    """An index as it is created: dumps of old servers say in each of which collection it is."""
-    return {name: value for name, value in described.items() if name != "ns"}

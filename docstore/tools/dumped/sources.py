@@ -41,6 +41,7 @@ class Choice:
     excluded_prefixes: tuple[str, ...]
     views_as_collections: bool
     with_users: bool
+    in_natural_order: bool
 
     def within(self, database: str | None) -> Choice:
         """The choice, of a database that the URI names where no option does."""
@@ -111,6 +112,7 @@ def _source(database: Database[RawBSONDocument], described: dict[str, Any], choi
     return Source(
         database.name, documents_name(name, metadata), database.name, name, metadata, choice.query or {},
         has_documents=not is_view, of_view=kind == "view" and not is_view,
+        in_natural_order=choice.in_natural_order and kind != "view",
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ class Source:
     has_documents: bool
     of_view: bool = False
     is_family: bool = False
+    in_natural_order: bool = False
 
     @property
     def dumped_documents(self) -> str:

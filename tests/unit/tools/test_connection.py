@@ -16,7 +16,9 @@ OF_CONNECTIONS = {
     "uri", "host", "port", "username", "password", "source", "mechanism", "config", "tls", "tls_ca_file",
     "tls_certificate_file", "tls_password", "tls_revoked_file", "tls_insecure", "tls_any_certificate", "tls_any_host",
 }  # fmt: skip
-NOTHING: dict[str, Any] = {param.name: None for param in dump.main.params if param.name in OF_CONNECTIONS}
+NOTHING: dict[str, Any] = {param.name: None for param in dump.main.params if param.name in OF_CONNECTIONS} | {
+    "verbose": 0
+}
 
 
 @pytest.mark.parametrize(
