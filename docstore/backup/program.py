@@ -225,3 +225,7 @@ def _set_name(text: str, manifest: Manifest) -> tuple[str, str]:
     if not name or (not equals and manifest.kind == "cluster"):
         raise click.UsageError(f"--setName is [PART=]NAME, with PART of a cluster, and not {text}")
     return part or "set", name
+
+
+if __name__ == "__main__":
+    main()

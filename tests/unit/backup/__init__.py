@@ -1,0 +1,1 @@
+"""Text, archives and namespaces of the command-line tools, without a server."""
