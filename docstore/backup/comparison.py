@@ -15,6 +15,7 @@ from pymongo.read_concern import ReadConcern
 from docstore.backup.access import Client
 from docstore.namespace import replicates
 from docstore.tools.connection import RAW
+from docstore.widecolumn.node.keyspaces import MARK
 
 _LENGTH = struct.Struct("<i")
 
@@ -32,14 +33,18 @@ class AtTime(ReadConcern):
 
 
 def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:
-    """(number of documents, digest) of each collection that replicates, but for column families. Errors: PyMongoError,
-    which a server that no longer tells of that time answers with.
+    """(number of documents, digest) of each collection that replicates, but for those of keyspaces.
+
+    Errors: PyMongoError, where a server no longer tells of that time.
     """
     found = {}
     for database in sorted(client.list_database_names()):
-        for listed in client[database].list_collections():
-            namespace, options = f"{database}.{listed['name']}", listed.get("options", {})
-            if listed["type"] == "collection" and replicates(namespace) and "columnFamily" not in options:
+        listing = list(client[database].list_collections())
+        if any(listed["name"] == MARK for listed in listing):
+            continue
+        for listed in listing:
+            namespace = f"{database}.{listed['name']}"
+            if listed["type"] == "collection" and replicates(namespace):
                 found[namespace] = _look(client, database, listed["name"], point)
     return found
 

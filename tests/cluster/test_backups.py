@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,29 @@ def test_what_was_recorded_is_what_comes_back(replica_set: ReplicaSet, tmp_path:
     said = run("backup", "verify", tmp_path)
     assert "is good" in said
     assert " 0 of them compared" not in said
+
+
+def test_every_kind_of_collection_comes_back(replica_set: ReplicaSet, tmp_path: Path) -> None:
+    """From the files of a checkpoint, and what is written later by the oplog alone."""
+    client = replica_set.client()
+    client.admin.command({"createKeyspace": "keys"})
+    client["keys"].command({"cql": "CREATE TABLE t (id int PRIMARY KEY, v text)"})
+    client["kinds"].create_collection("series", timeseries={"timeField": "t", "metaField": "m"})
+    client["kinds"].create_collection("clustered", clusteredIndex={"key": {"_id": 1}, "unique": True})
+    client["kinds"].create_collection("view", viewOn="clustered", pipeline=[])
+    place = tmp_path / "backups"
+    for number, options in enumerate((("--compare",), ("--oplogOnly",))):
+        client["keys"].command({"cql": f"INSERT INTO t (id, v) VALUES ({number}, 'x')"})
+        client["kinds"]["series"].insert_one({"t": datetime(2026, 1, 1, number, tzinfo=UTC), "m": 1})
+        with client.start_session() as session, session.start_transaction():
+            client["kinds"]["clustered"].insert_one({"_id": number}, session=session)
+            client["kinds"]["other"].insert_one({"_id": number}, session=session)
+        create(place, replica_set.uri, *options)
+    assert "is good" in run("backup", "verify", place)
+    deployment = ForkedDeployment(tmp_path / "restored")
+    with stopped_at_end(deployment), restored_set(place, deployment, 1) as new:
+        assert new["keys"].command({"cql": "SELECT COUNT(*) FROM t"})["rows"] == [[2]]
+        assert [new["kinds"][name].count_documents({}) for name in ("series", "clustered", "view", "other")] == 4 * [2]
 
 
 def test_a_node_comes_back(tmp_path: Path) -> None:
