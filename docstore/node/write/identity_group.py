@@ -144,7 +144,7 @@ class IdentityGroup:
     def _steps(self, collection: Collection, owned: Predicate | None, rules: PostImages | None) -> list[_Step]:
         """Those of the statements before the first that is to be carried out by itself."""
         steps: list[_Step] = []
-        seen: set[bytes] = set()
+        changed: dict[bytes, _Step] = {}
         size = 0
         for index in range(self._first, min(self._first + UNIT_DOCUMENTS, len(self._all))):
             statement = self._all[index]
@@ -155,15 +155,19 @@ class IdentityGroup:
                 break
             identity, modification = found
             key = encode_key(identity)
-            if key in seen or (rules is not None and rules.concerned(modification.changed)):
+            earlier = changed.get(key)
+            if earlier is not None and earlier.before is None:
+                # What has just been made has no record yet.
                 break
-            seen.add(key)
+            if rules is not None and rules.concerned(modification.changed):
+                break
             try:
-                step = self._step(collection, owned, index, identity, modification)
+                step = self._step(collection, owned, index, identity, modification, earlier)
             except CommandError:
                 break
             if step is None:
                 break
+            changed[key] = step
             size += len(step.after)
             if size > _MOST_BYTES:
                 break
@@ -171,10 +175,21 @@ class IdentityGroup:
         return steps
 
     def _step(
-        self, collection: Collection, owned: Predicate | None, index: int, identity: Value, modification: Modification
+        self,
+        collection: Collection,
+        owned: Predicate | None,
+        index: int,
+        identity: Value,
+        modification: Modification,
+        earlier: _Step | None,
     ) -> _Step | None:
-        """What a statement does; None where it is to be carried out by itself. Errors: those of the update."""
-        found = collection.by_id(self._target.reader, identity)
+        """What a statement does; None where it is to be carried out by itself. `earlier`: the one before it that has
+        changed the same document. Errors: those of the update.
+        """
+        if earlier is None:
+            found = collection.by_id(self._target.reader, identity)
+        else:
+            found = earlier.record_id, earlier.after
         if found is None:
             if not self._all[index].upsert:
                 return None
