@@ -165,6 +165,38 @@ STAGES: dict[str, list[Pipeline]] = {
             SORTED,
         ],
         [{"$lookup": {"from": "k", "as": "j"}}],
+        *[
+            [
+                SORTED,
+                {"$lookup": {"from": source, "let": {"v": value, "n": "$n"}, "as": "j", "pipeline": [match, *rest]}},
+            ]
+            for source, value, match in (
+                ("k", "$n", {"$match": {"$expr": {"$eq": ["$_id", "$$v"]}}}),
+                ("k", "$n", {"$match": {"$expr": {"$eq": ["$$v", "$up"]}}}),
+                ("sales", "$t", {"$match": {"$expr": {"$eq": ["$t", "$$v"]}}}),
+                ("sales", "$q", {"$match": {"$expr": {"$eq": ["$q", "$$v"]}}}),
+                ("sales", "$p.city", {"$match": {"$expr": {"$eq": ["$item", "$$v"]}}}),
+            )
+            for rest in (
+                [SORTED],
+                [SORTED, {"$set": {"seen": "$$n", "same": {"$eq": ["$_id", "$$n"]}}}],
+                [{"$group": {"_id": "$$n", "c": {"$sum": 1}}}],
+                [{"$project": {"x": 1, "y": "$$v"}}, SORTED, {"$limit": 2}],
+            )
+        ],
+        *[
+            [
+                SORTED,
+                {"$lookup": {"from": source, "localField": here, "foreignField": there, "as": "j", "pipeline": rest}},
+            ]
+            for source, here, there in (("k", "n", "_id"), ("sales", "t", "t"), ("sales", "l.k", "l.k"))
+            for rest in (
+                [SORTED, {"$project": {"n": 1}}],
+                [{"$count": "c"}],
+                [{"$unwind": "$t"}, {"$group": {"_id": None, "s": {"$sum": "$n"}, "c": {"$sum": 1}}}],
+                [{"$set": {"z": {"$divide": [1, {"$strLenCP": "$item"}]}}}],
+            )
+        ],
     ],
     "$graphLookup": [
         [

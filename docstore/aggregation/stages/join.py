@@ -1,4 +1,4 @@
-"""The equality of a `$lookup`, worked off for many documents at a time.
+"""The equality of a `$lookup`, worked off for many documents at a time, with what comes behind it.
 
 What a batch of documents asks for is read by one query into a table; the batches are the smaller the more there is to
 hold. An index with several entries for a document would give partners in another order than single queries do: there
@@ -8,11 +8,14 @@ the other collection is asked for each document, and what is asked again is kept
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Stream
-from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections, values_at
-from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, values
+from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections
+from docstore.aggregation.streams import DocumentList
+from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, get_field, values
 from docstore.buffers import SMALL_BYTES
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
@@ -21,6 +24,7 @@ from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 
 if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
     from docstore.aggregation.stages.lookup import Lookup
 
 BATCH = 1000
@@ -38,27 +42,44 @@ _PER_ENTRY = 200
 Ask = Callable[[list[Value]], Iterator[bytes]]
 
 
-class BatchJoin:
-    """Gathers documents, has their partners at hand, joins."""
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """Partners are the documents that have at `path` one of the `values` of a document. `all`: the pipeline that reads
+    the others; `rest`: what is run over the partners of each. `variable`: the one that the field must equal, as an
+    expression has it, of which `values` has the value.
+    """
 
-    def __init__(self, stage: Lookup, source: Stream, environment: Environment) -> None:
-        assert stage.local is not None, "the equality has a field here"
-        assert stage.foreign is not None, "the equality has a field there"
+    path: str
+    values: Callable[[bytes], list[Value]]
+    all: Pipeline
+    rest: Pipeline
+    variable: str | None = None
+
+
+class BatchJoin:
+    """Gathers documents, has their partners at hand, joins. What the rest of the pipeline makes for one document is
+    kept for the others of its batch, where it sees nothing of them.
+    """
+
+    def __init__(self, stage: Lookup, keyed: Keyed, source: Stream, environment: Environment) -> None:
         assert stage.collection is not None, "the equality is with a collection"
         self._stage = stage
+        self._keyed = keyed
+        self._inner: Stream | None = None
+        self._made: list[bytes] = []
+        self._results: dict[tuple[Value, ...], list[bytes]] = {}
         self._source = source
         self._environment = environment
         self._collection = stage.collection
-        self._path = stage.foreign
+        self._path = keyed.path
         self._query_context = stage.pipeline.query_context
         self._key_of = self._query_context.ordering.key
-        self._parts = stage.local.split(".")
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
         self._asking: Ask | None = None
         self._reading: Stream | None = None
-        self._table = Table(stage.foreign, self._query_context)
+        self._table = Table(keyed.path, self._query_context)
         self._batch = BATCH
         self._ahead: list[bytes] = []
         self._ended = False
@@ -86,16 +107,20 @@ class BatchJoin:
             self._at = 0
             if not self._given:
                 return [], self._last
-            self._wanted = [values_at(document, self._parts) for document in self._given]
+            self._wanted = list(map(self._keyed.values, self._given))
+            self._results = {}
         return self._join(self._asking or self._table.find, deadline)
 
     def _join(self, find: Ask, deadline: float) -> tuple[list[bytes], bool]:
         made: list[bytes] = []
         size = 0
         clock, joined = self._environment.clock, self._stage.joined
+        runs_on = bool(self._keyed.rest.stages) or self._keyed.variable is not None
         while self._at < len(self._given):
             document = self._given[self._at]
-            matches = self._matches(find, deadline)
+            matches = self._matches(find, deadline) if self._inner is None else []
+            if matches is not None and runs_on:
+                matches = self._run_over(document, matches, deadline)
             if matches is None:
                 return made, False
             results = joined(document, matches)
@@ -127,6 +152,41 @@ class BatchJoin:
         self._finding = None
         self._remember()
         return self._found
+
+    def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
+        """What the rest of the pipeline makes of the partners of the document at hand; None while it is not done."""
+        keyed, stage = self._keyed, self._stage
+        asked = tuple(self._wanted[self._at])
+        if self._inner is None:
+            known = None if stage.let else self._results.get(asked)
+            if known is not None:
+                return known
+            scope = Scope(document)
+            stage.variables.update({name: evaluate(scope) for name, evaluate in stage.let})
+            if keyed.variable is not None:
+                partners = self._equal(partners, stage.variables[keyed.variable])
+                if not keyed.rest.stages:
+                    return partners
+            self._made = []
+            self._inner = keyed.rest.open(DocumentList(partners), self._environment)
+        while True:
+            made, last = self._inner.next_batch(deadline)
+            self._made += made
+            if last:
+                self._inner = None
+                if not stage.let:
+                    self._results[asked] = self._made
+                return self._made
+            if not made or self._environment.clock() >= deadline:
+                return None
+
+    def _equal(self, partners: list[bytes], value: Value | None) -> list[bytes]:
+        """Those whose field equals the value as expressions compare: an array is a value, and nothing is no null."""
+        found = ((each, get_field(each, self._path)) for each in partners)
+        if value is None:
+            return [each for each, own in found if own is None]
+        key = self._key_of(value)
+        return [each for each, own in found if own is not None and self._key_of(own) == key]
 
     def _remember(self) -> None:
         """Keep what is likely to be asked again; what is kept is bounded."""
@@ -169,13 +229,12 @@ class BatchJoin:
                 self._batch = max(1, self._batch // 2) if large else min(BATCH, self._batch * 2)
             if not self._gather(deadline):
                 return False
-            self._wanted = [values_at(document, self._parts) for document in self._given]
+            self._wanted = list(map(self._keyed.values, self._given))
+            self._results = {}
             asked = {self._key_of(value): value for wanted in self._wanted for value in wanted}
             self._table = Table(self._path, self._query_context)
             wanted = equal_to_any(self._path, list(asked.values()), self._query_context.collation)
-            self._reading = other_collections(self._environment).open(
-                self._collection, self._stage.pipeline.behind(wanted)
-            )
+            self._reading = other_collections(self._environment).open(self._collection, self._keyed.all.behind(wanted))
         while True:
             documents, last = self._reading.next_batch(deadline)
             before = self._table.size

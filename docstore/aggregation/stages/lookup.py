@@ -1,13 +1,14 @@
 """`$lookup`: to each document the documents of another collection that belong to it.
 
 What belongs to it is said by an equality of two fields, by a pipeline that sees variables made of the document, or by
-both. An equality alone is worked off for many documents at a time: what they ask for is read by one query and kept in
-a table, unless the collection can give it at once (by an index).
+both. An equality, also one that the pipeline begins with, is worked off for many documents at a time: what they ask for
+is read by one query and kept in a table, unless the collection can give it at once (by an index); the rest of the
+pipeline is run over what belongs to each. A pipeline that goes on by choosing among those is better left to indexes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,15 +30,16 @@ from docstore.aggregation.stages.foreign import (
     pipeline_of,
     values_at,
 )
-from docstore.aggregation.stages.join import BatchJoin
+from docstore.aggregation.stages.join import BatchJoin, Keyed
+from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.unwind import Unwind, replaced
 from docstore.bson.build import document_from, documents_array, with_documents
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import text_of, type_name
+from docstore.query.value.values import NULL_VALUE, text_of, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline
@@ -50,7 +52,7 @@ _CACHED_BYTES = 16 * 1024 * 1024
 class Lookup(Stage):
     """`local` and `foreign` are the fields of the equality, both or none. `collection` is None where the pipeline makes
     its own documents. `variables` holds the values of `let` while the pipeline runs for a document. `unwind`: the
-    result is taken apart again at once.
+    result is taken apart again at once. `keyed`: how it is worked off for many documents at a time, if it is.
     """
 
     raw: bytes
@@ -64,6 +66,7 @@ class Lookup(Stage):
     unwind: Unwind | None = None
     appends: bool = False
     """Whether each part of the path comes last among its neighbours, even where it was there before."""
+    keyed: Keyed | None = None
 
     @property
     def collections(self) -> frozenset[str]:
@@ -80,8 +83,8 @@ class Lookup(Stage):
         return None
 
     def open(self, source: Stream, environment: Environment) -> Stream:
-        if self.is_equality:
-            return BatchJoin(self, source, environment)
+        if self.keyed is not None:
+            return BatchJoin(self, self.keyed, source, environment)
         return _LookupStream(self, source, environment)
 
     def joined(self, document: bytes, matches: list[bytes]) -> list[bytes]:
@@ -247,7 +250,67 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         if path is not None:
             check_field_path(path)
     raw = document_from([("$lookup", *value)])
-    return [Lookup(raw, given.collection, given.as_path, given.local, given.foreign, tuple(let), variables, pipeline)]
+    keyed = None if given.collection is None else _keyed(given, pipeline, dict(let))
+    return [
+        Lookup(
+            raw, given.collection, given.as_path, given.local, given.foreign, tuple(let), variables, pipeline,
+            keyed=keyed,
+        )
+    ]  # fmt: skip
+
+
+_OVER_PARTNERS = frozenset(
+    (
+        "$addFields", "$count", "$group", "$match", "$project", "$replaceRoot", "$replaceWith", "$set", "$sort",
+        "$sortByCount", "$unset", "$unwind",
+    )
+)  # fmt: skip
+_CHOOSING = frozenset(("$match", "$limit", "$skip"))
+
+
+def _keyed(given: _Given, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Keyed | None:
+    """The equality that partners are found by, if there is one, and nothing that an index had better choose by."""
+    names = [elements(raw)[0][0] for raw in given.pipeline or ()]
+    nothing = replace(pipeline, stages=())
+    if given.local is not None:
+        assert given.foreign is not None, "an equality has two fields"
+        parts = given.local.split(".")
+        found = Keyed(given.foreign, lambda document: values_at(document, parts), nothing, pipeline)
+    else:
+        first = pipeline.stages[0]
+        pair = _compared(elements(first.raw)[0][2]) if names[0] == "$match" and isinstance(first, Match) else None
+        if pair is None or pair[1] not in let or len(pipeline.stages) != len(names):
+            return None
+        names = names[1:]
+        path, variable = pair
+        evaluate = let[variable]
+        found = Keyed(
+            path,
+            lambda document: [evaluate(Scope(document)) or NULL_VALUE],
+            nothing,
+            replace(pipeline, stages=pipeline.stages[1:]),
+            variable,
+        )
+    chooses = bool(names) and (names[0] in _CHOOSING or names[:2] == ["$sort", "$limit"])
+    return None if chooses or not _OVER_PARTNERS.issuperset(names) else found
+
+
+def _compared(condition: bytes) -> tuple[str, str] | None:
+    """(the field, the variable) of a `$match` that asks for nothing but that the two are equal; else None."""
+    value: Value = (OBJECT, condition)
+    for operator in ("$expr", "$eq"):
+        fields = elements(value[1]) if value[0] == OBJECT else []
+        if len(fields) != 1 or fields[0][0] != operator:
+            return None
+        value = fields[0][1:]
+    operands = values(value[1]) if value[0] == ARRAY else []
+    if len(operands) != 2 or any(code != STRING for code, _ in operands):
+        return None
+    field, variable = sorted(map(text_of, operands), key=lambda text: text.startswith("$$"))
+    # A path through arrays has as its value an array of all that it leads to.
+    if field[:1] != "$" or field[:2] == "$$" or variable[:2] != "$$" or "." in field or "." in variable:
+        return None
+    return field[1:], variable[2:]
 
 
 class _Given:

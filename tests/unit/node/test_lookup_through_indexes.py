@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 from tests.unit.node.local import LocalNode, loop
@@ -38,3 +39,53 @@ def test_an_index_changes_no_partner_and_no_order() -> None:
                 )
 
     loop(work())
+
+
+RESTS: tuple[list[dict[str, Any]], ...] = (
+    [],
+    [{"$project": {"f": 1, "_id": 0}}],
+    [{"$sort": {"_id": -1}}, {"$set": {"seen": "$$v"}}],
+    [{"$group": {"_id": "$$v", "all": {"$sum": "$_id"}}}],
+    [{"$unwind": "$f"}, {"$match": {"f": {"$ne": 1}}}, {"$sort": {"_id": 1}}],
+)
+
+
+def test_a_pipeline_behind_an_equality_makes_what_it_makes_for_each_document_alone() -> None:
+    """An equality in an expression compares an array as one value, and tells nothing from null."""
+
+    async def work() -> None:
+        rng = random.Random(9)
+        node = LocalNode()
+        for case in range(8):
+            names = f"c{case}", f"k{case}"
+            wide = [*LOCAL, [1, 2], float("nan"), {"x": 1.0}, re.compile("a")]
+            for name, field in zip(names, "af", strict=True):
+                documents = [
+                    {"_id": place, **({field: rng.choice(wide)} if rng.random() < 0.8 else {})} for place in range(150)
+                ]
+                await node.run({"insert": name, "documents": documents})
+            if case % 2:
+                await node.run({"createIndexes": names[1], "indexes": [{"key": {"f": 1}, "name": "f"}]})
+            for rest in RESTS:
+                fields = {"from": names[1], "let": {"v": "$a"}, "as": "j"}
+                equal = {"$eq": rng.choice((["$f", "$$v"], ["$$v", "$f"]))}
+                together = {**fields, "pipeline": [{"$match": {"$expr": equal}}, *rest]}
+                apart = {**fields, "pipeline": [{"$match": {"$expr": {"$and": [equal]}}}, *rest]}
+                assert await _joined(node, names[0], together) == await _joined(node, names[0], apart)
+                fields |= {"localField": "a", "foreignField": "f"}
+                together, apart = {**fields, "pipeline": rest}, {**fields, "pipeline": [{"$match": {}}, *rest]}
+                assert await _joined(node, names[0], together) == await _joined(node, names[0], apart)
+
+    loop(work())
+
+
+async def _joined(node: LocalNode, name: str, stage: dict[str, Any]) -> list[dict[str, Any]]:
+    """Partners without an order of their own in one that tells them apart."""
+    pipeline = [{"$lookup": stage}]
+    found = (await node.run({"aggregate": name, "pipeline": pipeline, "cursor": FEW}))["cursor"]["firstBatch"]
+    return [{**each, "j": sorted(map(repr, each["j"]))} for each in map(_comparable, found)]
+
+
+def _comparable(document: dict[str, Any]) -> dict[str, Any]:
+    """With its own value as text: one that is no number does not equal itself."""
+    return {**document, "a": repr(document.get("a"))}
