@@ -12,7 +12,7 @@ from docstore.commands.access.document_needs import pipeline_needs
 from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.namespace import split_namespace
-from docstore.security.privileges import ALL_DATABASES, ANY_ACTION, EVERYTHING
+from docstore.security.privileges import ALL_DATABASES, ANY_ACTION, CLUSTER, EVERYTHING
 
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
@@ -99,7 +99,10 @@ def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]
     cursors, owner = context.services.cursors, context.owner
     if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in arguments["cursors"] or ()):
         return ()
-    return on_namespace(context.namespace, "killCursors")
+    identity = context.connection.identity
+    if identity is not None and identity.user.privileges.allow(CLUSTER, "killAnyCursor"):
+        return ()
+    return on_namespace(context.namespace, "killAnyCursor")
 
 
 def current_op_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:

@@ -59,10 +59,13 @@ class LocalUsers:
     def generation(self) -> int:
         store = self._store
         collections = store.catalog.collections
-        users, roles = collections.get(USERS_NS), collections.get(ROLES_NS)
-        seen = self._seen
-        if seen[0] is not users or seen[1] is not roles or seen[2] != store.security_changes:
-            self._seen = (users, roles, store.security_changes)
+        users, roles, changes = self._seen
+        if (
+            changes != store.security_changes
+            or collections.get(USERS_NS) is not users
+            or collections.get(ROLES_NS) is not roles
+        ):
+            self._seen = (collections.get(USERS_NS), collections.get(ROLES_NS), store.security_changes)
             self._generation += 1
         return self._generation
 

@@ -126,6 +126,32 @@ def test_what_is_granted_and_revoked_holds_at_once() -> None:
     loop(scenario())
 
 
+@pytest.mark.parametrize(
+    ("granted", "killed"), [(["read"], False), (["dbOwner"], False), (["any"], True), (["hostManager"], True)]
+)
+def test_cursors_of_others_are_ended_by_who_may_end_any(granted: list[str], killed: bool) -> None:
+    """Not by the action of that command's name, which every reader has."""
+
+    async def scenario() -> None:
+        node = await checking(user("ann", "read"), user("bob"))
+        await enter(node, "root", "admin")
+        resource = {"db": "own", "collection": "c"}
+        privileges = [{"resource": resource, "actions": ["killAnyCursor"]}]
+        await node.run({"createRole": "any", "privileges": privileges, "roles": []}, "own")
+        roles = [{"role": each, "db": "admin" if each == "hostManager" else "own"} for each in granted]
+        await node.run({"grantRolesToUser": "bob", "roles": roles}, "own")
+        await enter(node, "ann")
+        cursor = {"cursors": [Int64((await node.run({"find": "c", "batchSize": 1}, "own"))["cursor"]["id"])]}
+        ann = node.peer
+        await enter(node, "bob")
+        assert (await node.reply({"killCursors": "c", **cursor}, "own")).get("code", 0) == (0 if killed else 13)
+        node.peer = ann
+        reply = await node.run({"killCursors": "c", **cursor}, "own")
+        assert len(reply["cursorsKilled"]) == (0 if killed else 1)
+
+    loop(scenario())
+
+
 def test_cursors_and_sessions_are_their_users() -> None:
     async def scenario() -> None:
         node = await checking(user("ann", "read"), user("bob", "read"))
