@@ -51,6 +51,9 @@ def test_a_user_is_whom_the_certificate_names(tmp_path: Path, authority: Authori
             assert client["$external"].command(login) == {"dbname": "$external", "user": "CN=ann,DC=org", "ok": 1}
             assert refused(lambda: client["$external"].command({**login, "user": "CN=bob"})) == AUTHENTICATION_FAILED
             assert refused(lambda: client.admin.command(login)) == 17
+            # As drivers say it in hello: without a database.
+            answered = client.admin.command("hello", speculativeAuthenticate=login)["speculativeAuthenticate"]
+            assert answered == {"dbname": "$external", "user": "CN=ann,DC=org"}
         for certificate in (str(bob), None):
             with client_of(node, authority, tlsCertificateKeyFile=certificate, **BY_CERTIFICATE) as client:
                 assert refused(client.test.c.find_one) == AUTHENTICATION_FAILED

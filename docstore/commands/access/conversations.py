@@ -32,13 +32,16 @@ CONVERSATION_ID = 1
 
 class Conversation:
     """A conversation under way. `credential`: what the user is known by; None: there is no user of that name, or none
-    who authenticates so.
+    who authenticates so. `hopeless`: there is one, who authenticates otherwise.
     """
 
-    __slots__ = ("credential", "mechanism", "proven", "scram", "short")
+    __slots__ = ("credential", "hopeless", "mechanism", "proven", "scram", "short")
 
-    def __init__(self, mechanism: str, scram: ServerConversation, credential: Credential | None, short: bool) -> None:
+    def __init__(
+        self, mechanism: str, scram: ServerConversation, credential: Credential | None, *, hopeless: bool, short: bool
+    ) -> None:
         """`short`: the client wants no empty message at the end."""
+        self.hopeless = hopeless
         self.mechanism = mechanism
         self.scram = scram
         self.credential = credential
@@ -103,20 +106,27 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
     if name not in ("saslStart", "authenticate"):
         raise CommandError(51769, f"hello.speculativeAuthenticate unknown command: {name}")
     mechanism, payload, db = (fields.get(field) for field in ("mechanism", "payload", "db"))
-    if mechanism is None or db is None or mechanism[0] != STRING or db[0] != STRING:
+    if mechanism is None or mechanism[0] != STRING or (db is not None and db[0] != STRING):
         return None
     if name == "authenticate":
-        return await _speculate_on_certificate(context, text_of(mechanism[1]), text_of(db[1]), fields.get("user"))
-    if payload is None:
+        given = EXTERNAL if db is None else text_of(db[1])
+        return await _speculate_on_certificate(context, text_of(mechanism[1]), given, fields.get("user"))
+    if payload is None or db is None:
         return None
     options = fields.get("options")
     short = None if options is None or options[0] != OBJECT else get_field(options[1], "skipEmptyExchange")
     try:
-        return await start(
+        reply = await start(
             context, text_of(mechanism[1]), payload_of(payload), text_of(db[1]), short=short == (BOOL, b"\1")
         )
     except CommandError:
         return None
+    conversation = context.connection.conversation
+    if conversation is not None and conversation.hopeless:
+        # Without a reply the client takes one of the mechanisms that `saslSupportedMechs` names.
+        context.connection.conversation = None
+        return None
+    return reply
 
 
 async def _speculate_on_certificate(
@@ -193,7 +203,8 @@ def _begun(
     member = first.name == SYSTEM and credential is not None
     others = access.keys.credentials[1:] if access.keys is not None and member else ()
     scram = ServerConversation(first, credential, pretended, access.random_bytes(24), others)
-    return Conversation(mechanism, scram, credential, short)
+    hopeless = known is not None and credential is None
+    return Conversation(mechanism, scram, credential, hopeless=hopeless, short=short)
 
 
 async def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str, Any]:

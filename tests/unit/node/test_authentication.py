@@ -130,6 +130,23 @@ def test_a_user_logs_in_from_where_it_may() -> None:
     loop(scenario())
 
 
+def test_hello_begins_no_conversation_by_a_mechanism_that_the_user_has_not() -> None:
+    """A driver that tries the better one goes on with the one that it is told of."""
+
+    async def scenario() -> None:
+        document = user_document("ann", "a")
+        del document["credentials"][SHA_256]
+        node = await node_with(document)
+        for user, begun in (("ann", False), ("nobody", True)):
+            payload = Binary(next(conversation(SHA_256, user, "a", os.urandom(24))))
+            begin = {"saslStart": 1, "mechanism": SHA_256, "payload": payload, "db": "admin"}
+            asked = {"saslSupportedMechs": f"admin.{user}", "speculativeAuthenticate": begin}
+            assert ("speculativeAuthenticate" in await node.run({"hello": 1, **asked})) is begun
+        assert (await log_in(node, "ann", "a", mechanism=SHA_1))["ok"] == 1.0
+
+    loop(scenario())
+
+
 def test_hello_begins_a_conversation() -> None:
     async def scenario() -> None:
         node = await node_with(user_document("ann", "a"))
