@@ -92,7 +92,16 @@ def _time(interval: Interval) -> str:
     return time.strftime("%b %e %H:%M:%S", time.localtime()) + f".{int(time.time() * 1000) % 1000:03}"
 
 
-_COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[Interval], str]], ...] = (
+_BYTES: dict[str, Callable[[Interval], int]] = {
+    "vsize": lambda interval: interval.after["mem"]["virtual"] << 20,
+    "res": lambda interval: interval.after["mem"]["resident"] << 20,
+    "net_in": lambda interval: interval.rate("network", "bytesIn"),
+    "net_out": lambda interval: interval.rate("network", "bytesOut"),
+}
+"""The columns that are sizes."""
+
+Column = tuple[str, tuple[str, ...], Callable[[Interval], str]]
+_COLUMNS: tuple[Column, ...] = (
     ("insert", ("opcounters",), _operations("insert")),
     ("query", ("opcounters",), _operations("query")),
     ("update", ("opcounters",), _operations("update")),
@@ -106,12 +115,12 @@ _COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[Interval], str]], ...] = (
         ("wiredTiger", "transaction", "transaction checkpoints"),
         lambda interval: str(interval.rate("wiredTiger", "transaction", "transaction checkpoints")),
     ),
-    ("vsize", ("mem", "virtual"), lambda interval: _size(interval.after["mem"]["virtual"] << 20).upper()),
-    ("res", ("mem", "resident"), lambda interval: _size(interval.after["mem"]["resident"] << 20).upper()),
+    ("vsize", ("mem", "virtual"), lambda interval: _size(_BYTES["vsize"](interval)).upper()),
+    ("res", ("mem", "resident"), lambda interval: _size(_BYTES["res"](interval)).upper()),
     ("qrw", ("globalLock", "currentQueue"), _queue("currentQueue")),
     ("arw", ("globalLock", "activeClients"), _queue("activeClients")),
-    ("net_in", ("network",), lambda interval: _size(interval.rate("network", "bytesIn"))),
-    ("net_out", ("network",), lambda interval: _size(interval.rate("network", "bytesOut"))),
+    ("net_in", ("network",), lambda interval: _size(_BYTES["net_in"](interval))),
+    ("net_out", ("network",), lambda interval: _size(_BYTES["net_out"](interval))),
     ("conn", ("connections",), lambda interval: str(interval.after["connections"]["current"])),
     ("set", ("repl", "setName"), lambda interval: str(interval.after["repl"]["setName"])),
     ("repl", ("repl",), _state),
@@ -123,17 +132,39 @@ _COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[Interval], str]], ...] = (
 @click.command("mongostat", cls=ToolCommand, context_settings={"help_option_names": ["--help"]})
 @connection_options
 @click.option("-n", "--rowcount", type=click.IntRange(0), default=0, help="Lines to print; 0 for no end [0].")
+@click.option("-o", "--fields", "only", metavar="FIELDS", help="Print these columns: names, or paths in serverStatus.")
+@click.option("-O", "more", metavar="FIELDS", help="Print these columns too, behind the others.")
+@click.option(
+    "--humanReadable", "is_readable", type=click.BOOL, default=True, show_default=True,
+    help="Sizes in their units; else in bytes.",
+)  # fmt: skip
 @click.option("--noheaders", is_flag=True, help="Leave out the names of the columns.")
 @click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
 @click.argument("seconds", type=click.IntRange(1), default=1, metavar="[SECONDS]")
 @click.version_option(docstore.__version__, message="Docstore mongostat version %(version)s")
-def main(rowcount: int, noheaders: bool, as_json: bool, seconds: int, **options: Any) -> None:
-    """Print what a server has done in each SECONDS, as numbers of one second."""
+def main(
+    rowcount: int,
+    noheaders: bool,
+    as_json: bool,
+    seconds: int,
+    only: str | None,
+    more: str | None,
+    is_readable: bool,
+    **options: Any,
+) -> None:
+    """Print what a server has done in each SECONDS, as numbers of one second.
+
+    FIELDS are separated by commas: names of columns, or paths such as network.numRequests; behind a path may stand
+    .diff(), what it has grown by, or .rate(), that in a second, and then =HEADER.
+    """
+    if only is not None and more is not None:
+        raise click.UsageError("columns are named by -o or by -O")
+    columns = _columns(only, more, is_readable=is_readable)
     try:
         with connect(**options) as client:
             host = "{}:{}".format(*(client.address or ("", "")))
             for number, interval in enumerate(_intervals(client, rowcount, seconds)):
-                row = {name: text(interval) for name, section, text in _COLUMNS if _has(interval, section)}
+                row = {name: text(interval) for name, section, text in columns if _has(interval, section)}
                 if as_json:
                     click.echo(json.dumps({host: row}, separators=(",", ":")))
                     continue
@@ -143,6 +174,45 @@ def main(rowcount: int, noheaders: bool, as_json: bool, seconds: int, **options:
                 click.echo(" ".join(text.rjust(widths[name]) for name, text in row.items()))
     except PyMongoError as error:
         raise failure_of(error) from error
+
+
+def _columns(only: str | None, more: str | None, *, is_readable: bool) -> list[Column]:
+    """Errors: click.UsageError."""
+    standard = [each if is_readable or each[0] not in _BYTES else _in_bytes(each) for each in _COLUMNS]
+    known = {name: column for column in standard for name in (column[0],)}
+    named = [_column(text, known) for text in (only or more or "").split(",") if text]
+    return named if only is not None else [*standard, *named]
+
+
+def _in_bytes(column: Column) -> Column:
+    name, section, _ = column
+    return name, section, lambda interval: str(_BYTES[name](interval))
+
+
+def _column(text: str, known: Mapping[str, Column]) -> Column:
+    """A column as it is named; errors: click.UsageError."""
+    field, _, header = text.partition("=")
+    if field in known:
+        name, section, shown = known[field]
+        return header or name, section, shown
+    path, _, method = field.rpartition(".")
+    if not method.endswith("()"):
+        path, method = field, ""
+    if method not in ("", "diff()", "rate()") or not path:
+        raise click.UsageError(f"{text} is no column: a path may end in .diff() or .rate()")
+    parts = tuple(path.split("."))
+    return header or field, parts, lambda interval: _told(interval, parts, method)
+
+
+def _told(interval: Interval, path: tuple[str, ...], method: str) -> str:
+    """A value of serverStatus, or how a number has changed; empty where a change is none of numbers."""
+    now = _value(interval.after, path, None)
+    if not method:
+        return str(now)
+    before = _value(interval.before, path, None)
+    if not isinstance(now, (int, float)) or not isinstance(before, (int, float)):
+        return ""
+    return f"{now - before:g}" if method == "diff()" else f"{(now - before) / interval.seconds:.4g}"
 
 
 def _has(interval: Interval, section: tuple[str, ...]) -> bool:

@@ -18,8 +18,10 @@ import pytest
 from bson.timestamp import Timestamp
 from click.testing import CliRunner
 from pymongo import MongoClient, WriteConcern
+from pymongo.errors import OperationFailure
 
-from docstore.backup import access, creation, repository
+from docstore.backup import access, creation, repository, restoration
+from docstore.backup.chain import Chain, chain_to
 from docstore.backup.directories import opened
 from docstore.backup.program import main
 from docstore.testing import Cluster, ReplicaSet, Standalone
@@ -190,7 +192,7 @@ def test_a_node_comes_back(tmp_path: Path) -> None:
                 assert client["shop"]["rows"].count_documents({}) == count
 
 
-def test_a_cluster_comes_back_as_of_one_time(tmp_path: Path) -> None:
+def test_a_cluster_comes_back_as_of_one_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "backups"
     with Cluster(shards=2, members=1) as cluster:
         client = cluster.client()
@@ -229,6 +231,16 @@ def test_a_cluster_comes_back_as_of_one_time(tmp_path: Path) -> None:
     assert "is good" in run("backup", "verify", place)
     for name, least in ((first.split()[0], acknowledged), (second.split()[0], later)):
         check_cluster(place, ForkedDeployment(tmp_path / f"from-{name}"), name, least)
+    # What is looked at shows it where the parts are of two times.
+    restored = restoration._restore_set
+
+    def of_two_times(repository: Any, chain: Chain, part: str, *arguments: Any) -> None:
+        other = chain_to(repository.manifests(), first.split()[0], None)
+        restored(repository, other if part == "shard1" else chain, part, *arguments)
+
+    monkeypatch.setattr(restoration, "_restore_set", of_two_times)
+    with pytest.raises((AssertionError, OperationFailure)):
+        check_cluster(place, ForkedDeployment(tmp_path / "of-two-times"), second.split()[0], 0)
 
 
 def others_of(client: Client, cluster: Cluster) -> set[str]:

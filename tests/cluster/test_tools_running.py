@@ -42,6 +42,22 @@ def files(server: Standalone, *arguments: object, **options: Any) -> Result:
     return run(server.uri, grid_files.main, "--db", "shop", *arguments, **options)
 
 
+def test_columns_that_are_named(server: Standalone) -> None:
+    named = "insert,mem.resident=MB,network.numRequests.diff()=more,network.numRequests.rate(),version,no.such"
+    shown = run(server.uri, stat.main, "-n", 1, "--json", "-o", named).stdout
+    [row] = json.loads(shown).values()
+    assert list(row) == ["insert", "MB", "more", "network.numRequests.rate()", "version"]
+    assert int(row["MB"]) > 0
+    assert float(row["more"]) >= 1
+    [row] = json.loads(
+        run(server.uri, stat.main, "-n", 1, "--json", "-O", "pid", "--humanReadable", "false").stdout
+    ).values()
+    assert list(row)[-1] == "pid"
+    assert int(row["net_in"]) >= 0
+    for wrong in (("-o", "a.b.sum()"), ("-o", "insert", "-O", "uptime")):
+        assert "error parsing" in run(server.uri, stat.main, *wrong, fails=1).stderr
+
+
 def test_files_are_put_and_got(
     server: Standalone, bucket: GridFSBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
