@@ -73,7 +73,7 @@ def fuzz(directory: Path, count: int, seed: int) -> Findings:
     """Half of `count` messages come from strangers, half from the reader. The database is a node's of our own."""
     findings = Findings()
     with stopped_at_end(Deployment(directory)) as deployment:
-        node = Member("node", "mongod", ["--auth"])
+        node = Member("node", "mongod", ["--auth", "--setParameter", "failedLoginsPerAddress=0"])
         deployment.start(node)
         with pymongo.MongoClient[dict[str, Any]](node.address, directConnection=True) as client:
             client.admin.command("createUser", "root", pwd=PASSWORD, roles=["root"])

@@ -25,6 +25,7 @@ from docstore.security.scram_client import ClientConversation
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.harness.serving import BareClient
 
+_UNBOUNDED = ("--setParameter", "failedLoginsPerAddress=0")
 NAMES = 16
 """Of users, and of nobody."""
 
@@ -58,10 +59,10 @@ class Compared:
 def measure_logins(directory: Path, samples: int, say: Any = print) -> list[Compared]:
     """So many failed logins of users, and of nobody, for each line."""
     with stopped_at_end(Deployment(directory)) as deployment:
-        node = Member("node", "mongod", ["--auth"])
+        node = Member("node", "mongod", ["--auth", *_UNBOUNDED])
         config = Member("config", "configsvr", [])
         deployment.start(node, config)
-        router = Member("router", "mongos", ["--configdb", config.address])
+        router = Member("router", "mongos", ["--configdb", config.address, *_UNBOUNDED])
         deployment.start(router)
         found: list[Compared] = []
         for member in (node, router):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from os import urandom
 from typing import Any, TypeVar
 
+from docstore.commands.access.attempts import FailedAttempts
 from docstore.commands.parameters import ServerParameter, truth, whole_number
 from docstore.errors import NO_CODE, Code, CommandError
 from docstore.security.cluster_keys import MECHANISM as CLUSTER_MECHANISM
@@ -62,6 +63,7 @@ class AccessControl:
     random_bytes: Callable[[int], bytes] = urandom
     aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
     secret: bytes = field(default_factory=lambda: urandom(32), repr=False)
+    attempts: FailedAttempts = field(default_factory=FailedAttempts)
 
     async def find(self, name: UserName) -> User | None:
         """The user as it is now. As `__system` the processes of the cluster are known, and nobody else."""
@@ -120,7 +122,20 @@ class AccessControl:
                 put=self._put_exception,
                 startup_only=True,
             ),
+            ServerParameter(
+                name="failedLoginsPerAddress",
+                get=lambda: self.attempts.allowed,
+                put=self._put_attempts,
+            ),
         )
+
+    def _put_attempts(self, value: Any) -> None:
+        number = whole_number("failedLoginsPerAddress", value)
+        if not 0 <= number <= _MOST:
+            raise CommandError(
+                Code.BadValue, f"Invalid value for parameter failedLoginsPerAddress: {number} is not from 0 to {_MOST}"
+            )
+        self.attempts.allowed = number
 
     def _put_mechanisms(self, value: Any) -> None:
         names = value.split(",") if isinstance(value, str) else value

@@ -15,6 +15,7 @@ from docstore.bson import document_to_python, elements, get_field
 from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
 from docstore.commands.access.control import X509, AccessControl
 from docstore.commands.access.identity import keep_apart, log_in
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
@@ -178,6 +179,8 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
     if audit is not None:
         audit.abandoned(connection)
     connection.conversation = None
+    if access.attempts.exhausted(_source(connection), context.services.clock()):
+        raise _not_admitted(context, mechanism, None, "too many attempts from this address have failed")
     try:
         first = ClientFirst(payload, db)
     except Malformed as error:
@@ -277,7 +280,18 @@ def _reply(payload: bytes, *, done: bool) -> dict[str, Any]:
     return {"conversationId": CONVERSATION_ID, "done": done, "payload": payload}
 
 
+def _source(connection: ClientConnection) -> str:
+    """Where its client is."""
+    return connection.remote.rpartition(":")[0]
+
+
 def _refused(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
+    """An attempt has failed."""
+    context.services.access.attempts.failed(_source(context.connection), context.services.clock())
+    return _not_admitted(context, mechanism, name, reason)
+
+
+def _not_admitted(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
     _note(context, mechanism, name, Code.AuthenticationFailed)
     known = {} if name is None else {"user": name.user, "db": name.db}
     LOG.info("Authentication failed", mechanism=mechanism, **known, remote=context.connection.remote, reason=reason)

@@ -54,6 +54,24 @@ def test_a_login_fails_always_in_the_same_way(user: str, password: str, db: str)
     loop(scenario())
 
 
+def test_who_fails_too_often_is_not_let_in_by_the_right_password_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("docstore.commands.access.attempts.PER_SECOND", 0.0)
+
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "secret"))
+        node.services.access.attempts.allowed = 3
+        for _ in range(3):
+            assert (await log_in(node, "ann", "wrong", "admin"))["code"] == 18
+        assert (await log_in(node, "ann", "secret", "admin"))["code"] == 18
+        assert await who(node) == []
+        node.services.access.attempts.allowed = 4
+        assert (await log_in(node, "ann", "secret", "admin"))["ok"] == 1
+
+    loop(scenario())
+
+
 def test_a_user_who_does_not_exist_is_challenged_like_any_other() -> None:
     async def scenario() -> None:
         node = await node_with(user_document("ann", "secret"))
