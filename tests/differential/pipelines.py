@@ -165,6 +165,8 @@ STAGES: dict[str, list[Pipeline]] = {
             SORTED,
         ],
         [{"$lookup": {"from": "k", "as": "j"}}],
+        [SORTED, {"$lookup": {"from": "k", "as": "j", "pipeline": []}}, {"$set": {"j": {"$size": "$j"}}}],
+        [SORTED, {"$lookup": {"from": "k", "as": "j", "pipeline": [{"$match": {}}], "let": {"n": "$n"}}}],
         *[
             [
                 SORTED,

@@ -58,3 +58,6 @@ def carried_out(directory: Path, block: str) -> Iterator[CarriedOut]:
         for log in directory.glob("*.log"):
             for pid in set(re.findall(r'"Waiting for connections".*?"pid":(\d+)', log.read_text())):
                 os.kill(int(pid), signal.SIGKILL)
+        for port in ports.values():
+            # What a server that is killed leaves.
+            Path(f"/tmp/mongodb-{port}.sock").unlink(missing_ok=True)

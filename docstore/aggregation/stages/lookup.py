@@ -276,9 +276,11 @@ def _keyed(given: _Given, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Ke
         assert given.foreign is not None, "an equality has two fields"
         parts = given.local.split(".")
         found = Keyed(given.foreign, lambda document: values_at(document, parts), nothing, pipeline)
+    elif not names or names[0] != "$match":
+        return None
     else:
-        first = pipeline.stages[0]
-        pair = _compared(elements(first.raw)[0][2]) if names[0] == "$match" and isinstance(first, Match) else None
+        first = pipeline.stages[0] if pipeline.stages else None
+        pair = _compared(elements(first.raw)[0][2]) if isinstance(first, Match) else None
         if pair is None or pair[1] not in let or len(pipeline.stages) != len(names):
             return None
         names = names[1:]
