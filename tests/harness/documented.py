@@ -46,7 +46,8 @@ def carried_out(directory: Path, block: str) -> Iterator[CarriedOut]:
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     script = re.sub(_PORT, lambda found: str(ports[found[0]]), block)
     executables = [f'{name}() {{ "{sys.executable}" -m {module} "$@"; }}' for name, module in MODULES.items()]
-    environment = {**os.environ, "PYTHONPATH": str(DOCUMENTS.parent)}
+    # What a process that is killed leaves among the temporary files goes with the directory.
+    environment = {**os.environ, "PYTHONPATH": str(DOCUMENTS.parent), "TMPDIR": str(directory)}
     try:
         done = subprocess.run(
             ["bash", "-ec", "\n".join([*executables, script])], cwd=directory, env=environment, capture_output=True,
