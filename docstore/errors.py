@@ -137,6 +137,8 @@ class Code(IntEnum):
     AmbiguousIndexKeyPattern = 181
     InvalidIndexSpecificationOption = 197
     ShardingStateNotInitialized = 203
+    TimeProofMismatch = 204
+    ClusterTimeFailsRateLimiter = 205
     NoSuchSession = 206
     InvalidUUID = 207
     TooManyLocks = 208

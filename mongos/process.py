@@ -75,7 +75,7 @@ async def serve(process: Process, options: Options) -> None:
     if set_name is None:
         return
     with tempfile.TemporaryDirectory(prefix="mongos-spill-") as spill:
-        gossip = Gossip()
+        gossip = Gossip(None if keys is None else keys.proofs)
 
         def connect(name: str, host: str) -> Shard:
             shard_set, _, seeds = host.rpartition("/")

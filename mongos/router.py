@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import time
 from typing import Any, TypeVar
 
 from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.commands.context import Context
 from docstore.commands.declaration import Role
-from docstore.commands.gossip import EncodedGossip, clients_time
+from docstore.commands.gossip import EncodedGossip
 from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
@@ -100,12 +99,9 @@ class Router:
         """A shard has told of this cluster time, packed."""
         self._gossip.observe(cluster_time)
 
-    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
-        """A client's cluster time: what the client asks for next must not be older, whichever shards carry it out.
-
-        Errors: ClusterTimeFailsRateLimiter for one from the far future.
-        """
-        self._gossip.observe(clients_time(document, time()))
+    def observe_cluster_time(self, time: int) -> None:
+        """A client's cluster time: what the client asks for next must not be older, whichever shards carry it out."""
+        self._gossip.observe(time)
 
     def state_version(self) -> Mapping[str, Any] | None:
         """Routers have no state that drivers follow."""

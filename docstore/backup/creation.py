@@ -7,15 +7,14 @@ becomes a backup when all of it is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from bson.timestamp import Timestamp
 from pymongo.errors import AutoReconnect, PyMongoError
 
 import docstore
@@ -24,11 +23,11 @@ from docstore.backup.comparison import recorded
 from docstore.backup.durable import write_durably
 from docstore.backup.failures import Diverged
 from docstore.backup.manifest import OPLOG, Manifest, Part, Span, StoredFile, timestamp_text
-from docstore.backup.moment import SpanReading, latest, reach, wait_for_member
+from docstore.backup.moment import Point, SpanReading, latest, reach, wait_for_member
 from docstore.backup.repository import Repository
 from docstore.backup.sources import Source, member_of, sources_of
 from docstore.backup.transfer import Checkpoint, Earlier, Transfer
-from docstore.optime import OpTime, unpack_timestamp
+from docstore.optime import OpTime, pack_timestamp, unpack_timestamp
 from docstore.tools.terminal import Progress, Terminal, ToolFailed
 
 _ATTEMPTS = 3
@@ -95,8 +94,8 @@ class Creation:
             shares = any(each.shares for each in makings)
             content = "oplog" if self._wishes.oplog_only else "incremental" if shares else "full"
             manifest = Manifest(
-                name=name, kind=kind, content=content, began=began, point=point, version=docstore.__version__,
-                parts=tuple(parts),
+                name=name, kind=kind, content=content, began=began, point=None if point is None else point.time,
+                version=docstore.__version__, parts=tuple(parts),
             )  # fmt: skip
             self._repository.finish(directory, manifest)
         except BaseException:
@@ -104,12 +103,17 @@ class Creation:
             raise
         return manifest
 
-    def _point(self, pool: ThreadPoolExecutor, makings: list[_PartMaking], sources: tuple[Source, ...]) -> Timestamp:
+    def _point(self, pool: ThreadPoolExecutor, makings: list[_PartMaking], sources: tuple[Source, ...]) -> Point:
         """A time at or behind the end of every checkpoint, and of every log as it was then, which all have passed."""
         ends = _all(pool, sources, lambda source: latest(self._access, source))
-        point = unpack_timestamp(max([*ends, *(each.until.timestamp for each in makings if each.until is not None)]))
+        told = [*(each.cluster_time for each in ends), *_all(pool, makings, _PartMaking.cluster_time)]
+        untils = [unpack_timestamp(each.until.timestamp) for each in makings if each.until is not None]
+        point = Point(
+            max([*(each.time for each in ends), *untils]),
+            max(told, key=lambda each: pack_timestamp(each["clusterTime"])),
+        )
         _all(pool, sources, lambda source: reach(self._access, source, point))
-        self._terminal.say(f"the state of {timestamp_text(point)}")
+        self._terminal.say(f"the state of {timestamp_text(point.time)}")
         return point
 
     # What the parts ask
@@ -169,7 +173,12 @@ class _PartMaking:
     def _client(self) -> Client:
         return self._creation.access.member(self._member)
 
-    def make(self, point: Timestamp | None, progress: Progress) -> Part:
+    def cluster_time(self) -> Mapping[str, Any]:
+        """The member's, no earlier than the end of its checkpoint."""
+        cluster_time: Mapping[str, Any] = self._client.admin.command("hello")["$clusterTime"]
+        return cluster_time
+
+    def make(self, point: Point | None, progress: Progress) -> Part:
         """Errors: ToolFailed, OSError, PyMongoError."""
         creation, source, checkpoint = self._creation, self._source, self._checkpoint
         before = creation.before(source.name, with_files=False)
@@ -194,7 +203,7 @@ class _PartMaking:
             assert before is not None, "a backup of the oplog follows another one"
             return replace(part, set_id=before[0].set_id, database=before[0].database)
         if creation.wishes.compare and point is not None:
-            part = replace(part, collections=recorded(self._client, point))
+            part = replace(part, collections=recorded(self._client, point.time))
         files = self._files(checkpoint, progress)
         return replace(part, files=files)
 
@@ -212,7 +221,7 @@ class _PartMaking:
         )
         return files
 
-    def _span(self, point: Timestamp, before: tuple[Part, Path] | None, progress: Progress) -> Span:
+    def _span(self, point: Point, before: tuple[Part, Path] | None, progress: Progress) -> Span:
         checkpoint = self._checkpoint
         ends = () if checkpoint is None else tuple(filter(None, (checkpoint.after, checkpoint.until)))
         last = before[0].span.end if before is not None and before[0].span is not None else None

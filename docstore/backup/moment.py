@@ -8,10 +8,10 @@ is complete and will not be taken back. What was acknowledged before the checkpo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
@@ -43,14 +43,21 @@ class _After(ReadConcern):
         return {"level": "majority", "afterClusterTime": self._time}
 
 
-def latest(access: Access, source: Source) -> int:
+class Point(NamedTuple):
+    """The time, and a `$clusterTime` that is no earlier, as a server has signed it."""
+
+    time: Timestamp
+    cluster_time: Mapping[str, Any]
+
+
+def latest(access: Access, source: Source) -> Point:
     """The end of the primary's log: nothing that it has acknowledged is later."""
     assert source.set_name is not None, "a node of its own has no log"
     hello = access.replica_set(source.set_name, source.addresses).admin.command("hello")
-    return pack_timestamp(hello["lastWrite"]["opTime"]["ts"])
+    return Point(hello["lastWrite"]["opTime"]["ts"], hello["$clusterTime"])
 
 
-def reach(access: Access, source: Source, point: Timestamp) -> None:
+def reach(access: Access, source: Source, point: Point) -> None:
     """Return when the primary writes nothing at `point` or before any more. Errors: ToolFailed, PyMongoError."""
     assert source.set_name is not None, "a node of its own has no log"
     until = monotonic() + _SECONDS
@@ -65,30 +72,30 @@ def reach(access: Access, source: Source, point: Timestamp) -> None:
             sleep(_RETRY_SECONDS)
 
 
-def wait_for_member(client: Client, point: Timestamp) -> None:
+def wait_for_member(client: Client, point: Point) -> None:
     """Return when a member holds all up to `point`, as the majority does."""
     _wait_for(client, point)
 
 
-def _wait_for(client: Client, point: Timestamp) -> None:
+def _wait_for(client: Client, point: Point) -> None:
     with _told(client, point) as session:
-        collection = client["local"]["oplog.rs"].with_options(read_concern=_After(point))
-        newest = {"ts": {"$gte": point}}
+        collection = client["local"]["oplog.rs"].with_options(read_concern=_After(point.time))
+        newest = {"ts": {"$gte": point.time}}
         collection.find_one(newest, {"ts": 1}, session=session, max_time_ms=int(_SECONDS * 1000))
 
 
 @contextmanager
-def _told(client: Client, point: Timestamp) -> Iterator[ClientSession]:
+def _told(client: Client, point: Point) -> Iterator[ClientSession]:
     """A session that tells the server of the time."""
     with client.start_session(causal_consistency=False) as session:
-        session.advance_cluster_time({"clusterTime": point})
+        session.advance_cluster_time(point.cluster_time)
         yield session
 
 
 class SpanReading:
     """The entries of a member's log from `start` to `point`, as raw batches; what they were once all have been read."""
 
-    def __init__(self, client: Client, start: OpTime, point: Timestamp, wanted: Iterable[OpTime]) -> None:
+    def __init__(self, client: Client, start: OpTime, point: Point, wanted: Iterable[OpTime]) -> None:
         """`wanted`: what must be among them."""
         self._client = client
         self.start = start
@@ -108,10 +115,10 @@ class SpanReading:
         """Errors: Diverged where what was wanted is not there, PyMongoError."""
         entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
         with _told(self._client, self._point) as session:
-            concern = _After(self._point)
+            concern = _After(self._point.time)
             start = unpack_timestamp(self.start.timestamp)
             found = entries.with_options(read_concern=concern).find_raw_batches(
-                {"ts": {"$gte": start, "$lte": self._point}}, session=session
+                {"ts": {"$gte": start, "$lte": self._point.time}}, session=session
             )
             for batch in found:
                 self._look(batch)

@@ -58,8 +58,8 @@ class Host(Protocol):
         """`operationTime` and `$clusterTime` for replies, or nothing. Return the same object while nothing changed:
         what is made of it is kept."""
 
-    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
-        """Take in a request's `$clusterTime`."""
+    def observe_cluster_time(self, time: int) -> None:
+        """Take in a request's cluster time, packed."""
 
     def state_version(self) -> Mapping[str, Any] | None:
         """`{processId, counter}` of a member of a set, attached to errors that tell of a state change."""

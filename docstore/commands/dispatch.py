@@ -18,8 +18,9 @@ import bson
 
 from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
 from docstore.bson.allowance import install
-from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
+from docstore.bson.walk import INT32, OBJECT
 from docstore.commands.access.authorization import admit, before_authentication
+from docstore.commands.access.observed_times import observe
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
@@ -31,7 +32,7 @@ from docstore.commands.operations.registry import Operation
 from docstore.commands.operations.relay import Relay
 from docstore.commands.sessions.transactions import ENDING, TRANSIENT_LABEL, is_transient
 from docstore.commands.supervision import SUPERVISION, Supervised
-from docstore.commands.values import integer_of, type_name
+from docstore.commands.values import integer_of
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
 from docstore.log import component
 from docstore.query.context import ScriptsWanted
@@ -229,8 +230,9 @@ class Dispatcher:
 
     def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
-        if context.cluster_time is not None and context.cluster_time != self._last_cluster_time:
-            self._observe(context.cluster_time)
+        told = context.cluster_time
+        if told is not None and told != self._last_cluster_time and observe(told, context, self._gossip.cluster_time):
+            self._last_cluster_time = told
         if context.session is not None:
             services.sessions.touch(context.session.lsid, context.started)
         if services.switches.require_api_version and context.api_version is None:
@@ -306,16 +308,6 @@ class Dispatcher:
         self.services.metrics.add(context.reported_namespace, command.name, seconds)
         if not waits_for_news and seconds >= self.slow_seconds:
             self._log_slow(context)
-
-    def _observe(self, raw: bytes) -> None:
-        value = get_field(raw, "clusterTime")
-        if value is None or value[0] != TIMESTAMP:
-            found = "missing" if value is None else type_name(value[0])
-            raise CommandError(Code.TypeMismatch, f"$clusterTime.clusterTime must be a timestamp, found {found}")
-        if int.from_bytes(value[1], "little") > self._gossip.cluster_time:
-            # Most clients send back what they were told: nothing new to the host.
-            self.services.host.observe_cluster_time(document_to_python(raw))
-        self._last_cluster_time = raw
 
     def complete(self, context: Context, result: Result) -> bytes:
         """The body of a successful reply."""

@@ -1,4 +1,4 @@
-"""What replies carry of the cluster's time, encoded, which is another with each write."""
+"""What replies carry of the cluster's time, encoded, which is another with each write, and what clients say of it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import bson
-from bson.timestamp import Timestamp
 
-from docstore.bson import get_field
-from docstore.errors import CommandError
-from docstore.optime import pack_timestamp
+from docstore.bson import BINARY, OBJECT, TIMESTAMP, document_to_python, get_field
+from docstore.commands.values import NUMBERS, integer_of, type_name
+from docstore.errors import Code, CommandError
+from docstore.optime import pack_timestamp, unpack_timestamp
+from docstore.security.time_proofs import HASH_BYTES, NO_KEY, SignedTime
 
 MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
 """How far ahead of our wall clock a gossiped cluster time may be."""
-_CLUSTER_TIME_TOO_FAR = 205
 
-_UNSIGNED = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0" + bytes(21) + b"\x12keyId\0" + bytes(8) + b"\0"
-_BEFORE = b"\x03$clusterTime\0" + (17 + 8 + len(_UNSIGNED) + 1).to_bytes(4, "little") + b"\x11clusterTime\0"
-_BETWEEN = _UNSIGNED + b"\0\x11operationTime\0"
-_FIELDS = struct.Struct(f"<{len(_BEFORE)}sQ{len(_BETWEEN)}sQ")
+_BEFORE_HASH = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0\0"
+_BEFORE_KEY_ID = b"\x12keyId\0"
+_SIGNATURE_BYTES = len(_BEFORE_HASH) + HASH_BYTES + len(_BEFORE_KEY_ID) + 8 + 1
+_BEFORE = b"\x03$clusterTime\0" + (17 + 8 + _SIGNATURE_BYTES + 1).to_bytes(4, "little") + b"\x11clusterTime\0"
+_BETWEEN = b"\0\0\x11operationTime\0"
+_FIELDS = struct.Struct(f"<{len(_BEFORE)}sQ{len(_BEFORE_HASH)}s{HASH_BYTES}s{len(_BEFORE_KEY_ID)}sq{len(_BETWEEN)}sQ")
+_UNSIGNED = bytes(HASH_BYTES)
 
 
 class EncodedGossip(NamedTuple):
@@ -33,14 +36,16 @@ class EncodedGossip(NamedTuple):
 NO_GOSSIP = EncodedGossip(b"", 0)
 
 
-def encode_times(cluster_time: int, operation_time: int) -> EncodedGossip:
-    """`{$clusterTime: {clusterTime, signature}, operationTime}` of two packed timestamps; nothing is signed."""
-    return EncodedGossip(_FIELDS.pack(_BEFORE, cluster_time, _BETWEEN, operation_time), cluster_time)
+def encode_times(cluster_time: int, operation_time: int, signed: SignedTime | None = None) -> EncodedGossip:
+    """`{$clusterTime: {clusterTime, signature}, operationTime}` of two packed timestamps; `signed`: the former."""
+    proof, key_id = (_UNSIGNED, NO_KEY) if signed is None else (signed.hash, signed.key_id)
+    fields = _FIELDS.pack(_BEFORE, cluster_time, _BEFORE_HASH, proof, _BEFORE_KEY_ID, key_id, _BETWEEN, operation_time)
+    return EncodedGossip(fields, cluster_time)
 
 
 def encode_cluster_time(cluster_time: int) -> bytes:
-    """The field `$clusterTime` alone, of a packed timestamp."""
-    return encode_times(cluster_time, 0).fields[: len(_BEFORE) + 8 + len(_UNSIGNED) + 1]
+    """The field `$clusterTime` alone, of a packed timestamp, for a process that knows this one."""
+    return encode_times(cluster_time, 0).fields[: len(_BEFORE) + 8 + _SIGNATURE_BYTES + 1]
 
 
 def heard_cluster_time(reply: bytes) -> int:
@@ -50,23 +55,50 @@ def heard_cluster_time(reply: bytes) -> int:
     return 0 if stamp is None else int.from_bytes(stamp[1], "little")
 
 
-def clients_time(document: Mapping[str, Any], now: float) -> int:
-    """The packed timestamp of a client's `$clusterTime`, 0 where it has none. `now`: seconds since 1970.
-
-    Errors: ClusterTimeFailsRateLimiter for one from the far future.
-    """
-    told = document.get("clusterTime")
-    if not isinstance(told, Timestamp):
-        return 0
-    if told.time > now + MAX_CLOCK_DRIFT_SECONDS:
+def clients_time(raw: bytes) -> SignedTime:
+    """A client's `$clusterTime`. Errors: NoSuchKey, TypeMismatch, UnsupportedFormat for what is none."""
+    time = _field(raw, "clusterTime", TIMESTAMP)
+    signature = _field(raw, "signature", OBJECT)
+    proof = document_to_python(signature)
+    _field(signature, "hash", BINARY)
+    key_id = get_field(signature, "keyId")
+    if key_id is None:
+        raise _missing("keyId")
+    if key_id[0] not in NUMBERS:
         raise CommandError(
-            _CLUSTER_TIME_TOO_FAR,
-            f"New $clusterTime, {told.time}, is too far from this node's wall clock time, {int(now)}.",
+            Code.TypeMismatch, f'Expected field "keyId" to have numeric type, but found {type_name(key_id[0])}'
         )
-    return pack_timestamp(told)
+    if len(proof["hash"]) != HASH_BYTES:
+        raise CommandError(Code.UnsupportedFormat, f"Unsupported SHA1Block hash length: {len(proof['hash'])}")
+    return SignedTime(int.from_bytes(time, "little"), bytes(proof["hash"]), integer_of(*key_id))
+
+
+def check_drift(time: int, now: float) -> None:
+    """`time`: packed; `now`: seconds since 1970. Errors: ClusterTimeFailsRateLimiter for one from the far future."""
+    seconds = unpack_timestamp(time).time
+    if seconds > now + MAX_CLOCK_DRIFT_SECONDS:
+        raise CommandError(
+            Code.ClusterTimeFailsRateLimiter,
+            f"New $clusterTime, {seconds}, is too far from this node's wall clock time, {int(now)}.",
+        )
 
 
 def encode_gossip(gossip: Mapping[str, Any]) -> EncodedGossip:
     """The same of any gossip."""
     told = gossip.get("$clusterTime")
     return EncodedGossip(bson.encode(gossip)[4:-1], 0 if told is None else pack_timestamp(told["clusterTime"]))
+
+
+def _field(document: bytes, name: str, code: int) -> bytes:
+    found = get_field(document, name)
+    if found is None:
+        raise _missing(name)
+    if found[0] != code:
+        raise CommandError(
+            Code.TypeMismatch, f'"{name}" had the wrong type. Expected {type_name(code)}, found {type_name(found[0])}'
+        )
+    return found[1]
+
+
+def _missing(name: str) -> CommandError:
+    return CommandError(Code.NoSuchKey, f'Missing expected field "{name}"')

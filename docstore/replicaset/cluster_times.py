@@ -1,4 +1,4 @@
-"""The cluster time of a member, as it goes along with what the member asks of other processes.
+"""The cluster time of a member, as it goes along with what the member asks of other processes and answers.
 
 Always true: what a process does because of a reply has a later time than what the reply tells of.
 """
@@ -9,15 +9,36 @@ import time
 from collections.abc import Callable
 
 from docstore.collection.oplog.oplog import Oplog
-from docstore.commands.gossip import MAX_CLOCK_DRIFT_SECONDS, encode_cluster_time, heard_cluster_time
+from docstore.commands.gossip import (
+    MAX_CLOCK_DRIFT_SECONDS,
+    NO_GOSSIP,
+    EncodedGossip,
+    encode_cluster_time,
+    encode_times,
+    heard_cluster_time,
+)
+from docstore.security.time_proofs import TimeProofs
 
 
 class MemberTimes:
-    """Implements `docstore.net.pool.ClusterTimes`. `initiated`: whether the member belongs to a set yet."""
+    """Implements `docstore.net.pool.ClusterTimes`. `initiated`: whether the member belongs to a set yet. `proofs` sign
+    the times of replies.
+    """
 
-    def __init__(self, oplog: Oplog, initiated: Callable[[], bool]) -> None:
+    def __init__(self, oplog: Oplog, initiated: Callable[[], bool], proofs: TimeProofs | None = None) -> None:
         self._oplog = oplog
         self._initiated = initiated
+        self._proofs = proofs
+        self._shown = NO_GOSSIP
+        self._shown_of = (0, 0)
+
+    def gossip(self) -> EncodedGossip:
+        """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
+        current = (self._oplog.cluster_time, self._oplog.last.timestamp)
+        if current != self._shown_of and current[1]:
+            self._shown_of = current
+            self._shown = encode_times(*current, None if self._proofs is None else self._proofs.sign(current[0]))
+        return self._shown
 
     def field(self) -> bytes:
         """See the protocol."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from docstore.commands.gossip import NO_GOSSIP, EncodedGossip, clients_time, encode_times
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
     from docstore.collection.store import Store
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
     from docstore.net.pool import Pool
+    from docstore.security.time_proofs import TimeProofs
     from docstore.storage.engine import Engine, Reader
 
 LOG = component("REPL")
 HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
-"""MongoDB's code ClusterTimeFailsRateLimiter."""
 
 
 class ReplicaSet:
@@ -64,10 +63,11 @@ class ReplicaSet:
         config_server: bool = False,
         on_step_down: Callable[[], None],
         on_primary: Callable[[], None],
+        proofs: TimeProofs | None = None,
     ) -> None:
         """`host` is "name:port" as others reach us; `own_addresses` every "name:port" under which we listen;
         `on_step_down` kills the operations that a lost primary may not finish; `on_primary` takes up what an earlier
-        one has left, before clients may write.
+        one has left, before clients may write; `proofs` sign the times of replies.
         """
         self.set_name = set_name
         self.host = host
@@ -106,9 +106,8 @@ class ReplicaSet:
         self.watchers: list[Callable[[], None]] = []
         self.awaiting: list[Callable[[], bool]] = []
         self._reign = (0, False)
-        self._gossip = NO_GOSSIP
-        pool.times = MemberTimes(self._oplog, lambda: self.membership.state.config is not None)
-        self._gossip_of = (0, 0)
+        pool.times = times = MemberTimes(self._oplog, lambda: self.membership.state.config is not None, proofs)
+        self.gossip = times.gossip
         self.started = time.monotonic()
 
     async def start(self) -> None:
@@ -239,18 +238,10 @@ class ReplicaSet:
         """(packed timestamp, the majority's state at it, call to release it), for read concern "snapshot"."""
         return await self._reading.open_snapshot(read_concern, deadline)
 
-    def gossip(self) -> EncodedGossip:
-        """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
-        current = (self._oplog.cluster_time, self._oplog.last.timestamp)
-        if current != self._gossip_of and current[1]:
-            self._gossip_of = current
-            self._gossip = encode_times(*current)
-        return self._gossip
-
-    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
-        """Take in a `$clusterTime`. Errors: ClusterTimeFailsRateLimiter for one from the far future."""
+    def observe_cluster_time(self, time: int) -> None:
+        """See `docstore.commands.context.Host`."""
         if self.membership.state.config is not None:
-            self._oplog.observe(clients_time(document, time.time()))
+            self._oplog.observe(time)
 
     async def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Look at a condition on the core's state after each event; False after `timeout` seconds."""

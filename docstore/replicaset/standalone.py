@@ -19,8 +19,6 @@ from docstore.optime import OpTime
 from docstore.replicaset.flusher import GroupFlusher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from docstore.collection.store import Store
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
     from docstore.storage.engine import Reader
@@ -115,5 +113,5 @@ class Standalone:
         """A standalone has no cluster time."""
         return NO_GOSSIP
 
-    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
+    def observe_cluster_time(self, time: int) -> None:
         """Cluster times mean nothing to a node without an oplog."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import pbkdf2_hmac
 from typing import Any
 
 import yaml
@@ -25,6 +26,7 @@ from docstore.security.scram import (
     client_keys,
     secret_of,
 )
+from docstore.security.time_proofs import TimeProofs
 from docstore.security.users import User
 
 LEAST_CHARACTERS = 6
@@ -34,6 +36,7 @@ MECHANISM = SHA_256
 """The one by which processes authenticate to each other."""
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 _DERIVED = 256
+_STRETCHING = b"what the processes of a cluster have in common"
 
 
 class BadKeys(ValueError):
@@ -88,8 +91,12 @@ class ClusterKeys:
         self.mode = mode
         self.lenient = lenient
         self._secrets = tuple(secret_of(MECHANISM, SYSTEM.user, key) for key in keys)
-        self.pretence = hmac.digest(self._secrets[0], b"users that do not exist", "sha512") if keys else None
+        # What is made of these anybody may see: a short key must not be found by trying, or not soon.
+        stretched = [pbkdf2_hmac("sha256", secret, _STRETCHING, iterations) for secret in self._secrets]
+        self.pretence = hmac.digest(stretched[0], b"users that do not exist", "sha512") if keys else None
         """A secret of all that have the key, from which what is pretended of unknown users is made."""
+        self.proofs = TimeProofs(stretched) if keys else None
+        """Of the cluster's times; certificates alone are nothing that the processes have in common."""
         self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
         self.credentials = tuple(Credential.derived(MECHANISM, each, salt, iterations) for each in self._secrets)
         """By which a client may prove to be a member, one for each key: they have one salt and number of iterations."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pymongo
 import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
+from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure
 
 from scripts.deployment import Member, StartFailed, stopped_at_end
@@ -28,6 +29,7 @@ Client = pymongo.MongoClient[dict[str, Any]]
 OLD, NEW = "aGVsbG8gd29ybGQ=", "bmV3IGtleSBvZiBhbGw="
 ROOT = {"username": "root", "password": "r"}
 UNAUTHORIZED, AUTHENTICATION_FAILED = 13, 18
+TIME_PROOF_MISMATCH, KEY_NOT_FOUND = 204, 211
 
 
 def key_file(path: Path, *keys: str) -> Path:
@@ -197,11 +199,38 @@ def test_a_cluster_whose_processes_know_one_key(tmp_path: Path) -> None:
             assert client.test.c.count_documents({}) == 10
             command = {"_recvChunkStatus": 1, "migrationId": Binary(uuid.uuid4().bytes, 4)}
             assert refused(client, "admin", command) == UNAUTHORIZED
+        check_times(root, other)
         cluster.deployment.kill("one-0")
         cluster.deployment.restart("one-0")
         wait_until(lambda: other.test.c.count_documents({}) == 22, 30)
         cluster.split_and_move("c", {"_id": 15})
         assert other.test.c.count_documents({}) == 22
+
+
+def check_times(root: Client, other: Client) -> None:
+    """A time that one router tells its clients another believes, and only such a time."""
+    host, port = other.address or ("", 0)
+    with root.start_session() as session:
+        root.test.command("insert", "c", documents=[{"_id": 30}], session=session)
+        root.test.c.delete_one({"_id": 30}, session=session)
+        signed = dict(session.cluster_time or {})
+        with client_of(f"{host}:{port}", **ROOT) as client, client.start_session() as second:
+            second.advance_cluster_time(signed)
+            second.advance_operation_time(session.operation_time)
+            assert client.test.c.count_documents({"_id": 30}, session=second) == 0
+    ahead = {**signed, "clusterTime": Timestamp(signed["clusterTime"].time + 1000, 1)}
+    unsigned = {**ahead, "signature": {"hash": bytes(20), "keyId": Int64(0)}}
+    with closing(WireClient((host, port), timeout=5.0)) as client:
+
+        def ping(time: dict[str, Any]) -> tuple[int, Timestamp]:
+            reply = client.run_document({"ping": 1, "$clusterTime": time, "$db": "admin"})
+            return reply.get("code", 0), reply["$clusterTime"]["clusterTime"]
+
+        for code in (0, KEY_NOT_FOUND):
+            for told, expected in ((ahead, TIME_PROOF_MISMATCH), (unsigned, code)):
+                found, now = ping(told)
+                assert (found, now < ahead["clusterTime"]) == (expected, True)
+            authenticate(client, Credentials("root", "r", "admin"))
 
 
 def check_router(address: str, root: Client) -> None:

@@ -43,7 +43,7 @@ class FakeHost:
         self.write_error: CommandError | None = None
         self.read_error: CommandError | None = None
         self.times: Mapping[str, Any] = {}
-        self.observed: list[Mapping[str, Any]] = []
+        self.observed: list[int] = []
         self.process_id = ObjectId()
         self.counter = 0
 
@@ -58,8 +58,8 @@ class FakeHost:
     def gossip(self) -> EncodedGossip:
         return encode_gossip(self.times)
 
-    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
-        self.observed.append(document)
+    def observe_cluster_time(self, time: int) -> None:
+        self.observed.append(time)
 
     def state_version(self) -> Mapping[str, Any]:
         return {"processId": self.process_id, "counter": Int64(self.counter)}

@@ -213,6 +213,7 @@ class NodeProcess:
             config_server=settings.role is ClusterRole.CONFIG,
             on_step_down=lambda: self._stepped_down(operations),
             on_primary=lambda: self.node.transactions.take_over(),
+            proofs=None if self._keys is None else self._keys.proofs,
         )
 
     def _stepped_down(self, operations: OperationRegistry) -> None:

@@ -14,11 +14,25 @@ from bson.timestamp import Timestamp
 from docstore.commands.declaration import Parameter, Role, Type
 from docstore.commands.dispatch import Pending, StreamedReply
 from docstore.errors import Code, CommandError
+from docstore.optime import pack_timestamp, unpack_timestamp
+from docstore.options.values import ClusterAuthMode
+from docstore.security.cluster_keys import ClusterKeys
+from docstore.security.time_proofs import TimeProofs
 from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME
 from tests.harness.dispatching import FakeHost, ManualClock, ask, command, dispatcher_of, peer, request
 
 LSID = {"id": Binary(b"s" * 16, 4)}
 RETRY = {"lsid": LSID, "txnNumber": Int64(1)}
+UNSIGNED = {"hash": bytes(20), "keyId": Int64(0)}
+
+
+def told(time: Timestamp) -> dict[str, Any]:
+    return {"clusterTime": time, "signature": UNSIGNED}
+
+
+def proven(proofs: TimeProofs, time: Timestamp) -> dict[str, Any]:
+    signed = proofs.sign(pack_timestamp(time))
+    return {"clusterTime": time, "signature": {"hash": signed.hash, "keyId": Int64(signed.key_id)}}
 
 
 def refusing(code: int, **extra: Any) -> Any:
@@ -124,9 +138,53 @@ def test_a_cluster_time_is_observed_once_per_change() -> None:
     host = FakeHost()
     dispatcher = dispatcher_of(command("a"), host=host)
     for seconds in (5, 5, 6):
-        ask(dispatcher, {"a": 1, "$clusterTime": {"clusterTime": Timestamp(seconds, 1)}})
-    assert [document["clusterTime"].time for document in host.observed] == [5, 6]
-    assert ask(dispatcher, {"a": 1, "$clusterTime": {"clusterTime": 5}})["code"] == 14
+        ask(dispatcher, {"a": 1, "$clusterTime": told(Timestamp(seconds, 1))})
+    assert [time >> 32 for time in host.observed] == [5, 6]
+
+
+NOW = Timestamp(1000, 1)
+BROKEN_TIMES = [
+    ({"clusterTime": 5, "signature": UNSIGNED}, Code.TypeMismatch),
+    ({"clusterTime": NOW}, Code.NoSuchKey),
+    ({"clusterTime": NOW, "signature": "a"}, Code.TypeMismatch),
+    ({"clusterTime": NOW, "signature": {}}, Code.NoSuchKey),
+    ({"clusterTime": NOW, "signature": {"hash": bytes(20)}}, Code.NoSuchKey),
+    ({"clusterTime": NOW, "signature": {"hash": "a", "keyId": Int64(1)}}, Code.TypeMismatch),
+    ({"clusterTime": NOW, "signature": {"hash": bytes(20), "keyId": "1"}}, Code.TypeMismatch),
+    ({"clusterTime": NOW, "signature": {"hash": bytes(3), "keyId": Int64(1)}}, Code.UnsupportedFormat),
+    ({"clusterTime": Timestamp(0xFFFFFFFF, 1), "signature": UNSIGNED}, Code.ClusterTimeFailsRateLimiter),
+]
+
+
+@pytest.mark.parametrize(("broken", "code"), BROKEN_TIMES)
+def test_what_is_no_cluster_time_or_one_of_the_far_future_is_refused(broken: dict[str, Any], code: Code) -> None:
+    host = FakeHost()
+    assert ask(dispatcher_of(command("a"), host=host), {"a": 1, "$clusterTime": broken})["code"] == code
+    assert not host.observed
+
+
+def test_a_time_that_nobody_has_proven_does_not_count() -> None:
+    host = FakeHost()
+    dispatcher = dispatcher_of(command("a"), host=host)
+    access = dispatcher.services.access
+    access.enabled = True
+    key, other = (TimeProofs([secret]) for secret in (b"key", b"other"))
+
+    def refusal(told: dict[str, Any]) -> int:
+        return int(ask(dispatcher, {"a": 1, "$clusterTime": told}).get("code", 0))
+
+    # Where only certificates tell who belongs to the cluster nothing proves a time.
+    access.keys = ClusterKeys([], bytes(28), mode=ClusterAuthMode.X509)
+    assert refusal(proven(key, NOW)) == 0
+    access.keys.proofs = key
+    # By a key that other processes have got already.
+    assert refusal(proven(other, NOW)) == 0
+    assert refusal({**proven(key, NOW), "clusterTime": Timestamp(NOW.time + 1, 1)}) == Code.TimeProofMismatch
+    # From before there were keys, by a client that has not logged in.
+    assert refusal(told(NOW)) == 0
+    assert not host.observed
+    assert refusal(proven(key, NOW)) == 0
+    assert host.observed == [pack_timestamp(NOW)]
 
 
 def test_a_cluster_time_that_the_host_told_itself_is_not_observed() -> None:
@@ -134,8 +192,8 @@ def test_a_cluster_time_that_the_host_told_itself_is_not_observed() -> None:
     host.times = {"$clusterTime": {"clusterTime": Timestamp(7, 3)}}
     dispatcher = dispatcher_of(command("ping"), host=host)
     for time in (Timestamp(6, 9), Timestamp(7, 3), Timestamp(7, 2), Timestamp(7, 4), Timestamp(5, 1)):
-        ask(dispatcher, {"ping": 1, "$clusterTime": {"clusterTime": time}})
-    assert [document["clusterTime"] for document in host.observed] == [Timestamp(6, 9), Timestamp(7, 4)]
+        ask(dispatcher, {"ping": 1, "$clusterTime": told(time)})
+    assert [unpack_timestamp(each) for each in host.observed] == [Timestamp(6, 9), Timestamp(7, 4)]
 
 
 def test_a_request_with_more_to_come_gets_no_reply_even_when_it_fails() -> None:

@@ -1,0 +1,81 @@
+"""Cluster times signed by what only the processes of the cluster know, so that a client can pass them on but not make
+them up.
+
+A signature holds for all times of one second up to a multiple of 2**16 counts: it is made about once a second, not for
+each reply. Always true: of two keys the first signs and either is believed, as with logins of the processes.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from docstore.errors import Code, CommandError
+from docstore.optime import unpack_timestamp
+
+HASH_BYTES = 20
+NO_KEY = 0
+"""The id of no key: what a process without keys puts where one that has some signs."""
+_WITHIN = 0xFFFF
+_KEPT = 64
+_TIME = struct.Struct(">Q")
+
+
+class SignedTime(NamedTuple):
+    """A cluster time, packed, with the hash that is to prove it and the id of the key that it was made with."""
+
+    time: int
+    hash: bytes
+    key_id: int
+
+
+class TimeProofs:
+    """Made with secrets, which it does not show."""
+
+    def __init__(self, secrets: Sequence[bytes]) -> None:
+        assert secrets, "there is a secret"
+        keys = [hmac.digest(secret, b"cluster times", "sha256") for secret in secrets]
+        self._keys = {_id_of(key): key for key in keys}
+        self._signing = _id_of(keys[0])
+        self._made: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+
+    def sign(self, time: int) -> SignedTime:
+        """`time`: packed."""
+        return SignedTime(time, self._hash(self._signing, time), self._signing)
+
+    def may_know(self, told: SignedTime) -> bool:
+        """False for a time that is signed by none of the keys."""
+        return told.key_id == NO_KEY or told.key_id in self._keys
+
+    def check(self, told: SignedTime) -> None:
+        """Errors: KeyNotFound where no key has that id, TimeProofMismatch for a hash that was not made with it."""
+        if told.key_id not in self._keys:
+            raise CommandError(
+                Code.KeyNotFound,
+                f"No keys found for HMAC that is valid for time: {{ ts: {_shown(told.time)} }} with id: {told.key_id}",
+            )
+        if not hmac.compare_digest(self._hash(told.key_id, told.time), told.hash):
+            raise CommandError(Code.TimeProofMismatch, "Proof does not match the cluster time")
+
+    def _hash(self, key_id: int, time: int) -> bytes:
+        span = time | _WITHIN
+        made = self._made.get((key_id, span))
+        if made is None:
+            made = self._made[key_id, span] = hmac.digest(self._keys[key_id], _TIME.pack(span), "sha1")
+            while len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+        return made
+
+
+def _id_of(key: bytes) -> int:
+    """Positive, and the same on all processes that have the key."""
+    (number,) = struct.unpack_from(">Q", hmac.digest(key, b"id", "sha256"))
+    return int(number) >> 1 | 1
+
+
+def _shown(time: int) -> str:
+    stamp = unpack_timestamp(time)
+    return f"Timestamp({stamp.time}, {stamp.inc})"
