@@ -227,6 +227,8 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
         asyncio.ensure_future(router.balancer.run()),
         asyncio.ensure_future(_ping(router, FACES[options.emulate].version)),
     ]
+    if listener.dispatcher.services.access.enabled:
+        background.append(asyncio.ensure_future(router.users.follow()))
     if router.hints is not None:
         background.append(asyncio.ensure_future(router.hints.run()))
     try:

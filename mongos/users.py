@@ -1,12 +1,15 @@
 """The users of a cluster, whom the config servers know.
 
-What they have said of a user holds for at most `userCacheInvalidationIntervalSecs`; a change that came through this
-router holds at once.
+What they have said of a user holds until they say that there were changes, for which they are asked every second, and
+for at most `userCacheInvalidationIntervalSecs` where they do not answer; a change that came through this router holds
+at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from docstore.commands.parameters import ServerParameter, whole_number
@@ -15,11 +18,12 @@ from docstore.log import component
 from docstore.security.names import UserName
 from docstore.security.scram import Credential
 from docstore.security.users import User, credentials_of, user_of_reply
-from docstore.sharding.requests import get_credentials
+from docstore.sharding.requests import get_credentials, user_changes
 from mongos.routing.shards import Shard
 
 LOG = component("ACCESS")
 _INTERVAL_SECONDS = 30
+_ASKING_SECONDS = 1.0
 _MOST_KNOWN = 4096
 """Users of whom is remembered what the config servers said: anybody may ask for one, and there need not be any."""
 _INTERVAL = "userCacheInvalidationIntervalSecs"
@@ -36,6 +40,8 @@ class RoutedUsers:
         self._known: dict[UserName, User | None] = {}
         self._known_at = 0
         self._has_users = False
+        self._seen: Mapping[str, Any] | None = None
+        """What the config servers answered last when they were asked for changes."""
 
     @property
     def generation(self) -> int:
@@ -45,6 +51,17 @@ class RoutedUsers:
     def invalidate(self) -> None:
         """Ask anew from now on."""
         self._changes += 1
+
+    async def follow(self) -> None:
+        """Look for changes until cancelled."""
+        while True:
+            await asyncio.sleep(_ASKING_SECONDS)
+            with suppress(CommandError):
+                reply = (await self._config.command("admin", user_changes(), repeatable=True)).decoded()
+                seen = {name: reply[name] for name in ("process", "changes")}
+                if seen != self._seen:
+                    self._seen = seen
+                    self.invalidate()
 
     async def is_empty(self) -> bool:
         if not self._has_users:

@@ -200,6 +200,14 @@ def get_credentials(user: str, db: str) -> dict[str, Any]:
     return {"_configsvrGetCredentials": user, "db": db}
 
 
+def user_changes() -> dict[str, Any]:
+    """Whether users or roles may have changed: not while the reply is the same.
+
+    -> `{process: ObjectId, changes: int}`.
+    """
+    return {"_configsvrUserChanges": 1}
+
+
 # To shards, from routers.
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,7 @@ def test_a_cluster_whose_processes_know_one_key(tmp_path: Path) -> None:
         cluster.split_and_move("c", {"_id": 10})
         assert collection.count_documents({}) == 20
         root.test.command("createUser", "ann", pwd="a", roles=["read"])
+        check_changes(root, other)
         host, port = root.address or ("", 0)
         check_router(f"{host}:{port}", root)
         config, shard = (cluster.deployment.members[name] for name in ("config-0", "one-0"))
@@ -205,6 +206,25 @@ def test_a_cluster_whose_processes_know_one_key(tmp_path: Path) -> None:
         wait_until(lambda: other.test.c.count_documents({}) == 22, 30)
         cluster.split_and_move("c", {"_id": 15})
         assert other.test.c.count_documents({}) == 22
+
+
+def check_changes(root: Client, other: Client) -> None:
+    """What is granted through one router holds on another within seconds, and what is revoked does not."""
+    host, port = other.address or ("", 0)
+    with client_of(f"{host}:{port}", username="ann", password="a", authSource="test") as ann:
+        assert ann.test.c.find_one({"_id": 3}) == {"_id": 3}
+        command = {"update": "c", "updates": [{"q": {"_id": 3}, "u": {"$unset": {"a": 1}}}]}
+
+        def may_write() -> bool:
+            with suppress(OperationFailure):
+                ann.test.command(command)
+                return True
+            return False
+
+        assert not may_write()
+        for change, expected in (("grantRolesToUser", True), ("revokeRolesFromUser", False)):
+            root.test.command(change, "ann", roles=["readWrite"])
+            wait_until(lambda expected=expected: may_write() == expected, 10)
 
 
 def check_times(root: Client, other: Client) -> None:
