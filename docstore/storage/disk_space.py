@@ -42,14 +42,28 @@ class DiskSpace:
         self._until_look -= 1
         if self._until_look >= 0 and not self._is_full:
             return
+        free, reserve = self._look()
+        if not self._is_full or batch.urgency is Urgency.CONSENSUS or free >= reserve >> _SHIFTS[batch.urgency]:
+            return
+        if any(value is not None for family in _FAMILIES for value in batch.changes[family].values()):
+            raise self._refusal(free)
+
+    def check_room(self) -> None:
+        """DiskFull when there is no room for many entries."""
+        free, _ = self._look()
+        if self._is_full:
+            raise self._refusal(free)
+
+    def _look(self) -> tuple[int, int]:
+        """(bytes free, bytes that are to stay so)."""
         self._until_look = _LOOK_EVERY
         free, total = self._measure(self._path)
         reserve = min(RESERVE_BYTES, total // _RESERVE_SHARE)
         self._is_full = free < reserve
-        if not self._is_full or batch.urgency is Urgency.CONSENSUS or free >= reserve >> _SHIFTS[batch.urgency]:
-            return
-        if any(value is not None for family in _FAMILIES for value in batch.changes[family].values()):
-            raise DiskFull(f"{free >> 20} MiB are left on the disk of {self._path}, too few to take more documents")
+        return free, reserve
+
+    def _refusal(self, free: int) -> DiskFull:
+        return DiskFull(f"{free >> 20} MiB are left on the disk of {self._path}, too few to take more documents")
 
 
 def disk_space(path: str) -> tuple[int, int]:

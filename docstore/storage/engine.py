@@ -13,7 +13,7 @@ Writes come from one thread. Reads and `flush` may come from others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import Any, Protocol
@@ -119,6 +119,30 @@ class Snapshot(Reader, Protocol):
         """Let the state go. Reading afterwards is an error; closing twice is not."""
 
 
+class Load(Protocol):
+    """Many new entries of one family, all in the range that was named when it began.
+
+    `step` makes them visible and durable, together; what has been written under one of their keys since the load began
+    stands. A crash in the last step may leave entries that were to go: nobody may rely on the range before it is done.
+    """
+
+    def add(self, entries: Mapping[bytes, bytes]) -> None:
+        """Entries whose keys the load has not got. Not after the first step."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the load is large enough to be ended; another one goes on from there."""
+
+    def step(self, deadline: float) -> bool:
+        """Go on until the monotonic time `deadline`; True when all is done, after which nothing may follow.
+
+        DiskFull when there is no room: the load is given up. StorageError: so it is.
+        """
+
+    def abandon(self) -> None:
+        """Forget the entries. Twice, or after the last step, is harmless."""
+
+
 class Engine(Reader, Protocol):
     """A store of six ordered maps."""
 
@@ -127,6 +151,9 @@ class Engine(Reader, Protocol):
 
         DiskFull when there is no room for it; any other StorageError leaves the outcome open.
         """
+
+    def begin_load(self, family: Family, start: bytes, end: bytes) -> Load:
+        """Begin to bring many entries into `[start, end)`; end it or abandon it."""
 
     def snapshot(self) -> Snapshot: ...
 

@@ -16,6 +16,7 @@ from typing import Any
 from sortedcontainers import SortedDict
 
 from docstore.storage.engine import Batch, Family, StorageError
+from docstore.storage.load import BatchLoad
 
 _CHUNK = 256
 """Keys read ahead by an iterator: the map may change between two chunks, never inside one."""
@@ -41,6 +42,7 @@ class MemoryEngine:
     def __init__(self) -> None:
         self._maps: tuple[SortedDict, ...] = tuple(SortedDict() for _ in Family)
         self._newest: _Version | None = None
+        self._loads: list[BatchLoad] = []
         self._writes = 0
 
     def get(self, family: Family, key: bytes) -> bytes | None:
@@ -64,6 +66,11 @@ class MemoryEngine:
         for family, changes in zip(Family, batch.changes, strict=True):
             for key, value in changes.items():
                 self._change(family, key, value)
+        for load in self._loads:
+            load.later.note(batch)
+
+    def begin_load(self, family: Family, start: bytes, end: bytes) -> BatchLoad:
+        return BatchLoad(self._loads, self.write, family, start, end)
 
     def _change(self, family: Family, key: bytes, value: bytes | None) -> None:
         current = self._maps[family]

@@ -32,6 +32,7 @@ from rocksdict import (
     Cache,
     Checkpoint,
     DBCompressionType,
+    IngestExternalFileOptions,
     Options,
     Rdict,
     WriteBatch,
@@ -43,13 +44,13 @@ from docstore.log import component
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
 from docstore.storage.lock import lock_directory
+from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
 from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of, within
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
 _WORK_UNDER_WAY = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
 _POLL_SECONDS = 0.005
-_NO_SPACE = "No space left on device"
 _FIGURE = re.compile(r"(raw (?:key|value) size)=(\d+)")
 _RATIO_SECONDS = 5.0
 
@@ -98,6 +99,9 @@ class RocksEngine:
         self._write_options = WriteOptions()
         self._versions = Versions(self._families)
         self._room = DiskSpace(path)
+        self._files = LoadedFiles(path, _options(cache, _MIB), self._room, self._bring_in)
+        self._ingestion = IngestExternalFileOptions()
+        self._ingestion.set_move_files(True)
         self._out_of_space = False
         self._ratios: dict[Family, tuple[float, float]] = {}
         self._writes = 0
@@ -139,12 +143,26 @@ class RocksEngine:
         try:
             self._db.write(target, self._write_options)
         except Exception as error:  # rocksdict raises nothing narrower
-            if self._out_of_space or _NO_SPACE in str(error):
+            if self._out_of_space or NO_SPACE in str(error):
                 # The log takes nothing more after this, so nothing can follow what is half in it.
                 self._out_of_space = True
                 raise DiskFull(f"the disk of {self.path} is full; make room and start again: {error}") from error
             raise StorageError(f"the write to {self.path} failed: {error}") from error
         self._writes += 1
+        if self._files.loads:
+            self._files.note(batch)
+
+    def begin_load(self, family: Family, start: bytes, end: bytes) -> FileLoad:
+        return self._files.begin(family, start, end)
+
+    def _bring_in(self, family: Family, file: str, later: Batch) -> None:
+        # Snapshots learn of it as of the removal of a range: what changes is not told key by key.
+        everything = Batch()
+        everything.ranges.append((family, b"", b""))
+        self._versions.before_write(everything)
+        self._families[family].ingest_external_file([file], self._ingestion)
+        if later:
+            self.write(later)
 
     def snapshot(self) -> RocksSnapshot:
         return RocksSnapshot(self._versions)
@@ -152,20 +170,11 @@ class RocksEngine:
     def flush(self) -> None:
         try:
             if self._out_of_space:
-                self._sync_logs()
+                _sync_logs(self.path)
             else:
                 self._db.flush_wal(True)
         except Exception as error:  # rocksdict raises nothing narrower
             raise StorageError(f"the log in {self.path} could not be flushed: {error}") from error
-
-    def _sync_logs(self) -> None:
-        """What was written before the disk was full is in the files of the log: RocksDB keeps none of it back."""
-        for log in Path(self.path).glob("*.log"):
-            descriptor = os.open(log, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
     def checkpoint(self, path: str) -> None:
         try:
@@ -225,6 +234,16 @@ class RocksEngine:
         except Exception as error:  # rocksdict raises nothing narrower
             LOG.warning("The storage engine has not closed cleanly", path=self.path, error=str(error))
         os.close(self._lock)
+
+
+def _sync_logs(path: str) -> None:
+    """What was written before the disk was full is in the files of the log: RocksDB keeps none of it back."""
+    for log in Path(path).glob("*.log"):
+        descriptor = os.open(log, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remake_file_list(path: str) -> None:

@@ -239,3 +239,48 @@ def test_a_flush_runs_beside_the_writes(engine: Engine) -> None:
     thread.join()
     assert len(contents(engine)) == 500
     assert flushed
+
+
+def test_a_load_brings_entries_in_and_later_writes_stand(engine: Engine) -> None:
+    write(engine, a=b"old", z=b"old")
+    before = engine.snapshot()
+    load = engine.begin_load(RECORDS, b"a", b"y")
+    load.add({f"k{n}".encode(): b"" if n % 2 else b"value" for n in range(500)})
+    load.add({b"b": b"loaded", b"c": b"loaded", b"ab": b"loaded"})
+    write(engine, b=b"later", c=None, k7=b"later", z=b"new")
+    batch = Batch()
+    batch.delete_range(RECORDS, b"k1", b"k2")
+    batch.put(RECORDS, b"k11", b"put")
+    engine.write(batch)
+    write(engine, k12=b"put")
+    while not load.step(0.0):
+        write(engine, k3=None)
+    write(engine, k5=b"last")
+    expected = {f"k{n}".encode(): b"" if n % 2 else b"value" for n in range(500) if not f"k{n}".startswith("k1")}
+    expected |= {b"a": b"old", b"ab": b"loaded", b"b": b"later", b"z": b"new", b"k7": b"later", b"k5": b"last"}
+    expected |= {b"k11": b"put", b"k12": b"put"}
+    found = contents(engine)
+    found.setdefault(b"k3", b"")
+    assert found == expected
+    assert contents(before) == {b"a": b"old", b"z": b"old"}
+
+
+def test_loads_of_one_range_follow_each_other(engine: Engine) -> None:
+    for start in range(3):
+        load = engine.begin_load(INDEXES, b"k", b"l")
+        load.add({b"k%03d" % n: b"%d" % start for n in range(start, 300, 3)})
+        load.add({})
+        while not load.step(0.0):
+            pass
+        load.abandon()
+    assert contents(engine, INDEXES) == {b"k%03d" % n: b"%d" % (n % 3) for n in range(300)}
+
+
+def test_an_abandoned_load_leaves_nothing(engine: Engine) -> None:
+    load = engine.begin_load(INDEXES, b"k", b"l")
+    load.add({b"k%05d" % n: b"" for n in range(20_000)})
+    load.abandon()
+    load.abandon()
+    assert contents(engine, INDEXES) == {}
+    empty = engine.begin_load(INDEXES, b"k", b"l")
+    assert empty.step(0.0)

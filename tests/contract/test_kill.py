@@ -18,10 +18,10 @@ from tests.unit.collection.building import check, entries, plain, ticking
 ROUNDS = 10
 
 
-def write_until_killed(directory: Path, lines: int) -> int:
+def write_until_killed(directory: Path, lines: int, program: str = "endless_writer") -> int:
     """Kill the writer after so many acknowledgements; the number of the last unit that it has acknowledged."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.contract.endless_writer", str(directory)],
+        [sys.executable, "-m", f"tests.contract.{program}", str(directory)],
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[2],
     )
@@ -66,3 +66,15 @@ def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
         acknowledged = write_until_killed(tmp_path, rng.randrange(1, 400))
         assert acknowledged > last, f"seed {seed}"
         last = recovered(tmp_path, acknowledged)
+
+
+@pytest.mark.timeout(60)
+def test_a_killed_build_leaves_whole_indexes_only(tmp_path: Path) -> None:
+    rng = random.Random()
+    for _ in range(4):
+        write_until_killed(tmp_path, rng.randrange(1, 4), "endless_builder")
+        store = Store(open_engine("rocksdb", str(tmp_path)), clock=ticking(1_900_000_000))
+        store.attach_oplog(1 << 20)
+        check(store)
+        assert not (tmp_path / "loading").exists()
+        store.engine.close()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, Family, StorageError
+from docstore.storage.load import BatchLoad
 from docstore.storage.memory import MemoryEngine
 from tests.simulation.loop import Killed
 
@@ -176,6 +177,7 @@ class MachineEngine:
         self._disk = disk = owner.machine.disk
         contents = disk.contents
         self._contents = contents
+        self._loads: list[BatchLoad] = []
         self._room = DiskSpace(str(disk.path), lambda _path: disk.room())
         self.get = contents.get
         self.items = contents.items
@@ -205,6 +207,11 @@ class MachineEngine:
                 self._contents.write(batch)
             raise StorageError("the write failed: input/output error")
         self._contents.write(batch)
+        for load in self._loads:
+            load.later.note(batch)
+
+    def begin_load(self, family: Family, start: bytes, end: bytes) -> BatchLoad:
+        return BatchLoad(self._loads, self.write, family, start, end)
 
     def flush(self) -> None:
         if not self._owner.alive:

@@ -1,10 +1,11 @@
 """Building indexes over a collection that is being written to.
 
 From its beginning the build's indexes are kept up to date by every write; the build itself goes through the records
-that were there, in the order of their ids, and adds their entries a slice at a time. Where both add the same entry,
-the second does nothing. Invariants: records up to the build's place have all their entries; an unfinished tree is
-garbage on disk, so a crash or a rollback leaves nothing; two documents under one unique key refuse the end of the
-build, not the writes during it.
+that were there, in the order of their ids, and gathers their entries a slice at a time, for the engine to sort and take
+by many at once. Where a write has changed an entry after it was gathered, the write's stands. Invariants: records up
+to the build's place have all their entries, in the engine or in the load; an unfinished tree is garbage on disk, so a
+crash or a rollback leaves nothing; two documents under one unique key refuse the end of the build, not the writes
+during it. Entries in the load are not seen by writes, so unique indexes are looked through once everything is there.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import CommandError
-from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes, timestamp_key
-from docstore.storage import Batch, Family
+from docstore.key_layout import RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
+from docstore.storage import Batch, Family, Load
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
     from docstore.collection.unit_of_work import WriteUnitOfWork
 
 _CLOCK_EVERY = 128
-_SLICE_ENTRIES = 1_024
+_SLICE_ENTRIES = 4_096
 _ABORTED = 276  # IndexBuildAborted
 
 
@@ -49,6 +50,10 @@ class IndexBuild:
         store.engine.write(batch)
         self._last = coll.find_last_record_id(store.engine)
         self._place = 0
+        self._load: Load | None = None
+        unique = [index for index in self._indexes if index.unique and not tolerant]
+        # Those that are still to be looked through, from a key on.
+        self._unseen = [(index, index.prefix) for index in unique]
         self._open = True
         coll.set_indexes(coll.indexes, coll.building | {index.name: index for index in self._indexes})
 
@@ -65,38 +70,58 @@ class IndexBuild:
         index cannot hold.
         """
         self._check()
-        while self._place < self._last:
+        while self._place < self._last or self._load is not None:
             if monotonic() >= deadline:
                 return False
-            self._slice(deadline)
+            load = self._load = self._load or self._begin_load()
+            if self._place < self._last and not load.full:
+                self._gather(load, deadline)
+            elif load.step(deadline):
+                self._load = None
+        while self._unseen:
+            if monotonic() >= deadline:
+                return False
+            self._look_through(deadline)
         return True
 
-    def _slice(self, deadline: float) -> None:
-        batch = Batch()
-        added = batch.changes[Family.INDEXES]
-        claims: dict[bytes, bytes] = {}
-        place = self._last
-        records = self.collection.records(self._store.engine, after=self._place)
-        for seen, (record_id, raw) in enumerate(records, 1):
-            if record_id > self._last:
-                break
-            self._add(added, claims, record_id_bytes(record_id), raw)
-            if len(added) >= _SLICE_ENTRIES or (seen % _CLOCK_EVERY == 0 and monotonic() >= deadline):
-                place = record_id
-                break
-        self._store.engine.write(batch)
-        self._place = place
+    def _begin_load(self) -> Load:
+        first, last = self._indexes[0], self._indexes[-1]
+        return self._store.engine.begin_load(Family.INDEXES, first.prefix, last.end)
 
-    def _add(self, added: dict[bytes, bytes | None], claims: dict[bytes, bytes], rid: bytes, raw: bytes) -> None:
-        for index in self._indexes:
-            keys, places, marks = index.marked_keys(raw, tolerant=self._tolerant)
-            index.places |= places
-            check = index.unique and not self._tolerant
-            for key in keys:
-                entry = index.prefix + key
-                if check and (claims.setdefault(entry, rid) != rid or self._holders(entry) - {rid}):
-                    raise duplicate_key(self.collection, index, raw, key)
-                added[entry + rid] = marks
+    def _gather(self, load: Load, deadline: float) -> None:
+        coll, tolerant = self.collection, self._tolerant
+        added: dict[bytes, bytes] = {}
+        sources = [(index.prefix, index.marked_keys, index) for index in self._indexes]
+        start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
+        for seen, (place, raw) in enumerate(self._store.engine.items(Family.RECORDS, start, end), 1):
+            rid = place[-RECORD_ID_BYTES:]
+            for prefix, marked_keys, index in sources:
+                keys, places, marks = marked_keys(raw, tolerant=tolerant)
+                if places:
+                    index.places |= places
+                for key in keys:
+                    added[prefix + key + rid] = marks
+            if len(added) >= _SLICE_ENTRIES or (seen % _CLOCK_EVERY == 0 and monotonic() >= deadline):
+                self._place = long_of(rid)
+                break
+        else:
+            self._place = self._last
+        load.add(added)
+
+    def _look_through(self, deadline: float) -> None:
+        """Note which keys of a unique index have two documents. DuplicateKey for the first."""
+        index, start = self._unseen[-1]
+        last = b""
+        for seen, key in enumerate(self._store.engine.keys(Family.INDEXES, start, index.end), 1):
+            entry = key[:-RECORD_ID_BYTES]
+            if entry == last:
+                index.collisions.add(entry)
+                self._check_unique(index)
+            last = entry
+            if seen % _CLOCK_EVERY == 0 and monotonic() >= deadline:
+                self._unseen[-1] = (index, key)
+                return
+        self._unseen.pop()
 
     def _holders(self, entry: bytes) -> set[bytes]:
         """Record ids of the documents that stand under a key."""
@@ -109,7 +134,8 @@ class IndexBuild:
         DuplicateKey when writes during the build have left two documents under one unique key.
         """
         self._check()
-        assert self._place >= self._last, "the build is not complete"
+        complete = self._place >= self._last and self._load is None and not self._unseen
+        assert complete, "the build is not complete"
         if not self._tolerant:
             for index in self._indexes:
                 self._check_unique(index)
@@ -150,6 +176,8 @@ class IndexBuild:
         if not self._open:
             return
         self._open = False
+        if self._load is not None:
+            self._load.abandon()
         coll = self.collection
         left = {name: index for name, index in coll.building.items() if index not in self._indexes}
         coll.set_indexes(coll.indexes, left)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from time import monotonic
+
 import bson
 import pytest
 from hypothesis import given, settings
@@ -12,10 +15,22 @@ from docstore.collection.collection import Collection
 from docstore.collection.index.build import IndexBuild
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.store import Store
-from docstore.errors import CommandError
-from docstore.storage import Family, open_engine
+from docstore.errors import Code, CommandError
+from docstore.storage import Family, open_engine, rocks_load
 from tests.harness.undoing import roll_back
-from tests.unit.collection.building import check, doc, entries, insert, make, plain, remove, spec, store_on, update
+from tests.unit.collection.building import (
+    check,
+    doc,
+    entries,
+    insert,
+    make,
+    plain,
+    remove,
+    spec,
+    store_on,
+    ticking,
+    update,
+)
 
 FOREVER = float("inf")
 
@@ -234,4 +249,38 @@ def test_an_index_of_an_empty_collection_is_made_of_what_stands(happened: str) -
     with store.unit() as unit, pytest.raises(CommandError) as refused:
         store.create_index(unit, coll, spec(("x", 1)))
     assert refused.value.code == (86 if happened == "the name taken" else 276)
+    check(store)
+
+
+@pytest.mark.parametrize("kind", ["inMemory", "rocksdb"])
+def test_writes_stand_over_what_was_gathered_before_them(kind: str, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rocks_load, "_FILE_BYTES", 30_000)
+        store = Store(open_engine(kind, str(tmp_path)), clock=ticking())
+        store.attach_oplog(1 << 20)
+        coll = filled(store, 6_000)
+        build = store.build_index(coll, [spec(("x", 1), ("y", 1))])
+        number = 0
+        while not build.step(monotonic() + 0.0002):
+            remove(store, coll, number)
+            update(store, coll, doc(number + 3_000, x=1.5, y=[number]))
+            update(store, coll, doc(number + 1_000, x=0.0))
+            number += 1
+        finish(store, build)
+        assert number > 10
+        check(store)
+        store.engine.close()
+
+
+def test_a_document_that_comes_between_gathering_and_loading_collides() -> None:
+    store = store_on()
+    coll = make(store, "db.c", *(doc(n, q=n) for n in range(200)))
+    build = store.build_index(coll, [spec(("q", 1), unique=True)])
+    while build.progress[0] == 0:
+        assert not build.step(monotonic() + 0.0001)
+    insert(store, coll, doc(1_000, q=0))
+    with pytest.raises(CommandError) as raised:
+        build.step(FOREVER)
+    assert raised.value.code == Code.DuplicateKey
+    build.abort()
     check(store)

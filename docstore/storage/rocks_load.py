@@ -1,0 +1,117 @@
+"""Many new entries as a sorted file of its own, which RocksDB takes as it is: neither log nor memtable see them.
+
+The file is written below `loading`, in slices, and is on disk before RocksDB learns of it; from then on it is one of
+its files. What a process that was killed has left there is removed when the directory is opened again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
+
+from rocksdict import Options, SstFileWriter
+
+from docstore.kernel.log.batches import put_sorted
+from docstore.storage.disk_space import DiskSpace
+from docstore.storage.engine import Batch, DiskFull, Family, StorageError
+from docstore.storage.load import Later, SortedRuns
+
+NO_SPACE = "No space left on device"
+"""In RocksDB's words for a full disk."""
+
+_FILE_BYTES = 16 << 20
+
+
+class LoadedFiles:
+    """The files of one engine that are being made, and the loads that are told of each write."""
+
+    def __init__(
+        self, path: str, options: Options, room: DiskSpace, bring_in: Callable[[Family, str, Batch], None]
+    ) -> None:
+        """`bring_in(family, file, later)` has the engine take a file and then writes the batch, if it changes
+        anything.
+        """
+        self.loads: list[FileLoad] = []
+        self.directory = Path(path) / "loading"
+        self.options = options
+        self.room = room
+        self.bring_in = bring_in
+        self._files = 0
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def note(self, batch: Batch) -> None:
+        """A batch has been written."""
+        for load in self.loads:
+            load.later.note(batch)
+
+    def begin(self, family: Family, start: bytes, end: bytes) -> FileLoad:
+        load = FileLoad(self, family, start, end)
+        self.loads.append(load)
+        return load
+
+    def new_file(self) -> str:
+        """Where a file is to be written."""
+        self._files += 1
+        self.directory.mkdir(exist_ok=True)
+        return str(self.directory / f"{self._files}.sst")
+
+
+class FileLoad:
+    """Satisfies `Load`."""
+
+    def __init__(self, files: LoadedFiles, family: Family, start: bytes, end: bytes) -> None:
+        self.later = Later(family, start, end)
+        self._files = files
+        self._family = family
+        self._runs = SortedRuns()
+        self._writer: SstFileWriter | None = None
+        self._file = ""
+
+    def add(self, entries: Mapping[bytes, bytes]) -> None:
+        self._runs.add(entries)
+
+    @property
+    def full(self) -> bool:
+        return self._runs.size >= _FILE_BYTES
+
+    def step(self, deadline: float) -> bool:
+        runs = self._runs
+        try:
+            while runs.size and (keys := runs.take()):
+                put_sorted(self._writer or self._begin(), keys, runs.values)
+                if monotonic() >= deadline:
+                    return False
+            if self._writer is not None:
+                self._writer.finish()
+                # What follows now is not for this load to note.
+                self._end()
+                self._files.bring_in(self._family, self._file, self.later.batch)
+        except StorageError:
+            self.abandon()
+            raise
+        except Exception as error:  # rocksdict raises nothing narrower
+            self.abandon()
+            if NO_SPACE in str(error):
+                raise DiskFull(f"the disk has no room for a sorted file: {error}") from error
+            raise StorageError(f"a sorted file could not be written: {error}") from error
+        self._end()
+        return True
+
+    def _begin(self) -> SstFileWriter:
+        self._files.room.check_room()
+        self._file = self._files.new_file()
+        self._writer = SstFileWriter(self._files.options)
+        self._writer.open(self._file)
+        return self._writer
+
+    def _end(self) -> None:
+        self._writer = None
+        if self in self._files.loads:
+            self._files.loads.remove(self)
+
+    def abandon(self) -> None:
+        self._end()
+        if self._file:
+            Path(self._file).unlink(missing_ok=True)
