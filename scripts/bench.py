@@ -10,7 +10,8 @@ it does not depend on what else the machine does. `--start` measures the start t
 idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` what applications send
 all day on a standalone, a set's primary and a shard (`saturate`), `--routed` on a router (`saturate_routed`),
 `--routing` what routing costs by the number of chunks (`bench_routing`), `--moves` what a client sees of a chunk of
-64 MB that moves under load (`bench_moves`).
+64 MB that moves under load (`bench_moves`), `--report` what much data costs by the number of documents
+(`bench_report`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_moves, bench_routing, bench_wide, saturate, saturate_routed
+from scripts import bench_moves, bench_report, bench_routing, bench_wide, saturate, saturate_routed
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 
@@ -317,6 +318,9 @@ def main() -> int:
     parser.add_argument("--routed", action="store_true", help="measure what an operation costs a router")
     parser.add_argument("--routing", action="store_true", help="measure routing, moves and splits by number of chunks")
     parser.add_argument("--moves", action="store_true", help="measure moves of 64 MB under load; --rounds of each")
+    parser.add_argument("--report", action="store_true", help="measure what much data costs; --documents, --picture")
+    parser.add_argument("--documents", default="100000,1000000", help="for --report: numbers of documents")
+    parser.add_argument("--picture", type=Path, default=Path("bench.svg"), help="for --report: where it is drawn")
     options = parser.parse_args()
     with ExitStack() as stack:
         scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
@@ -342,6 +346,10 @@ def main() -> int:
             return 0
         if options.moves:
             bench_moves.measure(scratch_directory, options.only, options.rounds)
+            return 0
+        if options.report:
+            sizes = [int(size) for size in options.documents.split(",")]
+            bench_report.measure(scratch_directory / "report", sizes, options.picture)
             return 0
         if options.wide:
             client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))

@@ -205,6 +205,21 @@ class Index:
                 return [], 0, b""
             raise
 
+    def adder(self, *, tolerant: bool) -> Callable[[bytes, bytes, bytes, dict[bytes, bytes]], int]:
+        """A function of (prefix, document, record id, entries), which puts the document's entries among these and
+        gives where arrays were expanded. Errors: as `marked_keys`.
+        """
+        if self._covered is None and not tolerant and self._keys_of == self.key_pattern.marked_keys:
+            return self.key_pattern.add_entries
+
+        def add(prefix: bytes, raw: bytes, rid: bytes, entries: dict[bytes, bytes]) -> int:
+            keys, places, marks = self.marked_keys(raw, tolerant=tolerant)
+            for key in keys:
+                entries[prefix + key + rid] = marks
+            return places
+
+        return add
+
     def covers(self, raw: bytes) -> bool:
         """Whether the index holds the document."""
         return self._covered is None or self._covered.matches(raw)

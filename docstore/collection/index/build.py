@@ -91,16 +91,14 @@ class IndexBuild:
     def _gather(self, load: Load, deadline: float) -> None:
         coll, tolerant = self.collection, self._tolerant
         added: dict[bytes, bytes] = {}
-        sources = [(index.prefix, index.marked_keys, index) for index in self._indexes]
+        sources = [(index.prefix, index.adder(tolerant=tolerant), index) for index in self._indexes]
         start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
         for seen, (place, raw) in enumerate(self._store.engine.items(Family.RECORDS, start, end), 1):
             rid = place[-RECORD_ID_BYTES:]
-            for prefix, marked_keys, index in sources:
-                keys, places, marks = marked_keys(raw, tolerant=tolerant)
+            for prefix, add, index in sources:
+                places = add(prefix, raw, rid, added)
                 if places:
                     index.places |= places
-                for key in keys:
-                    added[prefix + key + rid] = marks
             if len(added) >= _SLICE_ENTRIES or (seen % _CLOCK_EVERY == 0 and monotonic() >= deadline):
                 self._place = long_of(rid)
                 break

@@ -23,11 +23,14 @@ cdef class KeyPattern:
     cpdef bytes plain_key(self, bytes raw)
     cdef int _append_path(self, bytes raw, Py_ssize_t position) except -1
     cdef int _mark(self, Py_ssize_t position, int mark) except -1
-    cdef tuple _leaf_array_keys(self, bytes raw)
+    cdef bytes _taken_marks(self)
+    cdef tuple _leaf_array_keys(self, bytes raw, bytes prefix, bytes suffix)
     cdef tuple _expanded_keys(self, bytes raw)
     cdef _begin_marks(self)
     cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
-    cdef bytes _directed(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending)
+    cdef bytes _between(
+        self, bytes before, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending, bytes after,
+    )
     cdef int _append_directed(
         self, KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending,
     ) except -1

@@ -95,7 +95,7 @@ class KeyPattern:
     def _expanded_keys(self, raw: bytes) -> tuple[list[bytes], int]:
         """The keys of a document that has arrays on the way."""
         places: int
-        found = self._leaf_array_keys(raw)
+        found = self._leaf_array_keys(raw, b"", b"")
         if found is not None:
             return sorted(found[0]), self._leaf_places[found[1]]
         self._opaque = True
@@ -113,19 +113,42 @@ class KeyPattern:
         read back, no entry of the document is.
         """
         key: bytes | None
-        keys: list[bytes]
-        places: int = 0
         self._begin_marks()
         key = self.plain_key(raw)
         if key is not None:
-            keys = [key]
+            return [key], 0, self._taken_marks()
+        self._begin_marks()
+        keys, places = self._expanded_keys(raw)
+        return keys, places, self._taken_marks()
+
+    def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: dict[bytes, bytes]) -> int:
+        """Put `marked_keys`, each between `prefix` and `rid`, into `out` with the marks; the places."""
+        position: cython.Py_ssize_t
+        self._begin_marks()
+        self._out.clear()
+        self._out.put_bytes(prefix)
+        for position in range(len(self._paths)):
+            if not self._append_path(raw, position):
+                break
         else:
-            self._begin_marks()
-            keys, places = self._expanded_keys(raw)
+            self._out.put_bytes(rid)
+            out[self._out.taken()] = self._taken_marks()
+            return 0
+        self._begin_marks()
+        found = self._leaf_array_keys(raw, prefix, rid)
+        if found is not None:
+            out.update(dict.fromkeys(found[0], self._taken_marks()))
+            return self._leaf_places[found[1]]
+        keys, places, marks = self.marked_keys(raw)
+        for key in keys:
+            out[prefix + key + rid] = marks
+        return places
+
+    def _taken_marks(self) -> bytes:
         self._marking = False
         if self._opaque and self.fold is None:
-            return keys, places, OPAQUE
-        return keys, places, bytes(self._marks[: self._marked]) if self._marked else b""
+            return OPAQUE
+        return bytes(self._marks[: self._marked]) if self._marked else b""
 
     def _begin_marks(self) -> None:
         self._marking = self.fold is None
@@ -208,12 +231,13 @@ class KeyPattern:
             self._opaque = self._opaque or mark == OPAQUE_MARK
         return 0
 
-    def _leaf_array_keys(self, raw: bytes) -> tuple[set[bytes], int] | None:
-        """(the keys, which field) when the only array is the value of one field, else None."""
+    def _leaf_array_keys(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[set[bytes], int] | None:
+        """(the keys between prefix and suffix, which field) where one field's value is the only array, else None."""
         varying: cython.Py_ssize_t = -1
         position: cython.Py_ssize_t
         before: bytes = b""
         self._out.clear()
+        self._out.put_bytes(prefix)
         for position in range(len(self._paths)):
             if not self._append_path(raw, position):
                 if varying >= 0 or not self._array_is_leaf:
@@ -223,6 +247,7 @@ class KeyPattern:
                 self._out.clear()
                 if self._marking:
                     self._mark(position, 0)
+        self._out.put_bytes(suffix)
         return self._member_keys(raw, self._descending[varying], before, self._out.taken()), varying
 
     def _member_keys(self, raw: bytes, descending: cython.bint, before: bytes, after: bytes) -> set[bytes]:
@@ -233,21 +258,30 @@ class KeyPattern:
         end: cython.Py_ssize_t
         found: set[bytes] = set()
         if at == stop:
-            return {before + self._directed(UNDEFINED, b"", 0, 0, descending) + after}
+            return {self._between(before, UNDEFINED, b"", 0, 0, descending, after)}
         while at < stop:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)
             if raw[at] == ARRAY or mark_of(raw[at], raw, begin) == OPAQUE_MARK:
                 self._opaque = True
-            found.add(before + self._directed(raw[at], raw, begin, end, descending) + after)
+            found.add(self._between(before, raw[at], raw, begin, end, descending, after))
             at = end
         return found
 
-    def _directed(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, descending: cython.bint
+    def _between(
+        self,
+        before: bytes,
+        code: cython.int,
+        raw: bytes,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        descending: cython.bint,
+        after: bytes,
     ) -> bytes:
         self._out.clear()
+        self._out.put_bytes(before)
         self._append_directed(self._out, code, raw, at, end, descending)
+        self._out.put_bytes(after)
         return self._out.taken()
 
     def _append_directed(

@@ -52,6 +52,21 @@ CASES: list[tuple[list[tuple[str, int]], dict[str, Any], list[tuple[Any, ...]], 
 ]
 
 
+def test_entries_are_the_marked_keys_between_their_ends(kernel: Kernel) -> None:
+    more: list[tuple[list[tuple[str, int]], dict[str, Any]]] = [
+        ([("a", 1), ("b", 1)], {"a": [2.0, 1], "b": 2.0}),
+        ([("b", -1), ("a", -1), ("c", 1)], {"a": ["x", "x", [1]], "b": {"x": 1}, "c": 5}),
+        ([("a", 1), ("b.c", 1)], {"a": 1.0, "b": {}}),
+    ]
+    for fields, thing in [*more, *((fields, thing) for fields, thing, _, _ in CASES)]:
+        pattern = kernel.KeyPattern(fields)
+        raw = bson.encode(thing)
+        keys, places, marks = pattern.marked_keys(raw)
+        entries: dict[bytes, bytes] = {}
+        assert pattern.add_entries(b"pre", raw, b"rid", entries) == places
+        assert entries == {b"pre" + key + b"rid": marks for key in keys}
+
+
 @pytest.mark.parametrize(("pattern", "thing", "rows", "multikey"), CASES)
 def test_keys_of_a_document(
     kernel: Kernel,
