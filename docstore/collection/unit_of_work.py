@@ -108,10 +108,7 @@ class WriteUnitOfWork(PendingReader):
     def insert(
         self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None
     ) -> int:
-        """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken.
-
-        `ahead`: keys that are known already.
-        """
+        """Add a document, which has an `_id`; its record id. `ahead`: keys that are known already. DuplicateKey."""
         id_key = coll.id_key(raw)
         newest = coll.newest_id
         if newest is None:
@@ -260,13 +257,15 @@ class WriteUnitOfWork(PendingReader):
         changes: Sequence[tuple[int, bytes, bytes]],
         paths: Paths | None,
         stmt_ids: list[int] | None = None,
+        touched: frozenset[bytes] | None = None,
     ) -> bool:
-        """`replace` of many documents at once, by (record id, before, after), where no index has other entries; False,
-        with nothing done, where they are to be replaced one by one: the documents as they were are to be kept, or an
-        open transaction has claimed something.
-        """
+        """`replace` of many documents at once, by (record id, before, after), where no index has other entries, or
+        where nothing is logged and only top-level fields in `touched` differ; False, with nothing done, where they are
+        to be replaced one by one: they are to be kept as they were, or claimed by a transaction, or one is refused."""
         journal = self._journal if coll.replicates else None
         if coll.options.pre_images or not (journal is None or journal.logs_each):
+            return False
+        if touched and not self._entries.change_each(coll, changes, touched, self._grow_multikey):
             return False
         record_keys = [coll.prefix + record_id_bytes(record_id) for record_id, _, _ in changes]
         befores, afters = [before for _, before, _ in changes], [after for _, _, after in changes]

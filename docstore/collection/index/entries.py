@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.errors import CommandError
+from docstore.key_layout import record_id_bytes
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -208,6 +209,42 @@ class Entries:
             for key in gone:
                 removed[index.prefix + key + rid] = old_marks
         return removed, added, grown
+
+    def change_each(
+        self,
+        coll: Collection,
+        changes: Sequence[tuple[int, bytes, bytes]],
+        touched: frozenset[bytes],
+        grow: Callable[[Collection, Grown], None],
+    ) -> bool:
+        """Put the entries of many documents, (record id, before, after), in and out of the batch; False, with nothing
+        done, where one is refused. No index is unique, and only top-level fields in `touched` differ. `grow` is told
+        what is added to the indexes' places.
+        """
+        moved: dict[bytes, bytes | None] = {}
+        grown: Grown = []
+        rids = [record_id_bytes(record_id) for record_id, _, _ in changes]
+        try:
+            for index in coll.secondary:
+                if index.reads is not None and index.reads.isdisjoint(touched):
+                    continue
+                prefix, add, met = index.prefix, index.adder(tolerant=not self._enforce), 0
+                for rid, (_, before, after) in zip(rids, changes, strict=True):
+                    old: Marked = {}
+                    new: Marked = {}
+                    add(prefix, before, rid, old)
+                    met |= add(prefix, after, rid, new)
+                    if old != new:
+                        moved.update(dict.fromkeys(old.keys() - new.keys()))
+                        moved.update(new.items() - old.items())
+                if met & ~index.places:
+                    grown.append((index, met))
+        except CommandError:
+            return False
+        if grown:
+            grow(coll, grown)
+        self._pending.update(moved)
+        return True
 
     def move(self, coll: Collection, removed: Marked, added: Marked) -> None:
         """Put entries in and out of the batch."""

@@ -136,15 +136,17 @@ class _PlainSearch:
         self._predicate = predicate
         self._found = found
         self._once = once
-        # The store's sequence at the last pause, and whether another's unit has committed in one of them.
+        # The store's sequence at the pause that the next step ends, and whether another's unit has committed in one.
         self._paused_at: int | None = None
         self._overtaken = False
         self._missed: _MissedChanges | None = None
 
     def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         taken: list[Match] = []
-        if self._paused_at is not None and self._paused_at != self._node.store.sequence:
-            self._overtaken = True
+        if self._paused_at is not None:
+            self._overtaken = self._overtaken or self._paused_at != self._node.store.sequence
+            # What commits until the next pause is the writer's own.
+            self._paused_at = None
         for match in self._found:
             if match is not None:
                 current = self._current(match) if self._overtaken else match

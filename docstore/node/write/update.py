@@ -385,14 +385,18 @@ class UpdateWork:
     ) -> int | None:
         """How many are modified, all at once; None, with nothing done, where they are to be changed one by one."""
         changed = modification.changed
-        if self._stmt_id is not None or len(matches) == 1 or changed is None or not collection.untouched_by(changed):
+        if self._stmt_id is not None or len(matches) == 1 or changed is None:
+            return None
+        touched = None if collection.untouched_by(changed) else changed
+        logged = self._target.node.store.oplog is not None
+        if touched is not None and (logged or collection.has_unique or b"_id" in touched):
             return None
         try:
             made = [(record_id, before, modification.apply(before)) for record_id, before in matches]
         except CommandError:
             return None
         changes = [change for change in made if change[2] != change[1]]
-        if changes and not unit.replace_each(collection, changes, modification.paths):
+        if changes and not unit.replace_each(collection, changes, modification.paths, None, touched):
             return None
         return self._target.counted([before for _, before, after in made if modification.counts(before, after)])
 

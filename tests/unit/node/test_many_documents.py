@@ -146,3 +146,63 @@ def test_one_that_is_refused_leaves_those_before_it_changed() -> None:
         assert [each["_id"] for each in await node.documents("c", {"n": 2})] == list(range(20))
 
     loop(scenario())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"$set": {"k": 5}},
+        {"$set": {"k": [1, 2, 3]}},
+        {"$push": {"t": "c"}},
+        {"$unset": {"k": 1}, "$inc": {"n": 1}},
+        {"$set": {"t": ["x", "y"]}},
+        {"$mul": {"k": 1.0}},
+    ],
+)
+def test_entries_of_many_change_as_those_of_each_by_itself(change: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        nodes = [LocalNode(), LocalNode()]
+        rng = Random(5)
+        documents = [{"_id": n, "k": rng.choice((1, 2.0, [3])), "t": "a", "n": n % 2} for n in range(150)]
+        if "$push" in change:
+            documents = [{**document, "k": 1, "t": ["a", "b"][: document["_id"] % 3]} for document in documents]
+        if "$mul" in change:
+            documents = [{**document, "k": document["_id"] % 3} for document in documents]
+        for node in nodes:
+            indexes = [{"key": {"k": 1}, "name": "k"}, {"key": {"t": 1, "k": -1}, "name": "t"}]
+            indexes += [{"key": {"n": 1}, "name": "n", "partialFilterExpression": {"k": {"$gt": 1}}}]
+            await node.run({"createIndexes": "c", "indexes": indexes})
+            await node.insert("c", *documents)
+        together, apart = nodes
+        done = await together.reply({"update": "c", "updates": [{"q": {}, "u": change, "multi": True}]})
+        one_by_one = []
+        for number in range(150):
+            one_by_one.append(await apart.reply({"update": "c", "updates": [{"q": {"_id": number}, "u": change}]}))
+            if "writeErrors" in one_by_one[-1]:
+                break
+        assert done["nModified"] == sum(each["nModified"] for each in one_by_one)
+        assert ("writeErrors" in done) == ("writeErrors" in one_by_one[-1])
+        stored = [dict(node.node.engine.items(Family.INDEXES, b"", b"\xff" * 60)) for node in nodes]
+        assert stored[0] == stored[1]
+        assert (await together.run({"validate": "c"}))["valid"]
+
+    loop(scenario())
+
+
+def test_what_an_update_commits_itself_does_not_have_it_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def look(_search: object, match: tuple[int, bytes]) -> tuple[int, bytes]:
+        looked.append(match)
+        return match
+
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n, "n": 0} for n in range(1_000)))
+        monkeypatch.setattr("docstore.node.slices.SLICE_SECONDS", 0.0005)
+        monkeypatch.setattr("docstore.node.write.search._PlainSearch._current", look)
+        done = await node.run({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]})
+        assert done["nModified"] == 1_000
+        assert not looked
+
+    loop(scenario())
