@@ -205,17 +205,19 @@ class Index:
                 return [], 0, b""
             raise
 
-    def adder(self, *, tolerant: bool) -> Callable[[bytes, bytes, bytes, dict[bytes, bytes]], int]:
-        """A function of (prefix, document, record id, entries), which puts the document's entries among these and
-        gives where arrays were expanded. Errors: as `marked_keys`.
+    def adder(self, *, tolerant: bool) -> Callable[[bytes, bytes, bytes, list[bytes], dict[bytes, bytes]], int]:
+        """A function of (prefix, document, record id, entries, marked), which appends the document's entries, puts
+        those that hold marks into `marked`, and gives where arrays were expanded. Errors: as `marked_keys`.
         """
         if self._covered is None and not tolerant and self._keys_of == self.key_pattern.marked_keys:
             return self.key_pattern.add_entries
 
-        def add(prefix: bytes, raw: bytes, rid: bytes, entries: dict[bytes, bytes]) -> int:
+        def add(prefix: bytes, raw: bytes, rid: bytes, entries: list[bytes], marked: dict[bytes, bytes]) -> int:
             keys, places, marks = self.marked_keys(raw, tolerant=tolerant)
-            for key in keys:
-                entries[prefix + key + rid] = marks
+            added = [prefix + key + rid for key in keys]
+            entries += added
+            if marks:
+                marked.update(dict.fromkeys(added, marks))
             return places
 
         return add

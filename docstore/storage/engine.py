@@ -126,8 +126,10 @@ class Load(Protocol):
     stands. A crash in the last step may leave entries that were to go: nobody may rely on the range before it is done.
     """
 
-    def add(self, entries: Mapping[bytes, bytes]) -> None:
-        """Entries whose keys the load has not got. Not after the first step."""
+    def add(self, keys: list[bytes], values: Mapping[bytes, bytes]) -> None:
+        """Keys that are all different, also from those before; their values, where they are not empty. The list is the
+        load's from then on. Not after the first step.
+        """
 
     @property
     def full(self) -> bool:

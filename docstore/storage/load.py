@@ -23,15 +23,14 @@ class SortedRuns:
     def __init__(self) -> None:
         self.size = 0
         self.values: dict[bytes, bytes] = {}
-        """Those that are not empty, by key."""
+        """Those that may not be empty, by key."""
         self._runs: list[tuple[list[bytes], int]] = []
 
-    def add(self, entries: Mapping[bytes, bytes]) -> None:
-        if not entries:
+    def add(self, keys: list[bytes], values: Mapping[bytes, bytes]) -> None:
+        if not keys:
             return
-        keys = sorted(entries)
+        keys.sort()
         self.size += sum(map(len, keys))
-        values = {key: value for key, value in entries.items() if value}
         if values:
             self.size += sum(map(len, values.values()))
             self.values.update(values)
@@ -95,8 +94,9 @@ class BatchLoad:
         self._entries: dict[bytes, bytes] = {}
         loads.append(self)
 
-    def add(self, entries: Mapping[bytes, bytes]) -> None:
-        self._entries.update(entries)
+    def add(self, keys: list[bytes], values: Mapping[bytes, bytes]) -> None:
+        self._entries.update(dict.fromkeys(keys, b""))
+        self._entries.update(values)
 
     @property
     def full(self) -> bool:

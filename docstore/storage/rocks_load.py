@@ -69,8 +69,8 @@ class FileLoad:
         self._writer: SstFileWriter | None = None
         self._file = ""
 
-    def add(self, entries: Mapping[bytes, bytes]) -> None:
-        self._runs.add(entries)
+    def add(self, keys: list[bytes], values: Mapping[bytes, bytes]) -> None:
+        self._runs.add(keys, values)
 
     @property
     def full(self) -> bool:

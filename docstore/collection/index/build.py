@@ -90,13 +90,14 @@ class IndexBuild:
 
     def _gather(self, load: Load, deadline: float) -> None:
         coll, tolerant = self.collection, self._tolerant
-        added: dict[bytes, bytes] = {}
+        added: list[bytes] = []
+        marked: dict[bytes, bytes] = {}
         sources = [(index.prefix, index.adder(tolerant=tolerant), index) for index in self._indexes]
         start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
         for seen, (place, raw) in enumerate(self._store.engine.items(Family.RECORDS, start, end), 1):
             rid = place[-RECORD_ID_BYTES:]
             for prefix, add, index in sources:
-                places = add(prefix, raw, rid, added)
+                places = add(prefix, raw, rid, added, marked)
                 if places:
                     index.places |= places
             if len(added) >= _SLICE_ENTRIES or (seen % _CLOCK_EVERY == 0 and monotonic() >= deadline):
@@ -104,7 +105,7 @@ class IndexBuild:
                 break
         else:
             self._place = self._last
-        load.add(added)
+        load.add(added, marked)
 
     def _look_through(self, deadline: float) -> None:
         """Note which keys of a unique index have two documents. DuplicateKey for the first."""

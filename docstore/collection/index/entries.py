@@ -230,13 +230,20 @@ class Entries:
                     continue
                 prefix, add, met = index.prefix, index.adder(tolerant=not self._enforce), 0
                 for rid, (_, before, after) in zip(rids, changes, strict=True):
-                    old: Marked = {}
-                    new: Marked = {}
-                    add(prefix, before, rid, old)
-                    met |= add(prefix, after, rid, new)
-                    if old != new:
-                        moved.update(dict.fromkeys(old.keys() - new.keys()))
-                        moved.update(new.items() - old.items())
+                    old: list[bytes] = []
+                    new: list[bytes] = []
+                    old_marks: Marked = {}
+                    marks: Marked = {}
+                    add(prefix, before, rid, old, old_marks)
+                    met |= add(prefix, after, rid, new, marks)
+                    if old != new or old_marks != marks:
+                        moved.update(dict.fromkeys(set(old).difference(new)))
+                        same = old_marks.get
+                        moved.update(
+                            (key, marks.get(key, b""))
+                            for key in new
+                            if key not in old or marks.get(key, b"") != same(key, b"")
+                        )
                 if met & ~index.places:
                     grown.append((index, met))
         except CommandError:

@@ -28,9 +28,6 @@ cdef class KeyPattern:
     cdef tuple _expanded_keys(self, bytes raw)
     cdef _begin_marks(self)
     cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
-    cdef bytes _between(
-        self, bytes before, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending, bytes after,
-    )
     cdef int _append_directed(
         self, KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending,
     ) except -1

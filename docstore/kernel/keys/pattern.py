@@ -121,9 +121,10 @@ class KeyPattern:
         keys, places = self._expanded_keys(raw)
         return keys, places, self._taken_marks()
 
-    def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: dict[bytes, bytes]) -> int:
-        """Put `marked_keys`, each between `prefix` and `rid`, into `out` with the marks; the places."""
+    def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: list[bytes], marked: dict[bytes, bytes]) -> int:
+        """Append `marked_keys`, each between `prefix` and `rid`; those that have marks into `marked`; the places."""
         position: cython.Py_ssize_t
+        entry: bytes
         self._begin_marks()
         self._out.clear()
         self._out.put_bytes(prefix)
@@ -132,16 +133,21 @@ class KeyPattern:
                 break
         else:
             self._out.put_bytes(rid)
-            out[self._out.taken()] = self._taken_marks()
+            entry = self._out.taken()
+            out.append(entry)
+            if marks := self._taken_marks():
+                marked[entry] = marks
             return 0
         self._begin_marks()
         found = self._leaf_array_keys(raw, prefix, rid)
-        if found is not None:
-            out.update(dict.fromkeys(found[0], self._taken_marks()))
-            return self._leaf_places[found[1]]
-        keys, places, marks = self.marked_keys(raw)
-        for key in keys:
-            out[prefix + key + rid] = marks
+        if found is None:
+            keys, places, marks = self.marked_keys(raw)
+            added = [prefix + key + rid for key in keys]
+        else:
+            places, marks, added = self._leaf_places[found[1]], self._taken_marks(), list(found[0])
+        out += added
+        if marks:
+            marked.update(dict.fromkeys(added, marks))
         return places
 
     def _taken_marks(self) -> bytes:
@@ -256,33 +262,24 @@ class KeyPattern:
         at: cython.Py_ssize_t = self._array_at + 4
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
+        code: cython.int
+        out: KeyWriter = self._out
         found: set[bytes] = set()
-        if at == stop:
-            return {self._between(before, UNDEFINED, b"", 0, 0, descending, after)}
-        while at < stop:
-            begin = name_end(raw, at + 1, stop) + 1
-            end = value_end(raw, raw[at], begin, stop)
-            if raw[at] == ARRAY or mark_of(raw[at], raw, begin) == OPAQUE_MARK:
-                self._opaque = True
-            found.add(self._between(before, raw[at], raw, begin, end, descending, after))
+        while at < stop or not found:
+            code, begin, end = UNDEFINED, stop, stop
+            if at < stop:
+                code = raw[at]
+                begin = name_end(raw, at + 1, stop) + 1
+                end = value_end(raw, code, begin, stop)
+                if code == ARRAY or mark_of(code, raw, begin) == OPAQUE_MARK:
+                    self._opaque = True
+            out.clear()
+            out.put_bytes(before)
+            self._append_directed(out, code, raw, begin, end, descending)
+            out.put_bytes(after)
+            found.add(out.taken())
             at = end
         return found
-
-    def _between(
-        self,
-        before: bytes,
-        code: cython.int,
-        raw: bytes,
-        at: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        descending: cython.bint,
-        after: bytes,
-    ) -> bytes:
-        self._out.clear()
-        self._out.put_bytes(before)
-        self._append_directed(self._out, code, raw, at, end, descending)
-        self._out.put_bytes(after)
-        return self._out.taken()
 
     def _append_directed(
         self,
