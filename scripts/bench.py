@@ -318,8 +318,9 @@ def main() -> int:
     parser.add_argument("--routed", action="store_true", help="measure what an operation costs a router")
     parser.add_argument("--routing", action="store_true", help="measure routing, moves and splits by number of chunks")
     parser.add_argument("--moves", action="store_true", help="measure moves of 64 MB under load; --rounds of each")
-    parser.add_argument("--report", action="store_true", help="measure what much data costs; --documents, --picture")
+    parser.add_argument("--report", action="store_true", help="measure what much data costs")
     parser.add_argument("--documents", default="100000,1000000", help="for --report: numbers of documents")
+    parser.add_argument("--cache-gb", type=float, help="for --report: the cache of each server")
     parser.add_argument("--picture", type=Path, default=Path("bench.svg"), help="for --report: where it is drawn")
     options = parser.parse_args()
     with ExitStack() as stack:
@@ -349,7 +350,7 @@ def main() -> int:
             return 0
         if options.report:
             sizes = [int(size) for size in options.documents.split(",")]
-            bench_report.measure(scratch_directory / "report", sizes, options.picture)
+            bench_report.measure(scratch_directory / "report", sizes, options.cache_gb, options.picture)
             return 0
         if options.wide:
             client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))

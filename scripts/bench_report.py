@@ -2,7 +2,7 @@
 
 Each step is done on one server, then on the other, both over the same documents of 300 to 500 bytes. The figures are
 the processor time that the server's process has taken (`/proc/PID/stat`), for each document or operation; a restart and
-a checkpoint also say how long they took. Both servers run with the caches that they have by default.
+a checkpoint also say how long they took. Both servers have caches of the same size, or those that they have by default.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from scripts.bench_picture import draw
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
 INDEXES = (1, 10, 40)
+_CACHE_OPTIONS = {"ours": "--rocksdbCacheSizeGB", "reference": "--wiredTigerCacheSizeGB"}
 _BATCH = 1_000
 _POINTS = 4_000
 _TURNS = 3
@@ -55,8 +56,11 @@ class Server:
             port = probe.getsockname()[1]
         self.directory.mkdir(exist_ok=True)
         command = [*self.command, "--dbpath", str(self.directory), "--port", str(port), "--bind_ip", "127.0.0.1"]
+        nowhere = subprocess.DEVNULL
+        # As servers usually run: what Python has compiled is kept.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self.process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command, stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
         )
         self.client = pymongo.MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=_DEADLINE_SECONDS * 1000)
         self.client.admin.command("ping")
@@ -150,7 +154,7 @@ STEPS: list[tuple[str, Callable[[Collection, int], object], Callable[[int], int]
         int,
     ),
     (
-        "condition on arrays without an index",
+        "condition on arrays without an index, a document",
         lambda posts, _: posts.count_documents({"t": 7}, hint={"$natural": 1}),
         int,
     ),
@@ -271,12 +275,15 @@ def table(columns: list[str], rows: list[list[Row]]) -> Iterator[str]:
         yield f"| {each[0][0]} | {' | '.join(cell(costs) for _, costs in each)} |"
 
 
-def measure(directory: Path, sizes: list[int], picture: Path) -> None:
+def measure(directory: Path, sizes: list[int], cache_gb: float | None, picture: Path) -> None:
     """Print the tables and draw the picture."""
     directory.mkdir()
     commands = {"ours": [sys.executable, "-m", "mongod"]}
     if os.environ.get("DOCSTORE_REFERENCE"):
         commands["reference"] = shlex.split(os.environ["DOCSTORE_REFERENCE"])
+    if cache_gb is not None:
+        for side, command in commands.items():
+            command += (_CACHE_OPTIONS[side], str(cache_gb))
     steps, wholes = [], []
     with ExitStack() as stack:
         for count in sizes:

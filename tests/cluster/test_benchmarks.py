@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import bench_routing, saturate, saturate_routed
+from scripts import bench_report, bench_routing, saturate, saturate_routed
 
 
 def test_each_small_operation_is_measured_on_each_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,3 +26,17 @@ def test_the_cost_of_routing_is_measured_by_the_number_of_chunks() -> None:
     found = bench_routing.in_process(10)
     assert {"lookup", "equality target", "refresh after a move", "full refresh"} <= found.keys()
     assert all(value > 0 for value in found.values())
+
+
+def test_what_much_data_costs_is_measured_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCSTORE_REFERENCE", raising=False)
+    for name, value in (("_POINTS", 40), ("INDEXES", (1, 2)), ("_TURNS", 1)):
+        monkeypatch.setattr(bench_report, name, value)
+    picture = tmp_path / "picture.svg"
+    bench_report.measure(tmp_path / "data", [200], 0.1, picture)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name, _, _ in bench_report.STEPS)
+    assert "delete with 2 indexes" in shown
+    assert picture.read_text().startswith("<svg")
