@@ -41,6 +41,10 @@ _GAINED_BYTES = 4 * 1024 * 1024
 _MOST_PATIENCE = 128
 """Looks from one attempt to the next when nothing lay free; those before are twice as many each time."""
 
+_SOON = 4
+_MOST_PATIENCE_AT_WORK = 16
+"""The same where what was given back was taken again within `_SOON` looks."""
+
 
 class GarbageCollection:
     """The full collections of a process, and what it frees in slices."""
@@ -95,7 +99,8 @@ class GarbageCollection:
 
 class FreeMemory:
     """Gives back what lies free, on a thread: soon after the process has grown or a request that made much has ended,
-    and ever more rarely in vain.
+    ever more rarely in vain, and not so often what is taken again at once: each batch of a long read is as large as
+    the one before, and new pages cost more than what is put into them.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -104,6 +109,8 @@ class FreeMemory:
         self._left = 0
         self._patience = 1
         self._looks = 0
+        self._gained = self._grown = False
+        """Whether something lay free the last time, and whether as much is in use again."""
         self._heavy = SUPERVISION.heavy
         self._timer: asyncio.Handle | None = None
         self._stopped = False
@@ -125,9 +132,15 @@ class FreeMemory:
         in_use = resident_bytes()
         self._least = min(self._least, in_use)
         self._looks += 1
-        if in_use >= self._left + _GROWN_BYTES or self._heavy != SUPERVISION.heavy:
+        if self._heavy != SUPERVISION.heavy:
             self._heavy = SUPERVISION.heavy
             self._patience = self._looks = 1
+        elif in_use >= self._left + _GROWN_BYTES and not self._grown:
+            self._grown = True
+            if self._gained and self._looks <= _SOON:
+                self._patience = min(2 * self._patience, _MOST_PATIENCE_AT_WORK)
+            else:
+                self._patience = self._looks = 1
         if in_use < self._least + _GROWN_BYTES or self._looks < self._patience:
             self._later()
         else:
@@ -135,8 +148,10 @@ class FreeMemory:
 
     def _given_back(self, before: int) -> None:
         self._left = resident_bytes()
-        gained = before - self._left >= _GAINED_BYTES
-        self._patience = 1 if gained else min(2 * self._patience, _MOST_PATIENCE)
+        self._gained = before - self._left >= _GAINED_BYTES
+        self._grown = False
+        if not self._gained:
+            self._patience = min(2 * self._patience, _MOST_PATIENCE)
         self._looks = 0
         self._later()
 

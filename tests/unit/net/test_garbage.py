@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from docstore.net import garbage
 from docstore.net.allocator import resident_bytes
 from docstore.net.garbage import FreeMemory, is_due
 
@@ -40,3 +43,49 @@ def test_a_process_gives_back_what_lies_free_between_what_is_in_use() -> None:
         assert len(scattered) == 80
 
     asyncio.run(asyncio.wait_for(grow_and_wait(), 60))
+
+
+class Looks:
+    """A loop whose time goes by from one look to the next, and memory of which some lies free."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.used, self.free, self.times = 100 << 20, 0, 0
+        self._next: Callable[[], None] = lambda: None
+        patch.setattr(garbage, "resident_bytes", lambda: self.used + self.free)
+        patch.setattr(garbage, "give_back", self._give_back)
+
+    def _give_back(self) -> None:
+        self.free = 0
+        self.times += 1
+
+    def call_later(self, _seconds: float, look: Callable[[], None]) -> None:
+        self._next = look
+
+    def run_in_executor(self, _executor: None, work: Callable[[], None]) -> Any:
+        work()
+        return self
+
+    def add_done_callback(self, told: Callable[[Any], None]) -> None:
+        told(None)
+
+    def look(self) -> None:
+        self._next()
+
+
+def test_what_is_taken_again_at_once_is_not_given_back_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Looks(monkeypatch)
+    FreeMemory(looks).start()  # type: ignore[arg-type]
+    for _ in range(160):
+        looks.free = 64 << 20
+        looks.look()
+    assert 1 <= looks.times <= 16
+    looks.free = 64 << 20
+    for _ in range(16):
+        looks.look()
+    assert looks.free == 0
+    for _ in range(40):
+        looks.look()
+    assert looks.times <= 18
+    looks.free = 64 << 20
+    looks.look()
+    assert looks.free == 0
