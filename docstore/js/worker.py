@@ -4,6 +4,7 @@
 * RLIMIT_DATA bounds what the isolate's heap limit does not see (array buffers); an allocation beyond it fails in
   JavaScript.
 * The process ends when the other end of the socket is closed, in the middle of a script too: a thread watches for it.
+* It has given up files, sockets and other processes before it sees a script (`docstore.js.confinement`).
 * The process is left by `os._exit`: V8's threads must not be waited for.
 """
 
@@ -24,6 +25,7 @@ import bson
 
 from docstore.bson import document_to_python
 from docstore.errors import CommandError
+from docstore.js.confinement import confine
 from docstore.js.engine import initialize
 from docstore.js.frames import CHUNK, HEADER, Kind, frame, receive_exactly
 from docstore.js.job import Counts, Limits, MapReduceJob
@@ -237,11 +239,12 @@ def _exit_when_closed(descriptor: int) -> None:
 def main() -> None:
     """Entry point of the worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the server, which closes the socket
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel, spill = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
+    confine(spill)
     threading.Thread(target=_exit_when_closed, args=(channel.fileno(),), daemon=True).start()
     initialize()
     try:
-        Worker(channel, Path(sys.argv[2])).serve()
+        Worker(channel, spill).serve()
     except (ServerGone, ConnectionError):
         os._exit(0)
 
