@@ -44,6 +44,7 @@ from docstore.key_layout import (
     long_of,
     timestamp_key,
 )
+from docstore.namespace import SECURITY_NAMESPACES
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -62,13 +63,14 @@ _META = Family.META
 class Catalog:
     """The catalog of one node. `collections` is by namespace; `garbage` maps an ident to its timestamp. `version` grows
     with each change of a collection's name, options or indexes; such changes are refused for collections that open
-    transactions use, by their `claims`.
+    transactions use, by their `claims`. `security_changes` grows where collections of users or roles come or go.
     """
 
     def __init__(self, engine: Engine, claims: Claims | None = None) -> None:
         self._engine = engine
         self.claims = claims or Claims()
         self.version = 0
+        self.security_changes = 0
         self.collections: dict[str, Collection] = {}
         self.garbage: dict[int, int] = {}
         self._by_uuid: dict[UUID, Collection] = {}
@@ -80,6 +82,7 @@ class Catalog:
         """Read everything from disk, as at the start of the process or after rows have changed below."""
         engine = self._engine
         self.version += 1
+        self.security_changes += 1
         stored = engine.get(_META, NEXT_IDENT_KEY)
         self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1)
         known = {coll.ident: coll for coll in self.collections.values()}
@@ -189,11 +192,13 @@ class Catalog:
 
     def _name(self, coll: Collection) -> None:
         self.version += 1
+        self.security_changes += coll.ns in SECURITY_NAMESPACES
         self.collections[coll.ns] = coll
         self._by_database.setdefault(coll.database, {})[coll.ns] = coll
 
     def _unname(self, coll: Collection) -> None:
         self.version += 1
+        self.security_changes += coll.ns in SECURITY_NAMESPACES
         del self.collections[coll.ns]
         of_database = self._by_database[coll.database]
         del of_database[coll.ns]

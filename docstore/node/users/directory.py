@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from docstore.bson import document_to_python, from_python, get_field, to_python
-from docstore.collection.collection import Collection
 from docstore.collection.store import Store
 from docstore.log import component
 from docstore.namespace import ROLES_NS, USERS_NS
@@ -49,25 +48,15 @@ class LocalUsers:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._generation = 1
-        self._seen: tuple[Collection | None, Collection | None, int] = (None, None, 0)
+        self._catalog = store.catalog
         self._known: dict[UserName, _Known] = {}
         self._seen_key = ""
         self.graph = RoleGraph(self.role)
 
     @property
     def generation(self) -> int:
-        store = self._store
-        collections = store.catalog.collections
-        users, roles, changes = self._seen
-        if (
-            changes != store.security_changes
-            or collections.get(USERS_NS) is not users
-            or collections.get(ROLES_NS) is not roles
-        ):
-            self._seen = (collections.get(USERS_NS), collections.get(ROLES_NS), store.security_changes)
-            self._generation += 1
-        return self._generation
+        # Asked for with each request. Both only grow.
+        return self._store.security_changes + self._catalog.security_changes
 
     async def is_empty(self) -> bool:
         users = self._store.collection(USERS_NS)
@@ -75,7 +64,7 @@ class LocalUsers:
 
     def invalidate(self) -> None:
         """Read everything anew."""
-        self._generation += 1
+        self._store.security_changes += 1
 
     async def find(self, name: UserName) -> User | None:
         raw = self._raw(USERS_NS, name.key)
