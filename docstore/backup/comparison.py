@@ -10,26 +10,14 @@ import struct
 from typing import Any
 
 from bson.timestamp import Timestamp
-from pymongo.read_concern import ReadConcern
 
 from docstore.backup.access import Client
 from docstore.namespace import replicates
 from docstore.tools.connection import RAW
+from docstore.tools.read_concerns import AtTime
 from docstore.widecolumn.node.keyspaces import MARK
 
 _LENGTH = struct.Struct("<i")
-
-
-class AtTime(ReadConcern):
-    """Reads of the state at a cluster time."""
-
-    def __init__(self, time: Timestamp) -> None:
-        super().__init__("snapshot")
-        self._time = time
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return {"level": "snapshot", "atClusterTime": self._time}
 
 
 def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:

@@ -17,30 +17,18 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import AutoReconnect, NotPrimaryError
-from pymongo.read_concern import ReadConcern
 
 from docstore.backup.access import Access, Client
 from docstore.backup.failures import Diverged
 from docstore.backup.sources import Source
 from docstore.optime import OpTime, pack_timestamp, unpack_timestamp
 from docstore.tools.connection import RAW
+from docstore.tools.read_concerns import AfterTime
 from docstore.tools.terminal import ToolFailed
 
 _LENGTH = struct.Struct("<i")
 _SECONDS = 60.0
 _RETRY_SECONDS = 0.2
-
-
-class _After(ReadConcern):
-    """Reads of what a majority has, `time` and all before it."""
-
-    def __init__(self, time: Timestamp) -> None:
-        super().__init__("majority")
-        self._time = time
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return {"level": "majority", "afterClusterTime": self._time}
 
 
 class Point(NamedTuple):
@@ -79,7 +67,7 @@ def wait_for_member(client: Client, point: Point) -> None:
 
 def _wait_for(client: Client, point: Point) -> None:
     with _told(client, point) as session:
-        collection = client["local"]["oplog.rs"].with_options(read_concern=_After(point.time))
+        collection = client["local"]["oplog.rs"].with_options(read_concern=AfterTime(point.time))
         newest = {"ts": {"$gte": point.time}}
         collection.find_one(newest, {"ts": 1}, session=session, max_time_ms=int(_SECONDS * 1000))
 
@@ -115,7 +103,7 @@ class SpanReading:
         """Errors: Diverged where what was wanted is not there, PyMongoError."""
         entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
         with _told(self._client, self._point) as session:
-            concern = _After(self._point.time)
+            concern = AfterTime(self._point.time)
             start = unpack_timestamp(self.start.timestamp)
             found = entries.with_options(read_concern=concern).find_raw_batches(
                 {"ts": {"$gte": start, "$lte": self._point.time}}, session=session

@@ -38,6 +38,7 @@ from docstore.tools.dumped.oplog import dump_oplog, newest_entry
 from docstore.tools.dumped.sessions import KeptSessions
 from docstore.tools.dumped.sources import Choice, sources_of
 from docstore.tools.dumped.targets import ArchiveTarget, DirectoryTarget, Source, StreamTarget, Target
+from docstore.tools.read_concerns import AtTime
 from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
 from docstore.tools.text.extended_json import document_option
 
@@ -183,18 +184,6 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
         yield file
 
 
-class _AtTime(ReadConcern):
-    """Reads of the state at a cluster time."""
-
-    def __init__(self, time: Timestamp) -> None:
-        super().__init__("snapshot")
-        self._time = time
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return {"level": "snapshot", "atClusterTime": self._time}
-
-
 def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
     """A cluster time of which every member can tell; None where there is nothing whose past is told."""
     # Some servers do not tell the past of capped collections.
@@ -243,7 +232,7 @@ class _Reading:
         self._session = sessions.new() if time is not None else None
         database = client.get_database(source.database)
         self._collection = database.get_collection(source.collection, codec_options=RAW)
-        self._found = self._open(None if time is None else _AtTime(time))
+        self._found = self._open(None if time is None else AtTime(time))
         self._first = b""
         if time is None:
             return
