@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import bson
 
-from docstore.bson import BINARY, OBJECT, TIMESTAMP, document_to_python, get_field
+from docstore.bson import BINARY, OBJECT, TIMESTAMP, get_field
 from docstore.commands.values import NUMBERS, integer_of, type_name
 from docstore.errors import Code, CommandError
 from docstore.optime import pack_timestamp, unpack_timestamp
@@ -59,8 +59,8 @@ def clients_time(raw: bytes) -> SignedTime:
     """A client's `$clusterTime`. Errors: NoSuchKey, TypeMismatch, UnsupportedFormat for what is none."""
     time = _field(raw, "clusterTime", TIMESTAMP)
     signature = _field(raw, "signature", OBJECT)
-    proof = document_to_python(signature)
-    _field(signature, "hash", BINARY)
+    # Behind its length and its subtype.
+    proof = _field(signature, "hash", BINARY)[5:]
     key_id = get_field(signature, "keyId")
     if key_id is None:
         raise _missing("keyId")
@@ -68,9 +68,9 @@ def clients_time(raw: bytes) -> SignedTime:
         raise CommandError(
             Code.TypeMismatch, f'Expected field "keyId" to have numeric type, but found {type_name(key_id[0])}'
         )
-    if len(proof["hash"]) != HASH_BYTES:
-        raise CommandError(Code.UnsupportedFormat, f"Unsupported SHA1Block hash length: {len(proof['hash'])}")
-    return SignedTime(int.from_bytes(time, "little"), bytes(proof["hash"]), integer_of(*key_id))
+    if len(proof) != HASH_BYTES:
+        raise CommandError(Code.UnsupportedFormat, f"Unsupported SHA1Block hash length: {len(proof)}")
+    return SignedTime(int.from_bytes(time, "little"), proof, integer_of(*key_id))
 
 
 def check_drift(time: int, now: float) -> None:

@@ -46,13 +46,13 @@ class TimeProofs:
         """`time`: packed."""
         return SignedTime(time, self._hash(self._signing, time), self._signing)
 
-    def may_know(self, told: SignedTime) -> bool:
-        """False for a time that is signed by none of the keys."""
-        return told.key_id == NO_KEY or told.key_id in self._keys
+    def knows(self, key_id: int) -> bool:
+        """Whether one of the keys has that id."""
+        return key_id in self._keys
 
     def check(self, told: SignedTime) -> None:
         """Errors: KeyNotFound where no key has that id, TimeProofMismatch for a hash that was not made with it."""
-        if told.key_id not in self._keys:
+        if not self.knows(told.key_id):
             raise CommandError(
                 Code.KeyNotFound,
                 f"No keys found for HMAC that is valid for time: {{ ts: {_shown(told.time)} }} with id: {told.key_id}",

@@ -34,7 +34,7 @@ def _counts(told: SignedTime, connection: ClientConnection, access: AccessContro
     proofs = None if access.keys is None else access.keys.proofs
     # While keys are brought to the processes one by one, others do not sign yet, or by a key that is not known here:
     # nothing that the client could help, which sends what it was told.
-    if proofs is None or (told.key_id == NO_KEY and identity is None) or not proofs.may_know(told):
+    if proofs is None or (identity is None if told.key_id == NO_KEY else not proofs.knows(told.key_id)):
         return False
     proofs.check(told)
     return True

@@ -41,3 +41,9 @@ def test_signed_times_are_the_encoded_document_and_are_read_again() -> None:
     assert encode_cluster_time(signed.time) == bson.encode(
         {"$clusterTime": {**document, "signature": {"hash": bytes(20), "keyId": Int64(0)}}}
     )[4:-1]  # fmt: skip
+
+
+def test_of_fields_with_one_name_the_first_counts() -> None:
+    signature = {"hash": b"h" * 20, "hasi": "x" * 20, "keyId": Int64(7)}
+    raw = bson.encode({"clusterTime": Timestamp(5, 7), "signature": signature})
+    assert clients_time(raw.replace(b"\x02hasi\0", b"\x02hash\0")) == (5 << 32 | 7, b"h" * 20, 7)
