@@ -237,13 +237,11 @@ class Entries:
                     add(prefix, before, rid, old, old_marks)
                     met |= add(prefix, after, rid, new, marks)
                     if old != new or old_marks != marks:
-                        moved.update(dict.fromkeys(set(old).difference(new)))
-                        same = old_marks.get
-                        moved.update(
-                            (key, marks.get(key, b""))
-                            for key in new
-                            if key not in old or marks.get(key, b"") != same(key, b"")
-                        )
+                        gone = set(old)
+                        for key in new:
+                            if key not in gone or marks.get(key) != old_marks.get(key):
+                                moved[key] = marks.get(key, b"")
+                        moved.update(dict.fromkeys(gone.difference(new)))
                 if met & ~index.places:
                     grown.append((index, met))
         except CommandError:
