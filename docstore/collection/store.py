@@ -234,7 +234,6 @@ class Store:
         look for its end on disk is to walk over all that was undone. Index builds that were under way are given up.
         """
         self.sequence += 1
-        self.security_changes += 1
         self.catalog.load()
         self.sessions.forget()
         self._give_up_builds()
