@@ -95,12 +95,10 @@ class Router:
         """The latest cluster time in a reply of a shard or a request of a client."""
         return self._gossip.shown
 
-    def heard(self, cluster_time: int) -> None:
-        """A shard has told of this cluster time, packed."""
-        self._gossip.observe(cluster_time)
-
     def observe_cluster_time(self, time: int) -> None:
-        """A client's cluster time: what the client asks for next must not be older, whichever shards carry it out."""
+        """A client's cluster time, or a shard's: what is asked for next must not be older, whichever shards carry it
+        out.
+        """
         self._gossip.observe(time)
 
     def state_version(self) -> Mapping[str, Any] | None:

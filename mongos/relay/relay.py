@@ -166,7 +166,7 @@ class RoutedRelay(Relay):
             self._note(reply)
             return None
         end = found.end
-        self._router.heard(found.cluster_time)
+        self._router.observe_cluster_time(found.cluster_time)
         if how.statements and reply.find(b"write", 4, end) >= 0:
             result = self._of_statements(reply)
         elif how.open_cursor is not None and not reply.startswith(whole := self._targets.whole_batch, end - len(whole)):
@@ -185,7 +185,7 @@ class RoutedRelay(Relay):
         except CommandError as error:
             self._failure = error
         else:
-            self._router.heard(heard_cluster_time(reply))
+            self._router.observe_cluster_time(heard_cluster_time(reply))
             self._answer = ShardReply(self._shard.name, self._address, reply)
 
     def _of_statements(self, reply: bytes) -> bytes | None:
