@@ -14,7 +14,7 @@ from bson.timestamp import Timestamp
 from docstore.backup.access import Client
 from docstore.namespace import replicates
 from docstore.tools.connection import RAW
-from docstore.tools.read_concerns import AtTime
+from docstore.tools.read_concerns import at_time
 from docstore.widecolumn.node.keyspaces import MARK
 
 _LENGTH = struct.Struct("<i")
@@ -38,7 +38,7 @@ def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:
 
 
 def _look(client: Client, database: str, name: str, point: Timestamp) -> tuple[int, str]:
-    collection: Any = client[database].get_collection(name, codec_options=RAW, read_concern=AtTime(point))
+    collection: Any = client[database].get_collection(name, codec_options=RAW, read_concern=at_time(point))
     digest, count = hashlib.md5(usedforsecurity=False), 0
     with client.start_session(causal_consistency=False) as session:
         for batch in collection.find_raw_batches({}, sort=[("_id", 1)], hint="_id_", session=session):

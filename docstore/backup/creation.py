@@ -27,7 +27,7 @@ from docstore.backup.moment import Point, SpanReading, latest, reach, wait_for_m
 from docstore.backup.repository import Repository
 from docstore.backup.sources import Source, member_of, sources_of
 from docstore.backup.transfer import Checkpoint, Earlier, Transfer
-from docstore.optime import OpTime, pack_timestamp, unpack_timestamp
+from docstore.optime import OpTime, unpack_timestamp
 from docstore.tools.terminal import Progress, Terminal, ToolFailed
 
 _ATTEMPTS = 3
@@ -110,7 +110,7 @@ class Creation:
         untils = [unpack_timestamp(each.until.timestamp) for each in makings if each.until is not None]
         point = Point(
             max([*(each.time for each in ends), *untils]),
-            max(told, key=lambda each: pack_timestamp(each["clusterTime"])),
+            max(told, key=lambda each: each["clusterTime"]),
         )
         _all(pool, sources, lambda source: reach(self._access, source, point))
         self._terminal.say(f"the state of {timestamp_text(point.time)}")

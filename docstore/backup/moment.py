@@ -23,7 +23,7 @@ from docstore.backup.failures import Diverged
 from docstore.backup.sources import Source
 from docstore.optime import OpTime, pack_timestamp, unpack_timestamp
 from docstore.tools.connection import RAW
-from docstore.tools.read_concerns import AfterTime
+from docstore.tools.read_concerns import after_time
 from docstore.tools.terminal import ToolFailed
 
 _LENGTH = struct.Struct("<i")
@@ -67,7 +67,7 @@ def wait_for_member(client: Client, point: Point) -> None:
 
 def _wait_for(client: Client, point: Point) -> None:
     with _told(client, point) as session:
-        collection = client["local"]["oplog.rs"].with_options(read_concern=AfterTime(point.time))
+        collection = client["local"]["oplog.rs"].with_options(read_concern=after_time(point.time))
         newest = {"ts": {"$gte": point.time}}
         collection.find_one(newest, {"ts": 1}, session=session, max_time_ms=int(_SECONDS * 1000))
 
@@ -103,7 +103,7 @@ class SpanReading:
         """Errors: Diverged where what was wanted is not there, PyMongoError."""
         entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
         with _told(self._client, self._point) as session:
-            concern = AfterTime(self._point.time)
+            concern = after_time(self._point.time)
             start = unpack_timestamp(self.start.timestamp)
             found = entries.with_options(read_concern=concern).find_raw_batches(
                 {"ts": {"$gte": start, "$lte": self._point.time}}, session=session

@@ -38,7 +38,7 @@ from docstore.tools.dumped.oplog import dump_oplog, newest_entry
 from docstore.tools.dumped.sessions import KeptSessions
 from docstore.tools.dumped.sources import Choice, sources_of
 from docstore.tools.dumped.targets import ArchiveTarget, DirectoryTarget, Source, StreamTarget, Target
-from docstore.tools.read_concerns import AtTime
+from docstore.tools.read_concerns import at_time
 from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
 from docstore.tools.text.extended_json import document_option
 
@@ -232,7 +232,7 @@ class _Reading:
         self._session = sessions.new() if time is not None else None
         database = client.get_database(source.database)
         self._collection = database.get_collection(source.collection, codec_options=RAW)
-        self._found = self._open(None if time is None else AtTime(time))
+        self._found = self._open(None if time is None else at_time(time))
         self._first = b""
         if time is None:
             return

@@ -8,25 +8,23 @@ from bson.timestamp import Timestamp
 from pymongo.read_concern import ReadConcern
 
 
-class AtTime(ReadConcern):
+class _Timed(ReadConcern):
+    """A level, and a field with the time."""
+
+    def __init__(self, level: str, field: str, time: Timestamp) -> None:
+        super().__init__(level)
+        self._timed = {"level": level, field: time}
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return dict(self._timed)
+
+
+def at_time(time: Timestamp) -> ReadConcern:
     """Reads of the state at a time."""
-
-    def __init__(self, time: Timestamp) -> None:
-        super().__init__("snapshot")
-        self._time = time
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return {"level": "snapshot", "atClusterTime": self._time}
+    return _Timed("snapshot", "atClusterTime", time)
 
 
-class AfterTime(ReadConcern):
+def after_time(time: Timestamp) -> ReadConcern:
     """Reads of what a majority has, at a time or later."""
-
-    def __init__(self, time: Timestamp) -> None:
-        super().__init__("majority")
-        self._time = time
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return {"level": "majority", "afterClusterTime": self._time}
+    return _Timed("majority", "afterClusterTime", time)
