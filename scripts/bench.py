@@ -20,7 +20,6 @@ import argparse
 import os
 import random
 import shlex
-import socket
 import statistics
 import subprocess
 import sys
@@ -38,8 +37,8 @@ from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
 from scripts import bench_moves, bench_report, bench_routing, bench_wide, saturate, saturate_routed
-from scripts.deployment import Deployment, Member, stopped_at_end
-from scripts.measuring import processor_seconds, server_pid
+from scripts.deployment import Deployment, Member, stopped_at_end, unused_port
+from scripts.measuring import processor_seconds, resident_mib, server_pid
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
 Database = pymongo.database.Database[dict[str, Any]]
@@ -229,9 +228,7 @@ WORKLOADS = [
 
 def start_reference(stack: ExitStack, directory: Path, *more: str) -> str:
     """The reference on a free port; gives its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     directory.mkdir()
     command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), "--dbpath", str(directory), "--port", str(port), *more]
     # A session of its own, as ours has: the system's scheduler may share the processor out by session.
@@ -259,12 +256,6 @@ def measure(workload: Workload, scratch: Collection, posts: Collection, pid: int
     workload.run(scratch, posts)
     seconds = time.perf_counter() - began
     return workload.units / seconds, (processor_seconds(pid) - spent) / workload.units
-
-
-def resident_mib(pid: int) -> float:
-    """The memory that a process holds."""
-    fields = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in fields if line.startswith("VmRSS"))
 
 
 def compare(workload: Workload, databases: dict[str, Database], rounds: int) -> None:

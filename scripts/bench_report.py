@@ -11,7 +11,6 @@ import os
 import random
 import shlex
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,8 @@ from typing import Any
 import pymongo
 
 from scripts.bench_picture import draw
+from scripts.deployment import unused_port
+from scripts.measuring import process_seconds, resident_mib
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
 INDEXES = (1, 10, 40)
@@ -32,7 +33,6 @@ _CACHE_OPTIONS = {"ours": "--rocksdbCacheSizeGB", "reference": "--wiredTigerCach
 _BATCH = 1_000
 _POINTS = 4_000
 _TURNS = 3
-_TICKS = os.sysconf("SC_CLK_TCK")
 _DEADLINE_SECONDS = 300
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _DICE = random.Random(0)
@@ -51,9 +51,7 @@ class Server:
     client: pymongo.MongoClient[dict[str, Any]] = field(init=False)
 
     def start(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = unused_port()
         self.directory.mkdir(exist_ok=True)
         command = [*self.command, "--dbpath", str(self.directory), "--port", str(port), "--bind_ip", "127.0.0.1"]
         nowhere = subprocess.DEVNULL
@@ -76,17 +74,13 @@ class Server:
     def posts(self) -> Collection:
         return self.client.report.posts
 
-    def _file(self, name: str) -> str:
+    @property
+    def pid(self) -> int:
         assert self.process is not None
-        return Path(f"/proc/{self.process.pid}/{name}").read_text()
+        return self.process.pid
 
     def processor_seconds(self) -> float:
-        """Of all threads, those that have ended too."""
-        fields = self._file("stat").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
-
-    def resident_mib(self) -> float:
-        return next(int(line.split()[1]) / 1024 for line in self._file("status").splitlines() if "VmRSS" in line)
+        return process_seconds(self.pid)
 
     def disk_mib(self) -> float:
         return sum(file.stat().st_blocks * 512 for file in self.directory.rglob("*") if file.is_file()) / (1 << 20)
@@ -205,7 +199,7 @@ def measure_whole(servers: list[Server]) -> list[Row]:
         spent = server.processor_seconds() - before
         note("checkpoint (`fsync`) after that, ms of processor time", server, spent * 1e3)
         note("the same, ms", server, (time.perf_counter() - began) * 1e3)
-        note("memory then, MiB", server, server.resident_mib())
+        note("memory then, MiB", server, resident_mib(server.pid))
         server.stop()
         note("disk, MiB", server, server.disk_mib())
         began = time.perf_counter()
@@ -213,7 +207,7 @@ def measure_whole(servers: list[Server]) -> list[Row]:
         assert server.posts.find_one({"_id": 0})
         note("restart to the first document, ms", server, (time.perf_counter() - began) * 1e3)
         note("the same, ms of processor time", server, server.processor_seconds() * 1e3)
-        note("memory after a restart, MiB", server, server.resident_mib())
+        note("memory after a restart, MiB", server, resident_mib(server.pid))
     return list(figures.items())
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -165,6 +166,13 @@ class Deployment:
                 return False
             time.sleep(0.01)
         return True
+
+
+def unused_port() -> int:
+    """A port of this machine on which nobody listens now, for a server that cannot choose one by itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def replica_set(name: str, members: int, arguments: list[str]) -> list[Member]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.deployment import unused_port
 from tests.harness.waiting import wait_until
 
 
@@ -20,9 +21,7 @@ def reference_server(directory: Path, *arguments: str) -> Iterator[int]:
     program = os.environ.get("DOCSTORE_REFERENCE")
     if program is None:
         pytest.skip("DOCSTORE_REFERENCE names no real mongod")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     command = [program, "--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", *arguments]
     with (directory / "output").open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from datetime import datetime
@@ -25,6 +24,7 @@ from pymongo.errors import OperationFailure
 
 from docstore.errors import CommandError
 from docstore.js.workers import Workers
+from scripts.deployment import unused_port
 from tests.unit.js.functions import job, outcome, stream
 
 REFERENCE = os.environ.get("DOCSTORE_REFERENCE")
@@ -88,9 +88,7 @@ CASES = [(f"emit('' + this._id, {value})", "return v[0]", None) for value in VAL
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     assert REFERENCE is not None
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     folder = tmp_path_factory.mktemp("reference")
     command = [REFERENCE, "--dbpath", str(folder), "--port", str(port), "--logpath", str(folder / "log")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
