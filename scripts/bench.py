@@ -230,9 +230,10 @@ def start_reference(stack: ExitStack, directory: Path, *more: str) -> str:
     """The reference on a free port; gives its address."""
     port = unused_port()
     directory.mkdir()
-    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), "--dbpath", str(directory), "--port", str(port), *more]
+    places = ["--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
+    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), *places, *more]
     # A session of its own, as ours has: the system's scheduler may share the processor out by session.
-    process = subprocess.Popen([*command, "--bind_ip", "127.0.0.1"], stdout=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return f"127.0.0.1:{port}"

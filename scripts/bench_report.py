@@ -53,12 +53,12 @@ class Server:
     def start(self) -> None:
         port = unused_port()
         self.directory.mkdir(exist_ok=True)
-        command = [*self.command, "--dbpath", str(self.directory), "--port", str(port), "--bind_ip", "127.0.0.1"]
+        places = ["--dbpath", str(self.directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
         nowhere = subprocess.DEVNULL
         # As servers usually run: what Python has compiled is kept.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self.process = subprocess.Popen(
-            command, stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
+            [*self.command, *places], stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
         )
         self.client = pymongo.MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=_DEADLINE_SECONDS * 1000)
         self.client.admin.command("ping")

@@ -22,7 +22,8 @@ def reference_server(directory: Path, *arguments: str) -> Iterator[int]:
     if program is None:
         pytest.skip("DOCSTORE_REFERENCE names no real mongod")
     port = unused_port()
-    command = [program, "--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", *arguments]
+    places = ["--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
+    command = [program, *places, *arguments]
     with (directory / "output").open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:

@@ -8,8 +8,6 @@ int32 elements of arrays stay int32; returned regular expressions keep their pat
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -24,11 +22,10 @@ from pymongo.errors import OperationFailure
 
 from docstore.errors import CommandError
 from docstore.js.workers import Workers
-from scripts.deployment import unused_port
+from tests.harness.reference import reference_server
 from tests.unit.js.functions import job, outcome, stream
 
-REFERENCE = os.environ.get("DOCSTORE_REFERENCE")
-pytestmark = [pytest.mark.reference, pytest.mark.skipif(REFERENCE is None, reason="no real mongod is named")]
+pytestmark = pytest.mark.reference
 
 DOCUMENTS: list[dict[str, Any]] = [
     {
@@ -87,18 +84,10 @@ CASES = [(f"emit('' + this._id, {value})", "return v[0]", None) for value in VAL
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    assert REFERENCE is not None
-    port = unused_port()
-    folder = tmp_path_factory.mktemp("reference")
-    command = [REFERENCE, "--dbpath", str(folder), "--port", str(port), "--logpath", str(folder / "log")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        with pymongo.MongoClient[dict[str, Any]]("127.0.0.1", port, serverSelectionTimeoutMS=20_000) as client:
-            client.test.c.insert_many(DOCUMENTS)
-            yield client.test
-    finally:
-        process.kill()
-        process.wait()
+    directory = tmp_path_factory.mktemp("reference")
+    with reference_server(directory) as port, pymongo.MongoClient[dict[str, Any]]("127.0.0.1", port) as client:
+        client.test.c.insert_many(DOCUMENTS)
+        yield client.test
 
 
 @pytest.fixture(scope="module")
