@@ -33,6 +33,8 @@ def trust(context: ssl.SSLContext, authorities: Place | None, revoked: Place | N
         except OSError as error:
             raise Unusable(f"cannot use the {what} in {path}: {_reason_of_file(error)}") from None
     if revoked is not None:
+        if not context.cert_store_stats()["crl"]:
+            raise Unusable(f"cannot use the revoked certificates in {revoked}: no list of them is there")
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 

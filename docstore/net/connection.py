@@ -27,6 +27,7 @@ from docstore.net.sockets import keep_alive
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, claimed_bytes, wrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
+from docstore.wire.handshake import is_handshake
 from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, Message, decode_frame, encode_head
 from docstore.wire.query import WRITES, reply_head
 
@@ -46,14 +47,25 @@ _TURN_SECONDS = 0.005
 _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
 
 
-def _plain_buffer(_peer: ClientConnection) -> FrameBuffer:
-    return FrameBuffer()
+class RequestBuffer(FrameBuffer):
+    """What has come of requests. Waits for no more of a handshake, which as a request would have 33 MB."""
+
+    __slots__ = ("_peer",)
+
+    def __init__(self, peer: ClientConnection) -> None:
+        super().__init__()
+        self._peer = peer
+
+    def next_frame(self) -> bytes | None:
+        if is_handshake(self._buffer):
+            raise ProtocolError("a TLS handshake, where connections are not encrypted")
+        return super().next_frame()
 
 
 class Connection(asyncio.Protocol):
     """Made by the listener for every accepted socket."""
 
-    _buffer_of: ClassVar[Callable[[ClientConnection], FrameBuffer]] = staticmethod(_plain_buffer)
+    _buffer_of: ClassVar[Callable[[ClientConnection], RequestBuffer]] = RequestBuffer
     __slots__ = (
         "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
         "_reading_paused", "_scheduled", "_writable", "peer", "transport",
@@ -67,7 +79,7 @@ class Connection(asyncio.Protocol):
         # Another one, over the first, where the connection turns out to be encrypted.
         self.transport: asyncio.Transport | None = None
         # None while nothing waits in it: most connections are idle, and most reads bring one whole frame.
-        self._buffer: FrameBuffer | None = None
+        self._buffer: RequestBuffer | None = None
         self._busy = False
         self._closed = False
         self._reading_paused = False

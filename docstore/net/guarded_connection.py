@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from docstore.commands.client_connection import ClientConnection
 from docstore.errors import Code, CommandError
-from docstore.net.connection import Connection
+from docstore.net.connection import Connection, RequestBuffer
 from docstore.wire.compression import OP_COMPRESSED, claimed_bytes
 from docstore.wire.errors import ProtocolError
-from docstore.wire.framing import HEADER, HEADER_BYTES, FrameBuffer, frame_opcode
+from docstore.wire.framing import HEADER, HEADER_BYTES, frame_opcode
 from docstore.wire.message import encode_body
 
 UNPROVEN_BYTES = 64 * 1024
@@ -36,14 +36,10 @@ def check_header(peer: ClientConnection, data: bytes | bytearray) -> None:
             raise TooLongForStrangers(size, request_id)
 
 
-class _GuardedBuffer(FrameBuffer):
+class _GuardedBuffer(RequestBuffer):
     """Cuts nothing that is too long, and waits for nothing that will be."""
 
-    __slots__ = ("_peer",)
-
-    def __init__(self, peer: ClientConnection) -> None:
-        super().__init__()
-        self._peer = peer
+    __slots__ = ()
 
     def next_frame(self) -> bytes | None:
         check_header(self._peer, self._buffer)
@@ -54,7 +50,7 @@ class GuardedConnection(Connection):
     """Made by the listener in the place of a `Connection`, where there is access control."""
 
     __slots__ = ()
-    _buffer_of: ClassVar[Callable[[ClientConnection], FrameBuffer]] = _GuardedBuffer
+    _buffer_of: ClassVar[Callable[[ClientConnection], RequestBuffer]] = _GuardedBuffer
 
     def _handle(self, frame: bytes) -> None:
         if self.peer.identity is None:

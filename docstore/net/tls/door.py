@@ -1,7 +1,6 @@
 """The first bytes of an accepted connection: whether it is encrypted, and whether it may be.
 
-On one port come both kinds. A message of the wire protocol may begin with the same bytes as a handshake; further in
-they differ, as a request answers none (its `responseTo` is 0, and the byte there is a version in a handshake).
+On one port come both kinds.
 
 Always true: where only encrypted connections are taken, a connection that does not come to be one within the time of a
 handshake is closed.
@@ -19,20 +18,9 @@ from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.stream import HANDSHAKE_SECONDS, TlsStream
 from docstore.options.values import TlsMode
 from docstore.security.certificates import BadCertificate, read_certificate
+from docstore.wire.handshake import is_handshake
 
 LOG = component("NETWORK")
-_HANDSHAKE, _MAJOR, _CLIENT_HELLO = 0x16, 3, 1
-_MARKS = ((0, _HANDSHAKE), (1, _MAJOR), (5, _CLIENT_HELLO), (9, _MAJOR))
-
-
-def is_handshake(data: bytes) -> bool | None:
-    """Whether a connection that begins with this is encrypted; None while that cannot be said."""
-    for place, mark in _MARKS:
-        if len(data) <= place:
-            return None
-        if data[place] != mark:
-            return False
-    return True
 
 
 class Door(asyncio.Protocol):

@@ -103,6 +103,8 @@ def test_hello_in_the_legacy_opcode_is_answered_in_it() -> None:
         struct.pack("<iiii", 2**31 - 1, 1, 0, 2013),
         struct.pack("<iiii", 16, 1, 0, 2002),
         b"GET / HTTP/1.1\r\n\r\n",
+        # As a handshake of TLS begins: a request of 33 MB that nobody waits for.
+        bytes.fromhex("1603010200010001fc0303"),
         struct.pack("<iiiiIB", 26, 1, 0, 2013, 0, 9) + b"\5\0\0\0\0",
     ],
 )

@@ -18,9 +18,9 @@ from docstore.net import Listener, NetworkError, Pool
 from docstore.net.process import StartError
 from docstore.net.tls import door, stream
 from docstore.net.tls.certificates import TlsCertificates, Unusable, tls_certificates
-from docstore.net.tls.door import is_handshake
 from docstore.options import TlsOptions
 from docstore.options.values import TlsMode
+from docstore.wire.handshake import is_handshake
 from tests.harness.certificates import Authority, name
 from tests.harness.dispatching import command
 from tests.harness.serving import LOOPBACK, BareClient, hello, run, serving, until
@@ -274,6 +274,7 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
         (authority.issue("old", days=-1), "expired or not yet valid", {}), (locked, "no password is given", {}),
         (locked, "cannot use", {"password": "wrong"}), (server, "authorities in", {"ca_file": empty}),
         (server, "revoked certificates in", {"crl_file": tmp_path / "none"}),
+        (server, "no list of them", {"crl_file": server}),
     ):  # fmt: skip
         with pytest.raises(Unusable, match=reason):
             TlsCertificates(options(authority, certificate_key_file=file, **fields))
