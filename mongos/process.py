@@ -20,6 +20,7 @@ from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
 from docstore.console.start import console_of
 from docstore.errors import CommandError
+from docstore.js.confinement import warn_where_scripts_are_free
 from docstore.js.scripts import carry_out
 from docstore.js.workers import Workers
 from docstore.log import component
@@ -222,7 +223,9 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
         raise cannot_listen(options.network.addresses, options.port, error) from None
     host = options.network.addresses[0]
     router.listening_at(f"{host}:{port}")
-    await router.workers.start()
+    if listener.dispatcher.services.switches.scripting:
+        warn_where_scripts_are_free()
+        await router.workers.start()
     background: list[asyncio.Future[None]] = [
         asyncio.ensure_future(router.balancer.run()),
         asyncio.ensure_future(_ping(router, FACES[options.emulate].version)),

@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import docstore
+from docstore.log import component
 
+LOG = component("CONTROL")
 _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 4, 22, 38  # of prctl
+_GET_SECCOMP = 21
 
 
 class Held(NamedTuple):
@@ -41,6 +44,27 @@ def confine(writable: Path) -> Held:
     return Held(files=_bind_files(kernel, writable), calls=_bind_calls(kernel))
 
 
+def offered() -> Held:
+    """What this system would take on, as far as it can be asked without being bound."""
+    if sys.platform != "linux":
+        return Held(files=False, calls=False)
+    kernel = ctypes.CDLL(None, use_errno=True)
+    filters = platform.machine() in _CALLS and kernel.prctl(_GET_SECCOMP, 0, 0, 0, 0) >= 0
+    return Held(files=_version(kernel) >= 1, calls=filters)
+
+
+def warn_where_scripts_are_free() -> None:
+    """Tell the operator at the start what stands open to a script that gets out of its isolate here."""
+    held = offered()
+    if not held.files:
+        LOG.startup_warning("Users' scripts are not kept from files by this system, which has no Landlock (Linux 5.13)")
+    if not held.calls:
+        LOG.startup_warning(
+            "Users' scripts are not kept from sockets and other processes by this system: filters of system calls are"
+            " set up on Linux 3.17 and later, on x86-64 and ARM64"
+        )
+
+
 # Files, by Landlock: https://docs.kernel.org/userspace-api/landlock.html
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -55,8 +79,13 @@ _RULE = struct.Struct("=Qi")
 _OF_THE_SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/proc/self/status")
 
 
+def _version(kernel: ctypes.CDLL) -> int:
+    """Of Landlock; below 1: it is not there."""
+    return int(kernel.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION))
+
+
 def _bind_files(kernel: ctypes.CDLL, writable: Path) -> bool:
-    version = kernel.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    version = _version(kernel)
     if version < 1:
         return False
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1

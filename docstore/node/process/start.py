@@ -26,6 +26,7 @@ from docstore.commands.operations.registry import Operation, OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter
 from docstore.deferred_free import DEFERRED_FREE
 from docstore.errors import Code, CommandError
+from docstore.js.confinement import warn_where_scripts_are_free
 from docstore.js.scripts import carry_out
 from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
@@ -195,6 +196,8 @@ class NodeProcess:
         self.node.links = self.pool.statistics
         parts.push_async_callback(self.listener.stop)
         self._configure(self.listener.dispatcher)
+        if self.node.evaluators is not None and self.listener.dispatcher.services.switches.scripting:
+            warn_where_scripts_are_free()
         await self.listener.start(sockets)
 
     def _replication(self, engine: Engine, store: Store, operations: OperationRegistry) -> Replication:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from docstore.js import confinement
+from docstore.js.confinement import Held
+
+ROOT = Path(__file__).parents[3]
 
 ATTEMPTS = """
 import ctypes, os, resource, socket, sys, threading
@@ -60,3 +66,22 @@ def test_a_worker_has_its_spill_directory_and_nothing_else(tmp_path: Path) -> No
         assert not (outside.parent / "new").exists()
     if calls:
         assert {rows[name] for name in CALLS} == {"PermissionError"}
+
+
+@pytest.mark.parametrize("offer", [Held(files=True, calls=True), Held(files=True, calls=False), Held(False, False)])
+def test_what_stands_open_is_told_at_the_start(
+    offer: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(confinement, "offered", lambda: offer)
+    confinement.warn_where_scripts_are_free()
+    assert [("files" in line, "sockets" in line) for line in caplog.messages] == [
+        row for row, held in (((True, False), offer.files), ((False, True), offer.calls)) if not held
+    ]
+
+
+def test_what_is_offered_is_what_is_held(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from docstore.js.confinement import *; print(offered() == confine(Path('.')))"]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "True\n"
