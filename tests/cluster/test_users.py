@@ -57,7 +57,7 @@ def test_a_driver_logs_in_to_a_node(tmp_path: Path) -> None:
 def test_a_node_with_auth_lets_users_do_what_they_may(tmp_path: Path) -> None:
     client: Client
     with stopped_at_end(ForkedDeployment(tmp_path)) as deployment:
-        node = Member("node", "mongod", ["--auth"])
+        node = Member("node", "mongod", ["--auth", "--setParameter", "enableTestCommands=1"])
         deployment.start(node)
         with pymongo.MongoClient(node.address, directConnection=True) as client:
             # The localhost exception: nothing but the first user can be made.
@@ -71,6 +71,8 @@ def test_a_node_with_auth_lets_users_do_what_they_may(tmp_path: Path) -> None:
         with pymongo.MongoClient(node.address, username="root", password="r", directConnection=True) as client:
             client.shop.command("createUser", "ann", pwd="secret", roles=["read"])
             client.shop.c.insert_many([{"_id": number} for number in range(300)])
+            # What makes commands fail is for those who may set parameters.
+            assert client.admin.command("configureFailPoint", "failCommand", mode="off")["ok"]
         ann: dict[str, Any] = {"username": "ann", "password": "secret", "authSource": "shop"}
         with pymongo.MongoClient(node.address, directConnection=True, **ann) as client:
             assert len(list(client.shop.c.find(batch_size=100))) == 300
@@ -79,6 +81,8 @@ def test_a_node_with_auth_lets_users_do_what_they_may(tmp_path: Path) -> None:
                 with pytest.raises(OperationFailure, match="not authorized on") as refusal:
                     refused({})
                 assert refusal.value.code == 13
+            with pytest.raises(OperationFailure, match="not authorized on admin"):
+                client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data={})
         check_logins(node.address)
 
 

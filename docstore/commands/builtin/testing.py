@@ -30,7 +30,7 @@ def succeed(_context: Context, _arguments: Arguments) -> Result:
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        CONFIGURE, configure_fail_point, privilege=Privilege("configureFailPoint", Resource.CLUSTER), role=Role.ANY,
+        CONFIGURE, configure_fail_point, privilege=Privilege("setParameter", Resource.CLUSTER), role=Role.ANY,
         admin_only=True, parameters=(Parameter("mode", Type.ANY), Parameter("data", Type.OBJECT)), tolerant=True,
         help="make commands fail on purpose",
     ),
