@@ -155,13 +155,19 @@ def status(deployment: Deployment) -> int:
     for member in deployment.members.values():
         state = state_of(member, encryption)
         print(f"{member.name:12} {member.program:10} {member.address:16} pid {member.pid:<8} {state}")
-    routers = [member.address for member in deployment.members.values() if member.program == "mongos"]
-    user = "root@" if files.password_file.exists() else ""
-    query = urlencode({option: str(value).lower() if value is True else value for option, value in encryption.items()})
-    print(f"\nmongodb://{user}{','.join(routers)}/{query and '?'}{query}")
-    if user:
+    protected = files.password_file.exists()
+    print(f"\n{address_of(deployment, 'root@' if protected else '')}")
+    if protected:
         print(f"the password of root is in {files.password_file}")
     return 0
+
+
+def address_of(deployment: Deployment, user: str) -> str:
+    """The connection string by which clients reach all routers. `user`: what stands in front of them, with the "@"."""
+    routers = [member.address for member in deployment.members.values() if member.program == "mongos"]
+    encryption = Secrets(deployment.directory).encryption()
+    query = urlencode({option: str(value).lower() if value is True else value for option, value in encryption.items()})
+    return f"mongodb://{user}{','.join(routers)}/{query and '?'}{query}"
 
 
 def down(deployment: Deployment, options: argparse.Namespace) -> int:

@@ -1,4 +1,5 @@
-"""Every application runs to its end on a replica set and through a router: it asserts on its way what it was told.
+"""Every application runs to its end on a replica set, through a router, and through two of a cluster that has users and
+encrypts: it asserts on its way what it was told.
 
 Skipped where `scripts/applications` has not installed the packages. An application is a program that gets the
 connection string as its argument.
@@ -6,6 +7,8 @@ connection string as its argument.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -16,6 +19,9 @@ from pathlib import Path
 import pytest
 
 from docstore.testing import Cluster, ReplicaSet
+from scripts import cluster
+from scripts.deployment import stopped_at_end
+from tests.harness.deployment import ForkedDeployment
 
 HERE = Path(__file__).parent
 INSTALLED = HERE.parents[1] / ".venv-applications"
@@ -24,10 +30,24 @@ PACKAGES = INSTALLED / "node_modules"
 pytestmark = [pytest.mark.applications, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module", params=["set", "router"])
-def uri(request: pytest.FixtureRequest) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["set", "router", "secured"])
+def uri(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if request.param == "secured":
+        with secured_cluster(tmp_path_factory.mktemp("secured")) as address:
+            yield address
+        return
     with ReplicaSet(members=1) if request.param == "set" else Cluster(shards=2) as deployment:
         yield deployment.uri
+
+
+@contextlib.contextmanager
+def secured_cluster(directory: Path) -> Iterator[str]:
+    """As `scripts/cluster up --auth --tls` makes it."""
+    size = argparse.Namespace(shards=2, members=1, config=1, routers=2, auth=True, tls=True)
+    with stopped_at_end(ForkedDeployment(directory)) as deployment:
+        assert cluster.up(deployment, size) == 0
+        password = cluster.Secrets(directory).password_file.read_text()
+        yield f"{cluster.address_of(deployment, f'root:{password}@')}&authSource=admin"
 
 
 def run(*command: str | Path, cwd: Path) -> None:

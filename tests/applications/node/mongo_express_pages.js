@@ -18,13 +18,17 @@ const free = createServer().listen(0, '127.0.0.1');
 await new Promise((resolve) => free.once('listening', resolve));
 const { port } = free.address();
 await new Promise((resolve) => free.close(resolve));
+// It reads the address as a URL, which has one host.
+const address = process.argv[2].replace(/,[^/]+/, '');
 const root = join(dirname(fileURLToPath(import.meta.url)), 'node_modules', 'mongo-express');
 // The package comes without the scripts of its pages, which only a browser would load.
 writeFileSync(join(root, 'build-assets.json'), '{}');
 const pages = spawn(process.execPath, [join(root, 'app.js')], {
   cwd: root,
   env: {
-    ...process.env, NODE_ENV: 'test', PORT: String(port), VCAP_APP_HOST: '127.0.0.1', ME_CONFIG_MONGODB_URL: process.argv[2],
+    ...process.env, NODE_ENV: 'test', PORT: String(port), VCAP_APP_HOST: '127.0.0.1', ME_CONFIG_MONGODB_URL: address,
+    // What it is told of encryption beside the address must say the same.
+    ...(/[?&]tls=true/.test(address) ? { ME_CONFIG_MONGODB_TLS: 'true' } : {}),
     ME_CONFIG_MONGODB_ENABLE_ADMIN: 'true', ME_CONFIG_SITE_COOKIESECRET: 'a', ME_CONFIG_SITE_SESSIONSECRET: 'b',
   },
   stdio: ['ignore', 'pipe', 'inherit'],
