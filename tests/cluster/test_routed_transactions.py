@@ -51,6 +51,26 @@ def transfer(collection: Any, session: Any, source: int, target: int, amount: in
     collection.update_one({"_id": target}, {"$inc": {"n": amount}}, session=session)
 
 
+def test_a_bulk_write_in_a_transaction_changes_many_documents_of_both_shards(cluster: Cluster) -> None:
+    collection = accounts(cluster, "bulky")
+    request = pymongo.UpdateMany({"_id": {"$gte": 8}}, {"$inc": {"n": 1}}, namespace="test.bulky")
+    delete = pymongo.DeleteMany({"_id": {"$in": [0, 19]}}, namespace="test.bulky")
+    with cluster.client.start_session() as session:
+        for end in (session.abort_transaction, session.commit_transaction):
+            session.start_transaction()
+            done = cluster.client.bulk_write([request, delete], session=session)
+            assert (done.modified_count, done.deleted_count) == (12, 2)
+            assert collection.count_documents({"n": 101}) == 0
+            end()
+        found = {each["_id"]: each["n"] for each in collection.find()}
+        assert found == {n: 100 + (n >= 8) for n in range(1, 19)}
+        with pytest.raises(PyMongoError, match="Cannot use retryable writes with multi=true"):
+            cluster.client.admin.command(
+                {"bulkWrite": 1, "nsInfo": [{"ns": "test.bulky"}], "lsid": session.session_id, "txnNumber": Int64(99),
+                 "ops": [{"delete": 0, "filter": {}, "multi": True}]}
+            )  # fmt: skip
+
+
 def asked(cluster: Cluster, command: dict[str, Any]) -> tuple[float, int | None]:
     """Whether the other router does what it is asked as it is, and else why not."""
     host, port = cluster.clients[1].address or ("", 0)

@@ -119,12 +119,13 @@ def read_runs(context: Context, arguments: Arguments) -> Generator[None, None, l
         raise batch_refused(len(operations))
     namespaces = list(_namespaces(arguments["nsInfo"]))
     session = context.session
-    if session is not None and session.in_transaction | (session.transaction is not None):
+    in_transaction = session is not None and session.in_transaction | (session.transaction is not None)
+    if in_transaction:
         for namespace in namespaces:
             check_database(split_namespace(namespace)[0])
             if split_namespace(namespace)[1].startswith("system."):
                 raise CommandError(50791, f"Cannot write to system collection {namespace} within a transaction.")
-    retryable = session is not None and session.txn_number is not None
+    retryable = session is not None and session.txn_number is not None and not in_transaction
     runs: list[Run] = []
     for index, raw in enumerate(operations):
         if index % PACE == PACE - 1:
