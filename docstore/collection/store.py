@@ -16,6 +16,7 @@ from uuid import UUID
 from docstore.collection.catalog import ddl
 from docstore.collection.catalog.catalog import BUILDING, Catalog, remove_tree, remove_trees
 from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions
+from docstore.collection.changes import Change, Commit
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.build import IndexBuild
 from docstore.collection.index.spec import IndexSpec
@@ -25,7 +26,7 @@ from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite
 from docstore.collection.oplog.undo_history import UndoHistory
 from docstore.collection.transaction.claims import Claims
-from docstore.collection.unit_of_work import Change, Commit, WriteUnitOfWork
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.collection.validate import Report, validate
 from docstore.collection.write_lock import WriteLock
 from docstore.key_layout import timestamp_key

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from docstore.bson import get_field
 from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog.catalog import UNLOGGED
+from docstore.collection.changes import Change
 from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.entries import Entries, Grown, Marked
@@ -42,27 +43,6 @@ _RECORDS = Family.RECORDS
 _INDEXES = Family.INDEXES
 _META = Family.META
 _WIDE = Family.WIDE
-
-
-class Change(NamedTuple):
-    """One operation of a committed unit.
-
-    `op` is the oplog's letter: i, u, d, m, c or n. `before` and `after` are the document on both sides of it; for m, c
-    and n `after` is the entry's `o`, and for c and n `ns` its `ns` ("db.$cmd", "").
-    """
-
-    ns: str
-    op: str
-    before: bytes | None
-    after: bytes | None
-    from_migrate: bool
-
-
-class Commit(NamedTuple):
-    """What the listeners of a store are told. `optime` is that of the last entry; None when nothing was logged."""
-
-    optime: OpTime | None
-    changes: list[Change]
 
 
 class WriteUnitOfWork(PendingReader):
@@ -194,7 +174,7 @@ class WriteUnitOfWork(PendingReader):
         self._indexes.update(marks)
         coll.newest_id = max(coll.newest_id or b"", *id_keys)
         if journal is not None:
-            changed = ManyChanged(documents, documents, record_keys, made=made, stmt_ids=stmt_ids)
+            changed = ManyChanged(documents, record_keys, documents, made=made, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["i"], changed, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
@@ -275,7 +255,7 @@ class WriteUnitOfWork(PendingReader):
             self._count(coll, 0, growth)
         if journal is not None:
             operations = [make_update(*each[1:], paths) for each in changes]
-            logged = ManyChanged(operations, afters, record_keys, befores, stmt_ids=stmt_ids)
+            logged = ManyChanged(operations, record_keys, afters, befores, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "u", before, after, self.from_migrate) for _, before, after in changes]
@@ -313,6 +293,27 @@ class WriteUnitOfWork(PendingReader):
             journal.log(coll.heads["d"], o, counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "d", before, None, self.from_migrate))
+
+    def remove_each(
+        self, coll: Collection, removals: Sequence[tuple[int, bytes]], stmt_ids: list[int] | None = None
+    ) -> bool:
+        """`remove` of many documents at once, by (record id, before); False, with nothing done, where they are to be
+        removed one by one: they are to be kept as they were, or a transaction has claimed something."""
+        journal = self._journal if coll.replicates else None
+        if coll.options.pre_images or not (journal is None or journal.logs_each):
+            return False
+        rids, befores = [record_id_bytes(record_id) for record_id, _ in removals], [before for _, before in removals]
+        removed = self._entries.remove_each(coll, befores, rids)
+        record_keys = [coll.prefix + rid for rid in rids]
+        self._records.update(dict.fromkeys(record_keys))
+        self._count(coll, -len(befores), -sum(map(len, befores)))
+        if journal is not None:
+            operations = [document_key(self._keys, coll.ns, raw) for raw in befores]
+            logged = ManyChanged(operations, record_keys, before=befores, removed=removed, stmt_ids=stmt_ids)
+            journal.log_each(coll.heads["d"], logged, None, coll.ident)
+        if self._changes is not None:
+            self._changes += [Change(coll.ns, "d", before, None, self.from_migrate) for before in befores]
+        return True
 
     def _trim(self, coll: Collection, kept: int) -> None:
         """Remove the oldest documents of a capped collection that is too full, those before the record `kept`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bson.binary import Binary
 
 from docstore.bson import document_to_python, from_python
-from docstore.collection.unit_of_work import Commit
+from docstore.collection.changes import Commit
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.sharding.ddl.operation import HOLDS, REMEMBERED_SECONDS, Blocks, Hold, conflict, let_go, taken

@@ -14,7 +14,7 @@ from typing import Any
 
 from bson.binary import Binary
 
-from docstore.collection.unit_of_work import Commit
+from docstore.collection.changes import Commit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.log import component

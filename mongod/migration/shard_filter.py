@@ -28,8 +28,8 @@ from functools import partial
 from typing import Protocol
 
 from docstore.bson import document_to_python
+from docstore.collection.changes import Commit
 from docstore.collection.oplog.document_key import DocumentKey
-from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Call, Ranges
 from docstore.kernel.match.predicate import Always, Predicate

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from docstore.bson import STRING, elements, get_field
+from docstore.collection.changes import Commit
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import Commit, WriteUnitOfWork
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.kernel.columns.encoding import ESTIMATE
 from docstore.key_layout import family_end, family_prefix
 from docstore.namespace import split_namespace

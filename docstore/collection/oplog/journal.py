@@ -70,16 +70,17 @@ class Image(NamedTuple):
 
 
 class ManyChanged(NamedTuple):
-    """Documents of one collection that have changed: the `o` of each one's entry, as they are now, the keys of their
-    records; as they were, or the keys that they have in indexes where they were not there; and the statements that did
-    it, where a session's did.
+    """Documents of one collection that have changed: the `o` of each one's entry, the keys of their records; the
+    documents as they are now and as they were, None where they are not there; the keys that are new in indexes, and
+    the entries that have gone; and the statements that did it, where a session's did.
     """
 
     operations: list[bytes]
-    documents: list[bytes]
     record_keys: list[bytes]
+    documents: list[bytes] | None = None
     before: list[bytes] | None = None
     made: list[list[bytes]] | None = None
+    removed: list[dict[bytes, bytes]] | None = None
     stmt_ids: list[int] | None = None
 
 
@@ -222,15 +223,16 @@ class Journal:
             self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
 
     def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
-        """An entry for each document of one collection that has come or has been changed, as `log` makes it. `key`:
-        where the collection is known to be sharded. Errors: NotWritablePrimary.
+        """An entry for each document of one collection that has come, has been changed or has gone, as `log` makes it.
+        `key`: where the collection is known to be sharded; of those that have gone `o` says it. Errors:
+        NotWritablePrimary.
         """
         if not self._oplog.writable:
             raise _not_writable()
         assert self.logs_each, "there is more to look at, or to say"
         assert not self._reserved, "nobody waits for one of the timestamps"
         documents, stmt_ids = changed.documents, changed.stmt_ids
-        count, term = len(documents), self._oplog.term
+        count, term = len(changed.record_keys), self._oplog.term
         first = self._oplog.next_timestamps(count)
         session = None
         if self._session is not None and stmt_ids is not None:
@@ -238,11 +240,12 @@ class Journal:
             session = SessionSteps(
                 *self._session, stmt_ids, self._row_key, self._row, previous.timestamp, previous.term
             )
-        named = None if key is None else [key.of(raw, b"o2") for raw in documents]
+        named = None if key is None or documents is None else [key.of(raw, b"o2") for raw in documents]
         changes = self._batch.changes
         entry_bytes, undo_bytes = document_entries(
             changes[_OPLOG], changes[_UNDO], (_RECORDS, _INDEXES, _META), head, changed.operations, documents,
-            changed.before, named, changed.record_keys, changed.made, ident, first, term, self._wall_ms, session,
+            changed.before, named, changed.record_keys, changed.made, changed.removed, ident, first, term,
+            self._wall_ms, session,
         )  # fmt: skip
         self.last = OpTime(term, first + count - 1)
         self._logged += count

@@ -22,6 +22,7 @@ from uuid import UUID
 
 from docstore.bson import document_from, document_to_python, from_python
 from docstore.collection.catalog.catalog import Catalog
+from docstore.collection.changes import Change
 from docstore.collection.collection import AFTER_RECORD_ID, Collection
 from docstore.collection.oplog.apply import apply_operations
 from docstore.collection.oplog.operations import chained_operations
@@ -30,7 +31,7 @@ from docstore.collection.store import Store
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.transaction.overlay import TransactionState
 from docstore.collection.transaction.unit import CommitUnit, TransactionUnit
-from docstore.collection.unit_of_work import Change, WriteUnitOfWork
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.key_layout import CATALOG_PREFIX, after_prefix
 from docstore.optime import OpTime

@@ -16,6 +16,7 @@ cdef bytes _timestamp_key(KeyWriter out, unsigned long long timestamp)
 cdef int _put_named(KeyWriter out, bytes document, bytes named) except -1
 cdef int _give_back(KeyWriter out) except -1
 cdef int _put_made(KeyWriter out, int family, list[bytes] keys) except -1
+cdef int _put_removed(KeyWriter out, int family, dict[bytes, bytes] entries) except -1
 cdef int _put_counted(KeyWriter out, unsigned long long ident, bytes document, bytes before) except -1
 
 cdef class SessionSteps:
@@ -32,3 +33,6 @@ cdef class SessionSteps:
     cdef int put_previous(self, KeyWriter out) except -1
     cdef int put_undo(self, KeyWriter out, int family) except -1
     cdef int move(self, unsigned long long timestamp, long long term, long long wall_ms) except -1
+
+cdef int _put_head(KeyWriter out, bytes head, bytes operation, SessionSteps session) except -1
+cdef int _put_rest(KeyWriter out, unsigned long long timestamp, long long term, long long wall_ms, SessionSteps session, Py_ssize_t place) except -1

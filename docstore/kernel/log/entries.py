@@ -143,11 +143,12 @@ def document_entries(
     families: tuple[int, int, int],
     head: bytes,
     operations: list[bytes],
-    documents: list[bytes],
+    documents: list[bytes] | None,
     before: list[bytes] | None,
     named: list[bytes] | None,
     record_keys: list[bytes],
     made: list[list[bytes]] | None,
+    removed: list[dict[bytes, bytes]] | None,
     ident: cython.ulonglong,
     timestamp: cython.ulonglong,
     term: cython.longlong,
@@ -156,38 +157,33 @@ def document_entries(
 ) -> tuple[int, int]:
     """Put an entry and an undo record for each of many documents into these, by timestamps that rise by one; (bytes of
     the entries, of the undo records). `families`: of records, indexes, sessions' rows; `operations`: the fields `o`;
-    `named`: those `o2`, None for nothing but `_id`; `documents` as they are now, `before` as they were, None where they
-    were not there; `made`: keys that are new in indexes.
+    `named`: those `o2`, None for nothing but `_id`; `documents` as they are now, None where they have gone, and the
+    entries have no `o2`; `before` as they were, None where they were not there; `made`: keys that are new in indexes,
+    `removed`: those that have gone, with their values.
     """
     out: KeyWriter = _writer()
     place: cython.Py_ssize_t
     entry_bytes: cython.Py_ssize_t = 0
     undo_bytes: cython.Py_ssize_t = 0
     stood: bytes | None
-    for place in range(len(documents)):
+    stands: bytes | None
+    for place in range(len(record_keys)):
         key = _timestamp_key(out, timestamp)
-        out.put_little(0, 4)
-        if session is not None:
-            session.put_head(out)
-        out.put_bytes(head)
-        out.put_bytes(b"\x03o\0")
-        out.put_bytes(operations[place])
-        _put_named(out, documents[place], b"" if named is None else named[place])
-        if session is not None:
-            session.put_statement(out, place)
-        _put_times(out, timestamp, term, wall_ms)
-        if session is not None:
-            session.put_previous(out)
-        out.put(0)
-        out.set_little(0, out.size, 4)
+        stands = None if documents is None else documents[place]
+        _put_head(out, head, operations[place], session)
+        if stands is not None:
+            _put_named(out, stands, b"" if named is None else named[place])
+        _put_rest(out, timestamp, term, wall_ms, session, place)
         entry_bytes += out.size
         entries[key] = out.taken()
         out.clear()
         stood = None if before is None else before[place]
-        _put_counted(out, ident, documents[place], stood)
+        _put_counted(out, ident, stands, stood)
         _put_undo(out, families[0], record_keys[place], stood)
         if made is not None:
             _put_made(out, families[1], made[place])
+        if removed is not None:
+            _put_removed(out, families[1], removed[place])
         if session is not None:
             session.put_undo(out, families[2])
             session.move(timestamp, term, wall_ms)
@@ -196,6 +192,34 @@ def document_entries(
         timestamp += 1
     _give_back(out)
     return entry_bytes, undo_bytes
+
+
+def _put_head(out: KeyWriter, head: bytes, operation: bytes, session: SessionSteps | None) -> cython.int:
+    """An entry up to its `o`."""
+    out.put_little(0, 4)
+    if session is not None:
+        session.put_head(out)
+    out.put_bytes(head)
+    out.put_bytes(b"\x03o\0")
+    return out.put_bytes(operation)
+
+
+def _put_rest(
+    out: KeyWriter,
+    timestamp: cython.ulonglong,
+    term: cython.longlong,
+    wall_ms: cython.longlong,
+    session: SessionSteps | None,
+    place: cython.Py_ssize_t,
+) -> cython.int:
+    """An entry behind its `o2`. `place`: that of the session's statement."""
+    if session is not None:
+        session.put_statement(out, place)
+    _put_times(out, timestamp, term, wall_ms)
+    if session is not None:
+        session.put_previous(out)
+    out.put(0)
+    return out.set_little(0, out.size, 4)
 
 
 def _timestamp_key(out: KeyWriter, timestamp: cython.ulonglong) -> bytes:
@@ -219,11 +243,12 @@ def _give_back(out: KeyWriter) -> cython.int:
     return 0
 
 
-def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes, before: bytes | None) -> cython.int:
+def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes | None, before: bytes | None) -> cython.int:
     """How the counters of a collection move with a document."""
-    size: cython.Py_ssize_t = len(document) - (0 if before is None else len(before))
+    size: cython.Py_ssize_t = (0 if document is None else len(document)) - (0 if before is None else len(before))
+    count: cython.longlong = (0 if document is None else 1) - (0 if before is None else 1)
     out.put_little(ident, 4)
-    out.put_little(1 if before is None else 0, 4)
+    out.put_little(cython.cast(cython.ulonglong, count), 4)
     return out.put_little(cython.cast(cython.ulonglong, size), 8)
 
 
@@ -231,6 +256,14 @@ def _put_made(out: KeyWriter, family: cython.int, keys: list[bytes]) -> cython.i
     key: bytes
     for key in keys:
         _put_undo(out, family, key, None)
+    return 0
+
+
+def _put_removed(out: KeyWriter, family: cython.int, entries: dict[bytes, bytes]) -> cython.int:
+    key: bytes
+    value: bytes
+    for key, value in entries.items():
+        _put_undo(out, family, key, value)
     return 0
 
 

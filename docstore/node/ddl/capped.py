@@ -11,8 +11,8 @@ from typing import Any
 from bson.objectid import ObjectId
 
 from docstore.collection.catalog.options import capped_size, options_of
+from docstore.collection.changes import Commit
 from docstore.collection.collection import Collection
-from docstore.collection.unit_of_work import Commit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace

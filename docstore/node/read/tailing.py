@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import Protocol
 
+from docstore.collection.changes import Commit
 from docstore.collection.collection import Collection
-from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, scan

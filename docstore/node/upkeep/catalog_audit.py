@@ -12,9 +12,9 @@ from typing import Any
 
 from docstore.bson import document_to_python
 from docstore.collection.catalog.views import SYSTEM_VIEWS
+from docstore.collection.changes import Change, Commit
 from docstore.collection.index.spec import IndexSpec
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import Change, Commit
 from docstore.commands.audit.log import AuditLog
 from docstore.commands.context import Context
 from docstore.commands.supervision import SUPERVISION

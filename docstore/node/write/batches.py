@@ -15,12 +15,14 @@ from docstore.node.timeseries.metadata_writes import bucket_delete, bucket_updat
 from docstore.node.timeseries.series import Series, series_of
 from docstore.node.upkeep.execution import execution_of
 from docstore.node.write.delete import DeleteWork, delete_statement
+from docstore.node.write.delete_group import DeleteGroup
 from docstore.node.write.driver import Outcome, Statements, session_write
-from docstore.node.write.identity_group import UpdateWorks
+from docstore.node.write.identity_group import GroupedWorks
 from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
 from docstore.node.write.update import UpdateWork, check_sorts, update_statement
+from docstore.node.write.update_group import UpdateGroup
 from docstore.sharding.targeting import KeyRanges
 
 
@@ -70,7 +72,7 @@ def update_batch(
     context, target = _target(context, series, Outcome(modified=0), len(statements), let, within, bypass=bypass)
     return context, _loop(
         target,
-        UpdateWorks(target, statements)
+        GroupedWorks(target, statements, UpdateWork, UpdateGroup)
         if series is None
         else lambda index: UpdateWork(target, index, bucket_update(series, statements[index])),
         len(statements),
@@ -89,9 +91,9 @@ def delete_batch(
     context, target = _target(context, series, Outcome(), len(statements), let, within)
     return context, _loop(
         target,
-        lambda index: DeleteWork(
-            target, index, statements[index] if series is None else bucket_delete(series, statements[index])
-        ),
+        GroupedWorks(target, statements, DeleteWork, DeleteGroup)
+        if series is None
+        else lambda index: DeleteWork(target, index, bucket_delete(series, statements[index])),
         len(statements),
         ordered=ordered,
         counted=counted,

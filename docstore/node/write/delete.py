@@ -41,6 +41,11 @@ class DeleteStatement(NamedTuple):
     hint: Value | None = None
     collation: bytes | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but a filter."""
+        return self.hint is None and self.collation is None
+
 
 def delete_statement(raw: bytes) -> DeleteStatement:
     """One element of `deletes`. Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit."""
@@ -125,9 +130,7 @@ class DeleteWork:
         general way. Errors: WriteConflict.
         """
         statement, target = self._statement, self._target
-        if self._evaluated is not None or statement.hint is not None or statement.collation is not None:
-            return False
-        if not target.is_plain(statement.multi):
+        if self._evaluated is not None or not statement.is_plain or not target.is_plain(statement.multi):
             return False
         collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
         if collection is None or matches is None:
@@ -189,9 +192,10 @@ class DeleteWork:
         size = sum([len(before) for _, before in matches]) if joined else 0
         unit = self._target.joined(collection, size) if joined else self._target.unit()
         try:
-            for record_id, before in matches:
-                ahead = None if apart is None else apart.keys(collection, (before,))
-                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=ahead)
+            if apart is not None or self._stmt_id is not None or not unit.remove_each(collection, matches):
+                for record_id, before in matches:
+                    ahead = None if apart is None else apart.keys(collection, (before,))
+                    unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=ahead)
         except BaseException:
             unit.abort()
             raise

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED
+from docstore.collection.changes import Commit
 from docstore.collection.collection import Collection
 from docstore.collection.read.matching import find_matches, plan_search
-from docstore.collection.unit_of_work import Commit
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode

@@ -1,12 +1,7 @@
-"""Statements of an update command that each ask for one `_id`, carried out side by side.
-
-Always true: a group is carried out as a whole, in one step, or nothing of it is; what it leaves, documents, entries of
-the log and the outcome, is what its statements would have left one by one in their order.
-"""
+"""Statements of an update command that each ask for one `_id`, carried out side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -18,46 +13,12 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
-from docstore.node.write.evaluated import evaluated
+from docstore.node.write.identity_group import MOST_BYTES, IdentityGroup
 from docstore.node.write.modification import Modification, update_by_identity
-from docstore.node.write.statement_loop import UNIT_DOCUMENTS, Work, WriteTarget
-from docstore.node.write.update import UpdateStatement, UpdateWork
-from docstore.sharding.post_images import PostImages
-
-_MOST_BYTES = 1024 * 1024
+from docstore.node.write.update import UpdateStatement
 
 
-class UpdateWorks:
-    """Makes the works of the statements of one update, in their order."""
-
-    def __init__(self, target: WriteTarget, statements: Sequence[UpdateStatement]) -> None:
-        self._target = target
-        self._statements = statements
-        self._alone_until = 0
-
-    def __call__(self, index: int) -> Work:
-        single = UpdateWork(self._target, index, self._statements[index])
-        if index < self._alone_until or not self._groups():
-            return single
-        return IdentityGroup(self._target, self._statements, index, single, self._refused)
-
-    def _groups(self) -> bool:
-        target = self._target
-        return (
-            len(self._statements) > 1
-            and target.joint is not None
-            and target.joint.allowed
-            and target.let is None
-            and target.within is None
-            and target.weight is None
-        )
-
-    def _refused(self, end: int) -> None:
-        """The statements before that one are carried out one by one."""
-        self._alone_until = end
-
-
-class _Step(NamedTuple):
+class UpdateStep(NamedTuple):
     """What the statement with that number does. `before`: None where it makes a document; `after`: `before` itself
     where it changes nothing. `each`: whether it only changes what no index reads.
     """
@@ -76,77 +37,18 @@ class _Step(NamedTuple):
         return self.before is None, self.each, self.modification.paths
 
 
-class IdentityGroup:
-    """As many statements from `first` on as may be carried out side by side; the first by itself, `single`, where that
-    cannot be.
-    """
+class UpdateGroup(IdentityGroup[UpdateStatement, UpdateStep]):
+    """Of an update command."""
 
-    def __init__(
-        self,
-        target: WriteTarget,
-        statements: Sequence[UpdateStatement],
-        first: int,
-        single: UpdateWork,
-        refused: Callable[[int], None],
-    ) -> None:
-        """`refused` is told the end of a group that was refused."""
-        self._target = target
-        self._all = statements
-        self._first = first
-        self._single = single
-        self._refused = refused
-        self._tried = False
-        self.statements = 1
+    def is_refused_by(self, collection: Collection) -> bool:
+        return self._target.validator(collection) is not None
 
-    def step(self, owned: Predicate | None, until: float) -> bool:
-        if not self._tried and evaluated() is None:
-            self._tried = True
-            collection = self._target.collection()
-            if collection is not None and self._carried_out(collection, owned):
-                return True
-        return self._single.step(owned, until)
-
-    def outlives(self) -> bool:
-        return self._single.outlives()
-
-    def pause(self) -> None:
-        self._single.pause()
-
-    def close(self) -> None:
-        self._single.close()
-
-    def cut_short(self, error: CommandError) -> CommandError:
-        return self._single.cut_short(error)
-
-    def _carried_out(self, collection: Collection, owned: Predicate | None) -> bool:
-        """Whether the group was; if not, nothing has been done. Errors: those of documents that are refused,
-        WriteConflict; then the statements that write together are given up, and go on one by one.
-        """
-        target = self._target
-        if collection.collation is not None or collection.options.capped or target.validator(collection) is not None:
-            self._refused(len(self._all))
-            return False
-        steps = self._steps(collection, owned, target.post_images())
-        if len(steps) < 2:
-            return False
-        end = steps[-1].number + 1
-        stmt_ids: list[int] | None = None
-        if target.session_write is not None and target.session is not None:
-            stmt_ids = target.session.statement_ids(self._first, end)
-            if not target.node.store.sessions.none_executed(*target.session_write, stmt_ids):
-                self._refused(end)
-                return False
-        self._write(collection, steps, stmt_ids)
-        self.statements = len(steps)
-        self._note(collection, steps)
-        return True
-
-    def _steps(self, collection: Collection, owned: Predicate | None, rules: PostImages | None) -> list[_Step]:
-        """Those of the statements before the first that is to be carried out by itself."""
-        steps: list[_Step] = []
-        changed: dict[bytes, _Step] = {}
+    def steps(self, collection: Collection, numbers: range, owned: Predicate | None) -> list[UpdateStep]:
+        rules = self._target.post_images()
+        steps: list[UpdateStep] = []
+        changed: dict[bytes, UpdateStep] = {}
         size = 0
-        for index in range(self._first, min(self._first + UNIT_DOCUMENTS, len(self._all))):
+        for index in numbers:
             statement = self._all[index]
             if statement.multi or not statement.is_plain:
                 break
@@ -169,7 +71,7 @@ class IdentityGroup:
                 break
             changed[key] = step
             size += len(step.after)
-            if size > _MOST_BYTES:
+            if size > MOST_BYTES:
                 break
             steps.append(step)
         return steps
@@ -181,8 +83,8 @@ class IdentityGroup:
         index: int,
         identity: Value,
         modification: Modification,
-        earlier: _Step | None,
-    ) -> _Step | None:
+        earlier: UpdateStep | None,
+    ) -> UpdateStep | None:
         """What a statement does; None where it is to be carried out by itself. `earlier`: the one before it that has
         changed the same document. Errors: those of the update.
         """
@@ -195,7 +97,7 @@ class IdentityGroup:
                 return None
             made = modification.upsert()
             self._target.check_new(made)
-            return _Step(index, modification, identity, 0, None, made, True)
+            return UpdateStep(index, modification, identity, 0, None, made, True)
         record_id, before = found
         if len(before) > LARGE_BYTES or (owned is not None and not owned.matches(before)):
             return None
@@ -205,9 +107,9 @@ class IdentityGroup:
             each = not collection.secondary and get_field(before, "_id") == get_field(after, "_id")
         else:
             each = collection.untouched_by(changed)
-        return _Step(index, modification, identity, record_id, before, after, each)
+        return UpdateStep(index, modification, identity, record_id, before, after, each)
 
-    def _write(self, collection: Collection, steps: list[_Step], stmt_ids: list[int] | None) -> None:
+    def write(self, collection: Collection, steps: list[UpdateStep], stmt_ids: dict[int, int] | None) -> None:
         writing = [step for step in steps if step.after != step.before]
         if not writing:
             return
@@ -215,7 +117,7 @@ class IdentityGroup:
         try:
             for (makes, each, paths), alike in groupby(writing, key=lambda step: step.kind):
                 run = list(alike)
-                ids = None if stmt_ids is None else [stmt_ids[step.number - self._first] for step in run]
+                ids = None if stmt_ids is None else [stmt_ids[step.number] for step in run]
                 if makes:
                     _insert(unit, collection, run, ids)
                 else:
@@ -224,37 +126,34 @@ class IdentityGroup:
             unit.abort()
             raise
 
-    def _note(self, collection: Collection, steps: list[_Step]) -> None:
-        """Count what has been done."""
+    def note(self, step: UpdateStep) -> int:
         target = self._target
-        outcome, execution = target.outcome, target.execution
+        outcome = target.outcome
         assert outcome.modified is not None, "updates report what they modified"
-        collection.id_index.uses += len(steps)
-        outcome.n += len(steps)
-        for step in steps:
-            modified = 0
-            if step.before is None:
-                identity = get_field(step.after, "_id")
-                assert identity is not None, "a stored document has an _id"
-                outcome.upserted.append((step.number, identity))
-            else:
-                modified = int(step.modification.counts(step.before, step.after))
-                outcome.modified += modified
-            if execution is not None:
-                execution.lookup(step.identity, found=step.before is not None)
-            if outcome.counts is not None and outcome.modified_counts is not None:
-                outcome.counts.append(1)
-                outcome.modified_counts.append(modified)
+        modified = 0
+        if step.before is None:
+            identity = get_field(step.after, "_id")
+            assert identity is not None, "a stored document has an _id"
+            outcome.upserted.append((step.number, identity))
+        else:
+            modified = int(step.modification.counts(step.before, step.after))
+            outcome.modified += modified
+        if target.execution is not None:
+            target.execution.lookup(step.identity, found=step.before is not None)
+        if outcome.counts is not None and outcome.modified_counts is not None:
+            outcome.counts.append(1)
+            outcome.modified_counts.append(modified)
+        return 1
 
 
-def _insert(unit: WriteUnitOfWork, collection: Collection, run: list[_Step], stmt_ids: list[int] | None) -> None:
+def _insert(unit: WriteUnitOfWork, collection: Collection, run: list[UpdateStep], stmt_ids: list[int] | None) -> None:
     if not unit.insert_each(collection, [step.after for step in run], stmt_ids):
         for place, step in enumerate(run):
             unit.insert(collection, step.after, stmt_id=None if stmt_ids is None else stmt_ids[place])
 
 
 def _replace(
-    unit: WriteUnitOfWork, collection: Collection, run: list[_Step], stmt_ids: list[int] | None,
+    unit: WriteUnitOfWork, collection: Collection, run: list[UpdateStep], stmt_ids: list[int] | None,
     *, each: bool, paths: Paths | None,
 ) -> None:  # fmt: skip
     changes = [(step.record_id, step.before, step.after) for step in run if step.before is not None]

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from itertools import islice
 
 from docstore.bson import Value
+from docstore.collection.changes import Commit
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import Commit
 from docstore.kernel.keys.encoding import encode_key
 from docstore.sharding.migration import Migration
 from mongod.migration.ranges import id_of, in_range

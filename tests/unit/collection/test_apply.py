@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from docstore.bson import from_python, get_field
 from docstore.collection.catalog.ddl import modify_index
 from docstore.collection.catalog.options import options_of
+from docstore.collection.changes import Commit
 from docstore.collection.oplog.apply import ApplyError, EntryUnit, apply_entry, begin_build
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import Commit
 from docstore.errors import CommandError
 from docstore.storage import Family, open_engine
 from tests.harness.undoing import roll_back

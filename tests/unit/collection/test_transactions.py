@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from docstore.bson import from_python
+from docstore.collection.changes import Commit
 from docstore.collection.collection import Collection
 from docstore.collection.oplog import operations
 from docstore.collection.oplog.apply import apply_entry
@@ -16,7 +17,6 @@ from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.transaction.store import TransactionStore
-from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.storage import Engine, Family, open_engine

@@ -6,8 +6,8 @@ import bson
 import pytest
 
 from docstore.bson import from_python
+from docstore.collection.changes import Commit
 from docstore.collection.oplog.document_key import DocumentKey, document_key
-from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.storage import Family
 from tests.harness.undoing import roll_back

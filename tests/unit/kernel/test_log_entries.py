@@ -132,7 +132,7 @@ def test_many_inserts_are_logged_as_each_by_itself(kernel: Kernel, in_session: b
 
     found = entries.document_entries(
         logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), head, documents, documents, None, o2,
-        record_keys, made, 9, stamp, term, wall, session,
+        record_keys, made, None, 9, stamp, term, wall, session,
     )  # fmt: skip
 
     for number, raw in enumerate(documents):
@@ -167,7 +167,7 @@ def test_many_updates_are_logged_as_each_by_itself(kernel: Kernel) -> None:
 
     entries.document_entries(
         logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), b"", operations, documents, before, None,
-        record_keys, None, 9, 1, -1, 2, None,
+        record_keys, None, None, 9, 1, -1, 2, None,
     )  # fmt: skip
 
     for number, raw in enumerate(documents):
@@ -178,3 +178,26 @@ def test_many_updates_are_logged_as_each_by_itself(kernel: Kernel) -> None:
         parts = [entries.undo_key(Family.RECORDS, record_keys[number], before[number])]
         growth = len(raw) - len(before[number])
         assert undone[timestamp_key(1 + number)] == entries.undo_record((9, 0, growth), parts)
+
+
+def test_many_deletes_are_logged_as_each_by_itself(kernel: Kernel) -> None:
+    entries = kernel.log.entries
+    before = [bson.encode({"a": "x" * number, "_id": number}) for number in range(100)]
+    operations = [entries.id_document(raw) for raw in before]
+    record_keys = [b"r%d" % number for number in range(100)]
+    removed = [{b"i%d" % number: b"m" * (number % 3), b"id": b"rid"} for number in range(100)]
+    logged: dict[bytes, bytes | None] = {}
+    undone: dict[bytes, bytes | None] = {}
+
+    entries.document_entries(
+        logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), b"", operations, None, before, None,
+        record_keys, None, removed, 9, 1, -1, 2, None,
+    )  # fmt: skip
+
+    for number, raw in enumerate(before):
+        o = bson.encode({"_id": number})
+        assert logged[timestamp_key(1 + number)] == entries.build_entry(b"", o, b"", 1 + number, -1, 2, b"")
+        parts = [entries.undo_document(
+            Family.RECORDS, record_keys[number], raw, Family.INDEXES, removed[number], ()
+        )]  # fmt: skip
+        assert undone[timestamp_key(1 + number)] == entries.undo_record((9, -1, -len(raw)), parts)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docstore.storage import open_engine
+from docstore.storage import Family, open_engine
 from tests.harness.faulty_engine import FaultyEngine
 from tests.unit.node.local import LocalNode, loop, session
 from tests.unit.node.test_transactions import Client
@@ -257,6 +257,77 @@ def test_statements_that_each_ask_for_one_id_leave_what_they_leave_one_by_one(
         assert await _logged(together) == await _logged(apart)
 
     loop(scenario())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("retryable", [False, True])
+def test_deletes_that_each_ask_for_one_id_leave_what_they_leave_one_by_one(
+    seed: int, unique: bool, retryable: bool
+) -> None:
+    """Their entries in the log too, and what undoes them."""
+
+    async def scenario() -> None:
+        rng = Random(seed)
+        together, apart = await _node(replicated=True), await _node(replicated=True)
+        for node in (together, apart):
+            await node.run({"createIndexes": "c", "indexes": [{"key": {"l": 1, "n": -1}, "name": "l_n"}]})
+            if not unique:
+                await node.run({"dropIndexes": "c", "index": "u"})
+        for turn in range(6):
+            made = [update({"_id": number}, {"$set": {"u": number, "l": [number, turn]}}, upsert=True)
+                    for number in rng.sample(range(60), 40)]  # fmt: skip
+            for node in (together, apart):
+                await _updated(node, made)
+            statements = [_identified_delete(rng) for _ in range(rng.randint(2, 150))]
+            more = session(turn + 1) if retryable else {}
+            done = await together.reply({"delete": "c", "deletes": statements, "ordered": False, **more})
+            n = 0
+            for index, statement in enumerate(statements):
+                ids = {**more, "stmtIds": [index]} if retryable else {}
+                n += (await apart.reply({"delete": "c", "deletes": [statement], **ids}))["n"]
+            assert done["n"] == n
+            assert "writeErrors" not in done
+            assert await together.documents("c") == await apart.documents("c")
+            if retryable:
+                again = await together.reply({"delete": "c", "deletes": statements, **more})
+                assert (again["n"], await together.documents("c")) == (n, await apart.documents("c"))
+        assert (await together.run({"validate": "c"}))["valid"]
+        assert await _logged(together) == await _logged(apart)
+        if not retryable:
+            # The rows of sessions hold times.
+            assert _undoing(together) == _undoing(apart)
+
+    loop(scenario())
+
+
+def test_many_deleted_documents_are_logged_as_each_by_itself() -> None:
+    async def scenario() -> None:
+        together, apart = await _node(200, replicated=True), await _node(200, replicated=True)
+        await together.run({"delete": "c", "deletes": [{"q": {"u": {"$gte": 20}}, "limit": 0}]})
+        for number in range(20, 200):
+            await apart.run({"delete": "c", "deletes": [{"q": {"_id": number}, "limit": 1}]})
+        assert await together.documents("c") == await apart.documents("c")
+        assert await _logged(together) == await _logged(apart)
+        assert _undoing(together) == _undoing(apart)
+        assert (await together.run({"validate": "c"}))["valid"]
+
+    loop(scenario())
+
+
+def _undoing(node: LocalNode) -> list[bytes]:
+    """What undoes the entries about documents; those of the catalog have identifiers that were made up."""
+    records = [record for _, record in node.node.engine.items(Family.UNDO, b"", b"\xff" * 9)]
+    return [record for record in records if b"uuid" not in record]
+
+
+def _identified_delete(rng: Random) -> dict[str, Any]:
+    number = rng.randrange(60)
+    if rng.random() < 0.05:
+        condition = rng.choice(({"u": number}, {"_id": {"$in": [number]}}, {"_id": number, "u": number}))
+        return {"q": condition, "limit": 1}
+    more = {"hint": {"_id": 1}} if rng.random() < 0.05 else {}
+    return {"q": {"_id": rng.choice((number, float(number), str(number)))}, "limit": 1, **more}
 
 
 async def _logged(node: LocalNode) -> list[dict[str, Any]]:
