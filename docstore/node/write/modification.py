@@ -16,14 +16,14 @@ from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
-from docstore.node.write.search import identity_filter
+from docstore.node.write.search import identity_filter, identity_of
 from docstore.query.context import QueryContext
 from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter
 from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
-from docstore.query.update.parse import parse_update
-from docstore.query.update.update import OperatorUpdate, Update
+from docstore.query.update.parse import has_operators, parse_update
+from docstore.query.update.update import OperatorUpdate, Replacement, Update
 from docstore.query.value.collation import Collation
 
 
@@ -56,7 +56,7 @@ class Modification:
         Errors: 17419 over 16 MiB, Overflow.
         """
         update = self.update
-        if isinstance(update, DirectUpdate):
+        if isinstance(update, (DirectUpdate, Replacement)):
             changed = update.change(before)
             if changed is before:
                 return before
@@ -95,11 +95,13 @@ class Modification:
 
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
-        update = self.update
-        made = update.identified(self.tree) if isinstance(update, DirectUpdate) else None
-        if made is not None:
-            _check(made, 17420, "Document to upsert is larger than")
-            return made
+        update, tree = self.update, self.tree
+        if isinstance(update, (DirectUpdate, Replacement)) and isinstance(tree, Comparison):
+            identity = identity_of(tree, tree.collation)
+            made = None if identity is None else update.identified(identity)
+            if made is not None:
+                _check(made, 17420, "Document to upsert is larger than")
+                return made
         new_id = (OBJECT_ID, ObjectId().binary)
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
@@ -165,7 +167,7 @@ def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> 
     tree = identity_filter(filter_)
     if tree is None:
         return None
-    update: Update | None = direct_update(specification)
+    update: Update | None = direct_update(specification) if has_operators(specification) else None
     if update is None:
         try:
             update = parse_update(specification)

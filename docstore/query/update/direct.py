@@ -7,11 +7,13 @@ needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
+from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.kernel.compute.field_updates import FieldChanges, field_changes
-from docstore.query.filter.tree import Comparison, Filter, Op
+from docstore.query.filter.tree import Filter
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import ChangedPaths, OperatorUpdate, Update, inserted
 from docstore.query.update.upsert import seed_document
@@ -57,20 +59,18 @@ class DirectUpdate:
     def moves_id(self, raw: bytes) -> bool:
         return False
 
-    def identified(self, tree: Filter) -> bytes | None:
-        """What to insert where the filter says which `_id` it has; None: `upsert` must say it."""
-        if not isinstance(tree, Comparison) or tree.path != "_id" or tree.op is not Op.EQ:
-            return None
-        made = self._seeded(tree)
-        return None if made is None else inserted(made, tree.value)
+    def identified(self, identity: Value) -> bytes | None:
+        """What to insert where the filter asks for that `_id` alone; None: `upsert` must say it."""
+        made = self._seeded(lambda: document_from([("_id", *identity)]))
+        return None if made is None else inserted(made, identity)
 
-    def _seeded(self, tree: Filter) -> bytes | None:
+    def _seeded(self, seed: Callable[[], bytes]) -> bytes | None:
         if self._changes.of_inserts or b"_id" in self._changes.names:
             return None
-        return self._changes.apply(seed_document(tree))
+        return self._changes.apply(seed())
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        made = self._seeded(tree)
+        made = self._seeded(lambda: seed_document(tree))
         if made is not None:
             return inserted(made, new_id)
         return self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)

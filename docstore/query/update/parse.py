@@ -60,11 +60,10 @@ def parse_update(
     if not isinstance(specification, bytes):
         return _parse_pipeline(specification, array_filters, query_context)
     selectors = parse_array_filters(array_filters, query_context)
-    fields = elements(specification)
-    if not fields or not fields[0][0].startswith("$"):
+    if not has_operators(specification):
         return _parse_replacement(specification)
     update = _Written(selectors)
-    for operator, code, data in fields:
+    for operator, code, data in elements(specification):
         if operator != "$rename" and operator not in OPERATORS:
             raise CommandError(Code.FailedToParse, _NOT_AN_OPERATOR.format(operator))
         if code != OBJECT:
@@ -105,10 +104,16 @@ def _parse_pipeline(
     return PipelineUpdate(query_context.expressions.update(stages, query_context))
 
 
+def has_operators(specification: bytes) -> bool:
+    """Whether the document has operators, and is no replacement: its first field says it."""
+    return specification[5:6] == b"$"
+
+
 def _parse_replacement(raw: bytes) -> Replacement:
-    for name, _, _ in paced(elements(raw)):
-        if name.startswith("$"):
-            raise dollar_field(name)
+    if b"$" in raw:
+        for name, _, _ in paced(elements(raw)):
+            if name.startswith("$"):
+                raise dollar_field(name)
     return Replacement(raw)
 
 

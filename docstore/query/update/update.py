@@ -155,8 +155,22 @@ class Replacement:
     is_replacement: bool = True
     names: frozenset[bytes] | None = None
 
+    def change(self, raw: bytes) -> bytes | None:
+        """As a `DirectUpdate`'s."""
+        return None if _may_be_filled(self.document) else self._in_place_of(raw, self.document)
+
+    def identified(self, identity: Value) -> bytes | None:
+        """As a `DirectUpdate`'s."""
+        own = get_field(self.document, "_id")
+        if _may_be_filled(self.document) or (own is not None and own != identity):
+            return None
+        return inserted(self.document, identity)
+
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        after = _with_kept_id(fill_timestamps(self.document, timestamp), get_field(raw, "_id"))
+        return self._in_place_of(raw, fill_timestamps(self.document, timestamp))
+
+    def _in_place_of(self, raw: bytes, made: bytes) -> bytes:
+        after = _with_kept_id(made, get_field(raw, "_id"))
         return after if after != raw else raw
 
     def moves_id(self, raw: bytes) -> bool:
@@ -247,9 +261,14 @@ def with_id_first(raw: bytes, new_id: Value) -> bytes:
     return document_from([("_id", *own), *(item for item in elements(raw) if item[0] != "_id")])
 
 
+def _may_be_filled(raw: bytes) -> bool:
+    """Whether there may be an empty timestamp."""
+    return bytes(8) in raw
+
+
 def fill_timestamps(raw: bytes, timestamp: int) -> bytes:
     """The document with every empty timestamp at its top level, except an `_id`, set to the given one."""
-    if bytes(8) not in raw:
+    if not _may_be_filled(raw):
         return raw
     empty = (TIMESTAMP, bytes(8))
     fields = elements(raw)
