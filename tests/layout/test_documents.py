@@ -52,6 +52,11 @@ def test_every_page_is_in_the_index() -> None:
     assert set(PAGES) - {INDEX} <= listed
 
 
+def test_the_site_leads_to_every_page() -> None:
+    found = re.findall(r"- [^:]+: (\S+\.md)", (ROOT / "scripts" / "site.yml").read_text())
+    assert sorted(ROOT / page for page in found) == sorted(PAGES)
+
+
 def path_is_there(path: str, test: str) -> bool:
     """Whether something matches the path, and a test module defines the test that is named behind it, if any."""
     found = list(ROOT.glob(path))
