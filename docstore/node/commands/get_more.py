@@ -40,25 +40,26 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 
 def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) -> Steps[Result]:
-    node, tail = node_of(context), cursor.source
+    node, source = node_of(context), cursor.source
+    # That of a tailing cursor that awaits data.
+    tail = source if isinstance(source, (Tail, ChangeStream)) and source.await_data else None
     try:
         points = context.services.fail_points
         if points is not None:
             points.check_get_more()
-        awaits = isinstance(tail, Tail | ChangeStream) and tail.await_data
-        if context.max_time_ms and not awaits:
+        if context.max_time_ms and tail is None:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
-        if cursor.time_left is not None and not awaits:
+        if cursor.time_left is not None and tail is None:
             if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
             context.progress.deadline = context.started + cursor.time_left
         most, most_bytes = arguments["batchSize"] or _NO_LIMIT, arguments["batchBytes"]
-        if isinstance(tail, ChangeStream):
-            filling: Filling = StreamFilling(context, tail, most, most_bytes)
+        if isinstance(source, ChangeStream):
+            filling: Filling = StreamFilling(context, source, most, most_bytes)
         else:
-            filling = Filling(tail, most, node, most_bytes)
+            filling = Filling(source, most, node, most_bytes)
         yield from filling.fill()
-        if isinstance(tail, Tail | ChangeStream) and awaits:
+        if tail is not None:
             until = node.clock() + (
                 context.max_time_ms / 1000 if context.raw_field("maxTimeMS") is not None else AWAIT_SECONDS
             )
@@ -67,7 +68,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
                 yield from filling.fill()
     except BaseException as error:
         context.services.cursors.close(cursor)
-        if isinstance(tail, ChangeStream) and isinstance(error, CommandError):
+        if isinstance(source, ChangeStream) and isinstance(error, CommandError):
             raise labelled(error) from None
         raise
     reply = _reply(context, cursor, filling)
