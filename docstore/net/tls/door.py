@@ -1,6 +1,5 @@
-"""The first bytes of an accepted connection: whether it is encrypted, and whether it may be.
-
-On one port come both kinds.
+"""The first bytes of an accepted connection, of which both kinds come to one port: whether it is encrypted, and whether
+it may be.
 
 Always true: where only encrypted connections are taken, a connection that does not come to be one within the time of a
 handshake is closed.

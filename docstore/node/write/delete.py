@@ -192,7 +192,8 @@ class DeleteWork:
         size = sum([len(before) for _, before in matches]) if joined else 0
         unit = self._target.joined(collection, size) if joined else self._target.unit()
         try:
-            if apart is not None or self._stmt_id is not None or not unit.remove_each(collection, matches):
+            many = apart is None and self._stmt_id is None and len(matches) > 1
+            if not many or not unit.remove_each(collection, matches):
                 for record_id, before in matches:
                     ahead = None if apart is None else apart.keys(collection, (before,))
                     unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=ahead)
