@@ -18,6 +18,7 @@ from docstore.errors import Code, CommandError
 from docstore.security.names import UserName
 
 IDLE_SECONDS = 600.0
+MONITOR_SECONDS = 4
 
 
 class Source(Protocol):
@@ -83,6 +84,8 @@ class CursorRegistry:
         self._clock = clock
         self.random64 = random64
         self.idle_seconds = idle_seconds
+        self.monitor_seconds = MONITOR_SECONDS
+        """How often somebody should call `expire`."""
         self._cursors: dict[int, ClientCursor] = {}
         self.timed_out = 0
         self.opened = 0

@@ -24,7 +24,7 @@ LOG = component("NETWORK")
 MAX_CONNECTIONS = 65_536
 _INFLATED_AT_ONCE = 2
 """Large messages that are decompressed side by side: each takes its size twice."""
-_EXPIRY_SECONDS = 30.0
+_SESSION_EXPIRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NetworkStatistics:
 
 
 class Listener:
-    """Accepts connections for one dispatcher. Also ends idle cursors and sessions, every `_EXPIRY_SECONDS`."""
+    """Accepts connections for one dispatcher. Also ends idle cursors and sessions, now and then."""
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._last_id = 0
         self._refused = 0
-        self._expiry: asyncio.TimerHandle | None = None
+        self._cursor_timer: asyncio.TimerHandle | None = None
+        self._session_timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
     async def start(self, sockets: list[socket] | None = None) -> int:
@@ -91,7 +92,8 @@ class Listener:
             self._servers.append(
                 await loop.create_unix_server(self._protocols(loop), sock=file.socket, backlog=BACKLOG)
             )
-        self._expiry = loop.call_later(_EXPIRY_SECONDS, self._expire)
+        self._cursor_timer = loop.call_later(self.dispatcher.services.cursors.monitor_seconds, self._expire_cursors)
+        self._session_timer = loop.call_later(_SESSION_EXPIRY_SECONDS, self._expire_sessions)
         names = (*self._addresses, *(str(file.path) for file in self._files))
         LOG.info("Listening", addresses=names, port=self.port)
         return self.port
@@ -118,8 +120,9 @@ class Listener:
 
         Takes at most about `grace` seconds; what has not ended then is cut off.
         """
-        if self._expiry is not None:
-            self._expiry.cancel()
+        for timer in (self._cursor_timer, self._session_timer):
+            if timer is not None:
+                timer.cancel()
         for server in self._servers:
             server.close()
         for file in self._files:
@@ -204,11 +207,15 @@ class Listener:
                 {"message": "a request's task failed", "exception": task.exception(), "task": task}
             )
 
-    def _expire(self) -> None:
+    def _expire_cursors(self) -> None:
+        cursors = self.dispatcher.services.cursors
+        cursors.expire()
+        self._cursor_timer = asyncio.get_running_loop().call_later(cursors.monitor_seconds, self._expire_cursors)
+
+    def _expire_sessions(self) -> None:
         services = self.dispatcher.services
-        services.cursors.expire()
         expired = services.sessions.expire()
         services.cursors.kill_sessions(expired)
         if expired and services.transactions is not None:
             services.transactions.end_sessions(expired)
-        self._expiry = asyncio.get_running_loop().call_later(_EXPIRY_SECONDS, self._expire)
+        self._session_timer = asyncio.get_running_loop().call_later(_SESSION_EXPIRY_SECONDS, self._expire_sessions)

@@ -98,12 +98,21 @@ def _of_registries(services: Services) -> tuple[ServerParameter, ...]:
     def put_cursor_timeout(value: Any) -> None:
         cursors.idle_seconds = whole_number("cursorTimeoutMillis", value) / 1000
 
+    def put_monitor_frequency(value: Any) -> None:
+        seconds = whole_number("clientCursorMonitorFrequencySecs", value)
+        if seconds < 1:
+            raise CommandError(Code.BadValue, "clientCursorMonitorFrequencySecs must be at least 1")
+        cursors.monitor_seconds = seconds
+
     def put_session_timeout(value: Any) -> None:
         sessions.timeout_seconds = whole_number("localLogicalSessionTimeoutMinutes", value) * 60.0
 
     return (
         ServerParameter(
             name="cursorTimeoutMillis", get=lambda: int(cursors.idle_seconds * 1000), put=put_cursor_timeout
+        ),
+        ServerParameter(
+            name="clientCursorMonitorFrequencySecs", get=lambda: cursors.monitor_seconds, put=put_monitor_frequency
         ),
         ServerParameter(
             name="localLogicalSessionTimeoutMinutes",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pymongo
 import pytest
+from pymongo.errors import OperationFailure
 
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.cluster.routed import routed_cluster
@@ -79,12 +80,18 @@ def test_cursors_that_time_out_give_back_what_they_hold(node: tuple[Client, dict
     client, _ = node
     client.test.command(SORTED["find"])
     assert held(client) > 0
-    before = client.admin.command("getParameter", 1, cursorTimeoutMillis=1)["cursorTimeoutMillis"]
-    client.admin.command("setParameter", 1, cursorTimeoutMillis=1)
+    settings = {"cursorTimeoutMillis": 1, "clientCursorMonitorFrequencySecs": 1}
+    before = {name: client.admin.command("getParameter", 1, **{name: 1})[name] for name in settings}
+    assert before == {"cursorTimeoutMillis": 600_000, "clientCursorMonitorFrequencySecs": 4}
+    with pytest.raises(OperationFailure, match="at least 1"):
+        client.admin.command("setParameter", 1, clientCursorMonitorFrequencySecs=0)
     try:
+        for name, value in settings.items():
+            client.admin.command("setParameter", 1, **{name: value})
         wait_until(lambda: held(client) == 0, 60)
     finally:
-        client.admin.command("setParameter", 1, cursorTimeoutMillis=before)
+        for name, value in before.items():
+            client.admin.command("setParameter", 1, **{name: value})
 
 
 @pytest.fixture(scope="module")
