@@ -72,6 +72,20 @@ PLANTS = (
         "pass",
     ),
     Plant(
+        "who moves a chunk is not told of many deletions at once",
+        "handover-many",
+        "docstore.collection.unit_of_work:WriteUnitOfWork.remove_each",
+        'self._changes += [Change(coll.ns, "d", before, None, self.from_migrate) for before in befores]',
+        "pass",
+    ),
+    Plant(
+        "deletions side by side meet what is not owned",
+        "handover-many",
+        "docstore.node.write.delete_group:DeleteGroup.steps",
+        "owned is not None and not owned.matches(before)",
+        "False",
+    ),
+    Plant(
         "orphans are shown",
         "handover",
         f"{_FILTER}:_filter_of",

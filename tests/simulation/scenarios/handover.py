@@ -215,8 +215,11 @@ class ManyDocuments(Documents):
         client.dice.shuffle(self.known)
         keys, self.known[-PLENTY // 10 :] = self.known[-PLENTY // 10 :], []
         operations = [client.history.invoke(client.number, Kind.DELETE, key, w="majority") for key in keys]
-        command = {"delete": moves.NAME, "deletes": [{"q": {"_id": {"$in": keys}}, "limit": 0}]}
-        await self._all(client, operations, client.write(command, "majority"), keys)
+        deletes = [{"q": {"_id": {"$in": keys}}, "limit": 0}]
+        if client.dice.random() < 0.5:
+            # Statements that a shard carries out side by side.
+            deletes = [{"q": {"_id": key}, "limit": 1} for key in keys]
+        await self._all(client, operations, client.write({"delete": moves.NAME, "deletes": deletes}, "majority"), keys)
 
     async def _all(
         self, client: Client, operations: list[Operation], writing: Awaitable[dict[str, Any]], keys: Sequence[str] = ()
