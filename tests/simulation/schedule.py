@@ -61,6 +61,8 @@ class Stage:
     ) -> None:
         self._scenario = scenario
         self._root = Path(tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+        # What routers have among the temporary files goes with the rest.
+        self._temporary, tempfile.tempdir = tempfile.tempdir, str(self._root)
         gc.disable()
         logging.getLogger("docstore").setLevel(logging.CRITICAL)
         self._world = world = World(f"topology of {scenario.name}", self._root / "machines", story=story)
@@ -133,6 +135,7 @@ class Stage:
         return result
 
     def close(self) -> None:
+        tempfile.tempdir = self._temporary
         shutil.rmtree(self._root, ignore_errors=True)
 
 
