@@ -253,21 +253,11 @@ class Entries:
 
     def remove_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> list[Marked]:
         """Take the entries of many stored documents out of the batch; those of each, of all indexes."""
-        removed: list[Marked] = [{} for _ in documents]
-        tolerant = not self._enforce
-        for index in coll.secondary:
-            prefix, marked_keys = index.prefix, index.marked_keys
-            for raw, rid, of_document in zip(documents, rids, removed, strict=True):
-                keys, _, marks = marked_keys(raw, tolerant=tolerant)
-                for key in keys:
-                    of_document[prefix + key + rid] = marks
-        if coll.has_unique:
-            for of_document in removed:
-                self.move(coll, of_document, {})
-        id_keys, values = coll.id_entries(documents, rids)
-        for id_key, value, of_document in zip(id_keys, values, removed, strict=True):
+        removed = [self.old_keys(coll, raw, rid) for raw, rid in zip(documents, rids, strict=True)]
+        for of_document, id_key, value in zip(removed, *coll.id_entries(documents, rids), strict=True):
+            self.move(coll, of_document, {})
+            self._pending[id_key] = None
             of_document[id_key] = value
-            self._pending.update(dict.fromkeys(of_document))
         return removed
 
     def move(self, coll: Collection, removed: Marked, added: Marked) -> None:

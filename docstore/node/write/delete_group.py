@@ -7,6 +7,7 @@ from typing import NamedTuple
 from docstore.bson.walk import Value
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.write.delete import DeleteStatement
@@ -20,6 +21,14 @@ class DeleteStep(NamedTuple):
     number: int
     identity: Value
     found: Match | None
+
+    @property
+    def meets(self) -> bool:
+        return self.found is not None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.found is None else len(self.found[1])
 
 
 class DeleteGroup(IdentityGroup[DeleteStatement, DeleteStep]):
@@ -49,26 +58,14 @@ class DeleteGroup(IdentityGroup[DeleteStatement, DeleteStep]):
             steps.append(DeleteStep(number, identity, found))
         return steps
 
-    def write(self, collection: Collection, steps: list[DeleteStep], stmt_ids: dict[int, int] | None) -> None:
+    def write(
+        self, unit: WriteUnitOfWork, collection: Collection, steps: list[DeleteStep], stmt_ids: dict[int, int] | None
+    ) -> None:
         removals = [step.found for step in steps if step.found is not None]
-        if not removals:
-            return
-        ids = None if stmt_ids is None else [stmt_ids[step.number] for step in steps if step.found is not None]
-        unit = self._target.joined(collection, sum([len(before) for _, before in removals]))
-        try:
-            if not unit.remove_each(collection, removals, ids):
-                for place, removal in enumerate(removals):
-                    unit.remove(collection, *removal, stmt_id=None if ids is None else ids[place])
-        except BaseException:
-            unit.abort()
-            raise
+        ids = None if stmt_ids is None else [stmt_ids[step.number] for step in steps]
+        if not unit.remove_each(collection, removals, ids):
+            for place, removal in enumerate(removals):
+                unit.remove(collection, *removal, stmt_id=None if ids is None else ids[place])
 
-    def note(self, step: DeleteStep) -> int:
-        target, deleted = self._target, int(step.found is not None)
-        outcome = target.outcome
-        if target.execution is not None:
-            target.execution.lookup(step.identity, found=bool(deleted))
-        if outcome.counts is not None and outcome.modified_counts is not None:
-            outcome.counts.append(deleted)
-            outcome.modified_counts.append(0)
-        return deleted
+    def count(self, step: DeleteStep) -> tuple[int, int]:
+        return int(step.meets), 0

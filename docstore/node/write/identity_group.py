@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from docstore.bson.walk import Value
 from docstore.collection.collection import Collection
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.write.evaluated import evaluated
@@ -22,14 +24,25 @@ MOST_BYTES = 1024 * 1024
 Statement = TypeVar("Statement")
 
 
-class Numbered(Protocol):
-    """What the statement with that number does."""
+class StepOfGroup(Protocol):
+    """What the statement with that number, which asks for `identity`, does."""
 
     @property
     def number(self) -> int: ...
 
+    @property
+    def identity(self) -> Value: ...
 
-Step = TypeVar("Step", bound=Numbered)
+    @property
+    def meets(self) -> bool:
+        """Whether there is a document that it concerns."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the document that it writes or removes; 0 where it writes nothing."""
+
+
+Step = TypeVar("Step", bound=StepOfGroup)
 
 
 class GroupedWorks(Generic[Statement, Step]):
@@ -134,11 +147,30 @@ class IdentityGroup(ABC, Generic[Statement, Step]):
             if not target.node.store.sessions.none_executed(*target.session_write, ids):
                 self._refused(end)
                 return False
-        self.write(collection, steps, stmt_ids)
+        writing = [step for step in steps if step.size]
+        if writing:
+            unit = target.joined(collection, sum([step.size for step in writing]))
+            try:
+                self.write(unit, collection, writing, stmt_ids)
+            except BaseException:
+                unit.abort()
+                raise
         self.statements = len(steps)
         collection.id_index.uses += len(steps)
-        target.outcome.n += sum(map(self.note, steps))
+        for step in steps:
+            self._note(step)
         return True
+
+    def _note(self, step: Step) -> None:
+        """Report what has been done."""
+        execution, outcome = self._target.execution, self._target.outcome
+        concerned, modified = self.count(step)
+        outcome.n += concerned
+        if execution is not None:
+            execution.lookup(step.identity, found=step.meets)
+        if outcome.counts is not None and outcome.modified_counts is not None:
+            outcome.counts.append(concerned)
+            outcome.modified_counts.append(modified)
 
     def is_refused_by(self, collection: Collection) -> bool:
         """Whether its documents are written one by one."""
@@ -149,9 +181,11 @@ class IdentityGroup(ABC, Generic[Statement, Step]):
         """Those of the statements before the first that is to be carried out by itself."""
 
     @abstractmethod
-    def write(self, collection: Collection, steps: list[Step], stmt_ids: dict[int, int] | None) -> None:
-        """Carry them out. `stmt_ids`: those of the statements of a session, by their numbers."""
+    def write(
+        self, unit: WriteUnitOfWork, collection: Collection, steps: list[Step], stmt_ids: dict[int, int] | None
+    ) -> None:
+        """Carry out those that write. `stmt_ids`: those of the statements of a session, by their numbers."""
 
     @abstractmethod
-    def note(self, step: Step) -> int:
-        """Report what has been done; how many documents the statement concerned."""
+    def count(self, step: Step) -> tuple[int, int]:
+        """How many documents the statement concerned and modified; what else there is to report is reported."""

@@ -22,7 +22,7 @@ from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter
 from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
-from docstore.query.update.parse import has_operators, parse_update
+from docstore.query.update.parse import parse_update
 from docstore.query.update.update import OperatorUpdate, Replacement, Update
 from docstore.query.value.collation import Collation
 
@@ -167,7 +167,7 @@ def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> 
     tree = identity_filter(filter_)
     if tree is None:
         return None
-    update: Update | None = direct_update(specification) if has_operators(specification) else None
+    update: Update | None = direct_update(specification)
     if update is None:
         try:
             update = parse_update(specification)

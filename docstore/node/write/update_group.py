@@ -32,6 +32,14 @@ class UpdateStep(NamedTuple):
     each: bool
 
     @property
+    def meets(self) -> bool:
+        return self.before is not None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.after == self.before else len(self.after)
+
+    @property
     def kind(self) -> tuple[bool, bool, Paths | None]:
         """What those that are written by one call have in common."""
         return self.before is None, self.each, self.modification.paths
@@ -109,41 +117,28 @@ class UpdateGroup(IdentityGroup[UpdateStatement, UpdateStep]):
             each = collection.untouched_by(changed)
         return UpdateStep(index, modification, identity, record_id, before, after, each)
 
-    def write(self, collection: Collection, steps: list[UpdateStep], stmt_ids: dict[int, int] | None) -> None:
-        writing = [step for step in steps if step.after != step.before]
-        if not writing:
-            return
-        unit = self._target.joined(collection, sum([len(step.after) for step in writing]))
-        try:
-            for (makes, each, paths), alike in groupby(writing, key=lambda step: step.kind):
-                run = list(alike)
-                ids = None if stmt_ids is None else [stmt_ids[step.number] for step in run]
-                if makes:
-                    _insert(unit, collection, run, ids)
-                else:
-                    _replace(unit, collection, run, ids, each=each, paths=paths)
-        except BaseException:
-            unit.abort()
-            raise
+    def write(
+        self, unit: WriteUnitOfWork, collection: Collection, steps: list[UpdateStep], stmt_ids: dict[int, int] | None
+    ) -> None:
+        for (makes, each, paths), alike in groupby(steps, key=lambda step: step.kind):
+            run = list(alike)
+            ids = None if stmt_ids is None else [stmt_ids[step.number] for step in run]
+            if makes:
+                _insert(unit, collection, run, ids)
+            else:
+                _replace(unit, collection, run, ids, each=each, paths=paths)
 
-    def note(self, step: UpdateStep) -> int:
-        target = self._target
-        outcome = target.outcome
+    def count(self, step: UpdateStep) -> tuple[int, int]:
+        outcome = self._target.outcome
         assert outcome.modified is not None, "updates report what they modified"
-        modified = 0
         if step.before is None:
             identity = get_field(step.after, "_id")
             assert identity is not None, "a stored document has an _id"
             outcome.upserted.append((step.number, identity))
-        else:
-            modified = int(step.modification.counts(step.before, step.after))
-            outcome.modified += modified
-        if target.execution is not None:
-            target.execution.lookup(step.identity, found=step.before is not None)
-        if outcome.counts is not None and outcome.modified_counts is not None:
-            outcome.counts.append(1)
-            outcome.modified_counts.append(modified)
-        return 1
+            return 1, 0
+        modified = int(step.modification.counts(step.before, step.after))
+        outcome.modified += modified
+        return 1, modified
 
 
 def _insert(unit: WriteUnitOfWork, collection: Collection, run: list[UpdateStep], stmt_ids: list[int] | None) -> None:
