@@ -14,7 +14,7 @@ from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.kernel.compute.field_updates import FieldChanges, field_changes
 from docstore.query.filter.tree import Filter
-from docstore.query.update.parse import parse_update
+from docstore.query.update.parse import has_operators, parse_update
 from docstore.query.update.update import ChangedPaths, OperatorUpdate, Update, inserted
 from docstore.query.update.upsert import seed_document
 
@@ -83,6 +83,8 @@ class DirectUpdate:
 
 def direct_update(specification: bytes) -> DirectUpdate | None:
     """The update of a document of operators that are simple enough, else None. Nothing that is refused is simple."""
+    if not has_operators(specification):
+        return None
     return _kept(specification) if len(specification) <= _SHORT else _direct_update(specification)
 
 
