@@ -48,7 +48,7 @@ _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
 
 
 class RequestBuffer(FrameBuffer):
-    """What has come of requests. Waits for no more of a handshake, which as a request would have 33 MB."""
+    """What has come of the requests of a client, `peer`, which is judged before more of it is waited for."""
 
     __slots__ = ("_peer",)
 
@@ -57,9 +57,13 @@ class RequestBuffer(FrameBuffer):
         self._peer = peer
 
     def next_frame(self) -> bytes | None:
+        self.judge()
+        return super().next_frame()
+
+    def judge(self) -> None:
+        """Refuse a handshake, which as a request would have 33 MB. Errors: ProtocolError."""
         if is_handshake(self._buffer):
             raise ProtocolError("a TLS handshake, where connections are not encrypted")
-        return super().next_frame()
 
 
 class Connection(asyncio.Protocol):

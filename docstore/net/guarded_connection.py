@@ -41,9 +41,9 @@ class _GuardedBuffer(RequestBuffer):
 
     __slots__ = ()
 
-    def next_frame(self) -> bytes | None:
+    def judge(self) -> None:
+        super().judge()
         check_header(self._peer, self._buffer)
-        return super().next_frame()
 
 
 class GuardedConnection(Connection):

@@ -92,8 +92,8 @@ class Listener:
             self._servers.append(
                 await loop.create_unix_server(self._protocols(loop), sock=file.socket, backlog=BACKLOG)
             )
-        self._cursor_timer = loop.call_later(self.dispatcher.services.cursors.monitor_seconds, self._expire_cursors)
-        self._session_timer = loop.call_later(_SESSION_EXPIRY_SECONDS, self._expire_sessions)
+        self._expire_cursors()
+        self._expire_sessions()
         names = (*self._addresses, *(str(file.path) for file in self._files))
         LOG.info("Listening", addresses=names, port=self.port)
         return self.port
