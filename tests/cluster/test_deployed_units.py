@@ -1,4 +1,4 @@
-"""The units for systemd: systemd understands them, and each server starts with the configuration beside its unit."""
+"""The unit for systemd: systemd understands it for each server, which starts with the configuration beside the unit."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from scripts.deployment import Member, stopped_at_end
 from tests.harness.deployment import ForkedDeployment
 
 pytestmark = pytest.mark.cluster
-UNITS = Path(__file__).parents[2] / "scripts" / "deploy" / "systemd"
+UNIT = Path(__file__).parents[2] / "scripts" / "deploy" / "systemd" / "docstore@.service"
+SERVERS = ("mongod", "configsvr", "mongos")
 _ELSEWHERE = re.compile(r"\n  unixDomainSocket:\n    pathPrefix: /run/docstore-\w+")
 
 
 def started_by(name: str) -> list[str]:
-    """The command line of a unit."""
+    """The command line of the unit of a server."""
     unit = configparser.ConfigParser(interpolation=None, strict=False)
-    unit.read(UNITS / f"docstore-{name}.service")
-    return unit["Service"]["ExecStart"].split()
+    unit.read(UNIT)
+    return unit["Service"]["ExecStart"].replace("%i", name).split()
 
 
 def member(name: str, directory: Path, **hosts: str) -> Member:
-    """The server of a unit, with its configuration, but for places of this machine."""
+    """A server with its configuration, but for places of this machine."""
     program, option, path = started_by(name)
     assert (program, option, path) == (f"/opt/docstore/bin/{name}", "--config", f"/etc/docstore/{name}.conf")
-    text = (UNITS / f"{name}.conf").read_text()
+    text = UNIT.with_name(f"{name}.conf").read_text()
     text, removed = _ELSEWHERE.subn("", text)
     assert removed == 1
     for there, here in {"/etc/docstore": str(directory), **hosts}.items():
@@ -41,7 +42,7 @@ def member(name: str, directory: Path, **hosts: str) -> Member:
     return Member(name, name, ["--config", str(configuration)])
 
 
-def test_what_the_units_start_serves(tmp_path: Path) -> None:
+def test_what_the_unit_starts_serves(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.touch(mode=0o600)
     key.write_text("aGVsbG8gd29ybGQ=")
@@ -62,14 +63,11 @@ def test_what_the_units_start_serves(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to judge")
-def test_systemd_understands_the_units(tmp_path: Path) -> None:
-    places = sorted(UNITS.glob("*.service"))
-    assert len(places) == 3
-    for place in places:
-        text = place.read_text().replace("/opt/docstore/bin/", f"{tmp_path}/")
-        (tmp_path / place.name).write_text(text)
-        program = tmp_path / place.stem.removeprefix("docstore-")
-        program.touch(mode=0o755)
-    found = [str(tmp_path / place.name) for place in places]
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    text = UNIT.read_text().replace("/opt/docstore/bin/", f"{tmp_path}/")
+    found = [tmp_path / f"docstore@{name}.service" for name in SERVERS]
+    for name, place in zip(SERVERS, found, strict=True):
+        place.write_text(text)
+        (tmp_path / name).touch(mode=0o755)
     ran = subprocess.run(["systemd-analyze", "verify", *found], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
