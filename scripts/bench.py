@@ -37,7 +37,7 @@ from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
 from scripts import bench_moves, bench_report, bench_routing, bench_wide, saturate, saturate_routed
-from scripts.deployment import Deployment, Member, stopped_at_end, unused_port
+from scripts.deployment import Deployment, Member, places_of, stopped_at_end, unused_port
 from scripts.measuring import processor_seconds, resident_mib, server_pid
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
@@ -230,8 +230,7 @@ def start_reference(stack: ExitStack, directory: Path, *more: str) -> str:
     """The reference on a free port; gives its address."""
     port = unused_port()
     directory.mkdir()
-    places = ["--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
-    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), *places, *more]
+    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), *places_of(directory, port), *more]
     # A session of its own, as ours has: the system's scheduler may share the processor out by session.
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     stack.callback(process.wait)

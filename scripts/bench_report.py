@@ -24,7 +24,7 @@ from typing import Any
 import pymongo
 
 from scripts.bench_picture import draw
-from scripts.deployment import unused_port
+from scripts.deployment import places_of, unused_port
 from scripts.measuring import process_seconds, resident_mib
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
@@ -53,12 +53,12 @@ class Server:
     def start(self) -> None:
         port = unused_port()
         self.directory.mkdir(exist_ok=True)
-        places = ["--dbpath", str(self.directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
+        command = [*self.command, *places_of(self.directory, port)]
         nowhere = subprocess.DEVNULL
         # As servers usually run: what Python has compiled is kept.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self.process = subprocess.Popen(
-            [*self.command, *places], stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
+            command, stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
         )
         self.client = pymongo.MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=_DEADLINE_SECONDS * 1000)
         self.client.admin.command("ping")

@@ -175,6 +175,11 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def places_of(directory: Path, port: int) -> list[str]:
+    """What tells a mongod, ours or a real one, where its data is and to listen there on loopback alone."""
+    return ["--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
+
+
 def replica_set(name: str, members: int, arguments: list[str]) -> list[Member]:
     """The data nodes of one shard."""
     return [

@@ -53,7 +53,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("certificates"))
 
 
-def server(mode: str, own: str = "good", *more: str) -> list[str]:
+def server(mode: str, *more: str, own: str = "good") -> list[str]:
     """Options in which {name} stands for a file."""
     return ["--tlsMode", mode, "--tlsCertificateKeyFile", f"{{{own}}}", *more]
 
@@ -61,29 +61,29 @@ def server(mode: str, own: str = "good", *more: str) -> list[str]:
 CA = ("--tlsCAFile", "{ca}")
 SERVERS = {
     "disabled": ["--tlsMode", "disabled"],
-    "allowTLS": server("allowTLS", "good", *CA),
-    "preferTLS": server("preferTLS", "good", *CA),
-    "requireTLS": server("requireTLS", "good", *CA),
-    "revocations": server("requireTLS", "good", *CA, "--tlsCRLFile", "{crl}"),
-    "strangers' revocations": server("requireTLS", "good", *CA, "--tlsCRLFile", "{strange_crl}"),
-    "no certificates needed": server("requireTLS", "good", *CA, "--tlsAllowConnectionsWithoutCertificates"),
-    "any certificates": server("requireTLS", "good", *CA, "--tlsAllowInvalidCertificates"),
-    "any names": server("requireTLS", "good", *CA, "--tlsAllowInvalidHostnames"),
-    "clients of another": server("requireTLS", "good", *CA, "--tlsClusterCAFile", "{strange_ca}"),
-    "not 1.3": server("requireTLS", "good", *CA, "--tlsDisabledProtocols", "TLS1_3"),
-    "not 1.2": server("requireTLS", "good", *CA, "--tlsDisabledProtocols", "TLS1_2"),
-    "neither": server("requireTLS", "good", *CA, "--tlsDisabledProtocols", "TLS1_2,TLS1_3"),
-    "unknown protocol": server("requireTLS", "good", *CA, "--tlsDisabledProtocols", "TLS9"),
-    "locked": server("requireTLS", "locked", *CA, "--tlsCertificateKeyFilePassword", PASSWORD),
-    "locked, wrong password": server("requireTLS", "locked", *CA, "--tlsCertificateKeyFilePassword", "x"),
-    "another file for clusters": server("requireTLS", "good", *CA, "--tlsClusterFile", "{locked}",
+    "allowTLS": server("allowTLS", *CA),
+    "preferTLS": server("preferTLS", *CA),
+    "requireTLS": server("requireTLS", *CA),
+    "revocations": server("requireTLS", *CA, "--tlsCRLFile", "{crl}"),
+    "strangers' revocations": server("requireTLS", *CA, "--tlsCRLFile", "{strange_crl}"),
+    "no certificates needed": server("requireTLS", *CA, "--tlsAllowConnectionsWithoutCertificates"),
+    "any certificates": server("requireTLS", *CA, "--tlsAllowInvalidCertificates"),
+    "any names": server("requireTLS", *CA, "--tlsAllowInvalidHostnames"),
+    "clients of another": server("requireTLS", *CA, "--tlsClusterCAFile", "{strange_ca}"),
+    "not 1.3": server("requireTLS", *CA, "--tlsDisabledProtocols", "TLS1_3"),
+    "not 1.2": server("requireTLS", *CA, "--tlsDisabledProtocols", "TLS1_2"),
+    "neither": server("requireTLS", *CA, "--tlsDisabledProtocols", "TLS1_2,TLS1_3"),
+    "unknown protocol": server("requireTLS", *CA, "--tlsDisabledProtocols", "TLS9"),
+    "locked": server("requireTLS", *CA, "--tlsCertificateKeyFilePassword", PASSWORD, own="locked"),
+    "locked, wrong password": server("requireTLS", *CA, "--tlsCertificateKeyFilePassword", "x", own="locked"),
+    "another file for clusters": server("requireTLS", *CA, "--tlsClusterFile", "{locked}",
                                         "--tlsClusterPassword", PASSWORD),
-    "its own has ended": server("requireTLS", "ended", *CA),
-    "its own is another's": server("requireTLS", "strange", *CA),
-    "no such file": server("requireTLS", "missing", *CA),
-    "no such authority": server("requireTLS", "good", "--tlsCAFile", "{missing}"),
-    "no such revocations": server("requireTLS", "good", *CA, "--tlsCRLFile", "{missing}"),
-    "revocations of no kind": server("requireTLS", "good", *CA, "--tlsCRLFile", "{good}"),
+    "its own has ended": server("requireTLS", *CA, own="ended"),
+    "its own is another's": server("requireTLS", *CA, own="strange"),
+    "no such file": server("requireTLS", *CA, own="missing"),
+    "no such authority": server("requireTLS", "--tlsCAFile", "{missing}"),
+    "no such revocations": server("requireTLS", *CA, "--tlsCRLFile", "{missing}"),
+    "revocations of no kind": server("requireTLS", *CA, "--tlsCRLFile", "{good}"),
     "no file": ["--tlsMode", "requireTLS", *CA],
     "unknown mode": ["--tlsMode", "requireSSL"],
 }  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.deployment import unused_port
+from scripts.deployment import places_of, unused_port
 from tests.harness.waiting import wait_until
 
 _SHOWN = 3000
@@ -30,8 +30,7 @@ def reference_server(directory: Path, *arguments: str) -> Iterator[int]:
     if program is None:
         pytest.skip("DOCSTORE_REFERENCE names no real mongod")
     port = unused_port()
-    places = ["--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
-    command = [program, *places, *arguments]
+    command = [program, *places_of(directory, port), *arguments]
     with (directory / "output").open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
