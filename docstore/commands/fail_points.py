@@ -3,6 +3,7 @@
 * `failCommand` does all that to the commands it names.
 * `maxTimeAlwaysTimeOut` lets the time of every maxTimeMS be over at once.
 * `failGetMoreAfterCursorCheckout` refuses a getMore that has its cursor, and ends that.
+* `stopReplProducer` keeps a member of a set from going on with the log of others.
 * `onPrimaryTransactionalWrite` closes the connection on which a retryable write was done, or refuses that before. It is
   entered for each unit that is written: a statement, or several inserts.
 
@@ -27,6 +28,7 @@ FAIL_COMMAND = "failCommand"
 TIME_OUT = "maxTimeAlwaysTimeOut"
 WRITE = "onPrimaryTransactionalWrite"
 GET_MORE = "failGetMoreAfterCursorCheckout"
+HOLD = "stopReplProducer"
 
 
 class InducedError(CommandError):
@@ -97,20 +99,26 @@ class FailPoints:
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
         self.sleep = sleep
-        self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE, GET_MORE)}
+        self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE, GET_MORE, HOLD)}
         self._command, self._time_out, self._write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
         self.active = False
         self.watch_writes: Callable[[Callable[[], None] | None], None] = lambda _refuse: None
         """Told what is to be asked before a unit of a retryable write is written; None for nothing."""
+        self.hold_log: Callable[[bool], None] | None = None
+        """Told whether the log is to stay as it is; None where it follows nobody."""
 
     def configure(self, name: str, mode: Value, raw: bytes | None) -> int:
         """Set one of them. Errors: FailPointSetFailed for an unknown one, BadValue, TypeMismatch."""
         point = self.by_name.get(name)
-        if point is None:
+        if point is None or (name == HOLD and self.hold_log is None):
             raise CommandError(Code.FailPointSetFailed, f"{name} not found")
+        if name == HOLD and mode[0] != STRING:
+            raise CommandError(Code.BadValue, f"'{HOLD}' is on or off: its mode is a string")
         count = point.configure(mode, raw)
         self.active = any(each.active for each in self.by_name.values())
         self.watch_writes(self._refuse_write if self._write.active else None)
+        if self.hold_log is not None:
+            self.hold_log(self.by_name[HOLD].active)
         return count
 
     def _refuse_write(self) -> None:
@@ -120,10 +128,10 @@ class FailPoints:
             if code is not None:
                 raise CommandError(int(code), "Failing write due to failpoint. The write must not be reflected.")
 
-    def check_get_more(self) -> None:
-        """Errors: that with which a getMore is to end."""
+    def check_get_more(self, context: Context) -> None:
+        """Errors: that with which a client's getMore is to end."""
         point = self.by_name[GET_MORE]
-        if point.active and point.fires():
+        if point.active and not _internal(context) and point.fires():
             raise CommandError(int(point.data["errorCode"]), f"Hit the '{GET_MORE}' failpoint")
 
     def times_out(self) -> bool:

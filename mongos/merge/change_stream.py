@@ -33,6 +33,7 @@ from docstore.bson import array_from, document_from, document_to_python, documen
 from docstore.bson.walk import ARRAY, BOOL, INT64, NULL, OBJECT, STRING
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
+from docstore.commands.limits import check_internal_size
 from docstore.errors import CommandError
 from docstore.js import script_thread
 from docstore.net import NetworkError
@@ -145,13 +146,14 @@ class RoutedStream:
     async def next_batch(self, context: Context, most: int, until: float) -> list[bytes]:
         """Up to so many events, as soon as there are any, and at the latest at `until`.
 
-        Errors: those of the shards and of the stages.
+        Errors: those of the shards and of the stages; BSONObjectTooLarge.
         """
         taken: list[bytes] = []
         size = 0
         while True:
             while self._ready and len(taken) < most and size < _MOST_BYTES:
                 document, self._token, _ = self._ready.popleft()
+                check_internal_size(document)
                 taken.append(document)
                 size += len(document)
             left = until - self._router.clock()
@@ -211,7 +213,8 @@ class RoutedStream:
         # Without the client's session: a shard's stream belongs to this one.
         pipeline, cursor = array_from([(OBJECT, self._stage(place))]), bson.encode({"batchSize": 0})
         named = elements(self._request.base)[0]
-        body = document_from([named, ("pipeline", ARRAY, pipeline), ("cursor", OBJECT, cursor)])
+        large = ("largeEvents", BOOL, b"\1")
+        body = document_from([named, ("pipeline", ARRAY, pipeline), ("cursor", OBJECT, cursor), large])
         answer = await shard.command(self._request.namespace.partition(".")[0], body, repeatable=True)
         return _Part(shard, answer.address, answer.body)
 
@@ -357,7 +360,7 @@ async def next_stream_reply(context: Context, cursor: ClientCursor, batch_size: 
     try:
         points = context.services.fail_points
         if points is not None:
-            points.check_get_more()
+            points.check_get_more(context)
         documents = await stream.next_batch(context, batch_size or 2**31 - 1, until)
     except BaseException as error:
         registry.close(cursor)

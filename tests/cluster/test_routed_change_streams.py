@@ -119,6 +119,27 @@ def test_scripts_in_stages_and_explain(cluster: Cluster) -> None:
     assert "$cursor" in reply["shards"]["one"]["stages"][0]
 
 
+def test_a_large_event_is_split_made_small_or_refused(cluster: Cluster) -> None:
+    large = cluster.client["test"].create_collection("large", changeStreamPreAndPostImages={"enabled": True})
+    options: dict[str, Any] = {"full_document_before_change": "required", "max_await_time_ms": 2000}
+    with (
+        large.watch([{"$changeStreamSplitLargeEvent": {}}], **options) as split,
+        large.watch([{"$project": {"operationType": 1}}], **options) as small,
+        large.watch(**options) as whole,
+    ):
+        large.insert_one({"_id": 1, "x": "a" * 10_000_000})
+        large.update_one({"_id": 1}, {"$set": {"x": "b" * 10_000_000}})
+        insert, first, second = told(split, 3)
+        assert insert["fullDocument"]["_id"] == 1
+        assert [each["splitEvent"] for each in (first, second)] == [{"fragment": n, "of": 2} for n in (1, 2)]
+        assert list(second) == ["_id", "splitEvent", "fullDocumentBeforeChange"]
+        assert [event["operationType"] for event in told(small, 2)] == ["insert", "update"]
+        assert next(whole)["operationType"] == "insert"
+        with pytest.raises(pymongo.errors.OperationFailure, match="BSONObj size") as refusal:
+            next(whole)
+        assert refusal.value.code == 10334
+
+
 def test_another_read_concern_is_refused(cluster: Cluster) -> None:
     with pytest.raises(pymongo.errors.OperationFailure) as refusal:
         cluster.client.test.get_collection("c", read_concern=ReadConcern("local")).watch()

@@ -31,6 +31,11 @@ class StreamFilling(Filling):
         self._stream = stream
         self._deadline = context.deadline
 
+    def check_sizes(self, found: list[bytes]) -> None:
+        """Errors: BSONObjectTooLarge, unless large events are wanted."""
+        if not self._stream.gives_large:
+            super().check_sizes(found)
+
     def fill(self) -> Steps[None]:
         """Errors: as the stream's, with labels."""
         stream = self._stream
@@ -59,7 +64,7 @@ def open_change_stream(
     """
     options, rest = change_stream_of(pipeline)
     check_stream_concern(context)
-    asked = StreamOptions(scope_asked(context, collection, options), options)
+    asked = StreamOptions(scope_asked(context, collection, options), options, large=arguments["largeEvents"])
     stream = stream_of(node_of(context), asked, rest)
     batch_size = batch_size_of(arguments)
     filling = StreamFilling(context, stream, 101 if batch_size is None else batch_size, arguments["batchBytes"])

@@ -55,10 +55,13 @@ _ABOUT_IMAGES = (b"fullDocument", b"$$", b"$function")
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream gives out: the operations in `scope`, with the images that `options` ask for."""
+    """What a stream gives out: the operations in `scope`, with the images that `options` ask for. `large`: as events
+    that may be larger than a document.
+    """
 
     scope: Scope
     options: ChangeStreamOptions
+    large: bool = False
 
     @property
     def wants_full(self) -> bool:
@@ -107,6 +110,7 @@ class ChangeStream:
         self._awaited = token if token is not None and not token.is_mark else None
         self._token = high_water_mark(start) if token is None else token.raw
         self._token_time = start if token is None else token.timestamp
+        self.gives_large = asked.large
         self._end: tuple[bytes, int] | None = None
         self._view: tuple[Reader, Callable[[], None]] | None = None
         self.taken = 0

@@ -25,7 +25,7 @@ from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import PipelineSource, open_pipeline
-from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, first_batch
+from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, ReleasingSource, first_batch
 from docstore.node.read.requests import hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import (
@@ -131,4 +131,4 @@ def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> 
     return f"{context.db}.$cmd.aggregate"
 
 
-COMMAND = AGGREGATE.command(run, BATCH_BYTES)
+COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS)

@@ -46,7 +46,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
     try:
         points = context.services.fail_points
         if points is not None:
-            points.check_get_more()
+            points.check_get_more(context)
         if context.max_time_ms and tail is None:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         if cursor.time_left is not None and tail is None:

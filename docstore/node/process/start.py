@@ -249,6 +249,8 @@ class NodeProcess:
             CatalogAudit(self.node.store, self._audit)
         if services.fail_points is not None:
             services.fail_points.watch_writes = partial(setattr, self.node.store.sessions, "before_write")
+            if isinstance(replication, ReplicaSet):
+                services.fail_points.hold_log = replication.membership.syncing.hold
         dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(
             dispatcher,

@@ -30,6 +30,12 @@ BATCH_BYTES = Exceptional(
 )
 """Of commands that give batches: how large they may be."""
 
+LARGE_EVENTS = Exceptional(
+    "a router's stages may make events small, or split them",
+    Parameter("largeEvents", Type.BOOL, default=False, internal=True),
+)
+"""Of what opens a change stream: whether events may be larger than a document."""
+
 FIRST_BATCH_DOCUMENTS = 101
 LARGE_BYTES = 1024 * 1024
 """Copying a batch of more than this is a step of its own."""
@@ -227,8 +233,12 @@ class Filling:
         self._docs_left -= len(found)
         self._bytes_left -= size
         if self._bytes_left < 0:
-            for raw in found:
-                check_internal_size(raw)
+            self.check_sizes(found)
+
+    def check_sizes(self, found: list[bytes]) -> None:
+        """Errors: BSONObjectTooLarge for a document that is longer than a result may be."""
+        for raw in found:
+            check_internal_size(raw)
 
     def _join(self) -> None:
         self._joined.append(members_of_array(self._documents, self.count - len(self._documents)))

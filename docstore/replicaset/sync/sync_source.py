@@ -95,6 +95,8 @@ class SyncSourceFollower:
         self._task: asyncio.Task[None] | None = None
         self._runner: asyncio.Task[None] | None = None
         self._next: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._may_apply = asyncio.Event()
+        self._may_apply.set()
         self.needs_initial_sync = needs_initial_sync
         self.progress = SyncProgress()
 
@@ -112,6 +114,13 @@ class SyncSourceFollower:
             self._member.deliver(Drained(term=term))
 
         self._replace(tell)
+
+    def hold(self, held: bool) -> None:
+        """Let the log stay as it is, or go on with it."""
+        if held:
+            self._may_apply.clear()
+        else:
+            self._may_apply.set()
 
     async def stop(self) -> None:
         """End what is under way."""
@@ -207,6 +216,7 @@ class SyncSourceFollower:
         while True:
             following = asyncio.ensure_future(anext(tail, None))
             try:
+                await self._may_apply.wait()
                 await self.apply_fetched(remote, rollback_id, entries)
                 batch = await following
             except BaseException:

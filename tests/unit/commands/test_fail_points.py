@@ -116,3 +116,16 @@ def test_the_first_hello_tells_which_application_it_is() -> None:
     assert services.fail_points.enter(context) is None
     context = context.derived(raw=bson.encode({"ping": 1, "client": {"application": {"name": "me"}}}))
     assert services.fail_points.enter(context) is not None
+
+
+def test_the_log_is_held_where_one_is_followed() -> None:
+    dispatcher = _dispatcher()
+    body: dict[str, Any] = {"configureFailPoint": "stopReplProducer", "mode": "alwaysOn"}
+    assert ask(dispatcher, body, db="admin")["codeName"] == "FailPointSetFailed"
+    points, held = dispatcher.services.fail_points, []
+    assert points is not None
+    points.hold_log = held.append
+    for mode in ("alwaysOn", "off"):
+        assert ask(dispatcher, {**body, "mode": mode}, db="admin")["ok"] == 1
+    assert held == [True, False]
+    assert ask(dispatcher, {**body, "mode": {"times": 2}}, db="admin")["codeName"] == "BadValue"
