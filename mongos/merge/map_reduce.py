@@ -18,13 +18,14 @@ from docstore.bson import Value, array_from, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, merging
+from docstore.commands.requests.results import Merging, OutOutput
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.values import string_value
 from docstore.sharding.requests import merge_temporary
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import STALE_CODES
-from mongos.merge.output import Merging, OutOutput, on_primary
+from mongos.merge.output import RoutedTarget, on_primary
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import router_of
 from mongos.routing.requests import versioned
@@ -55,13 +56,15 @@ async def open_target(context: Context, output: Output) -> Target:
     output.check_sharded(routing.collection is not None)
     target: Target
     if output.mode is Mode.REPLACE:
-        target = OutOutput(context, output.namespace, routing, f"tmp.mr.{ObjectId()}")
+        replaced = RoutedTarget(context, routing)
+        replaced.check_unsharded()
+        target = OutOutput(replaced, f"tmp.mr.{ObjectId()}")
     elif routing.collection is None:
         target = _Merged(context, output, routing)
     else:
         if routing.collection.key.fields != ("_id",):
             raise CommandError(31313, f"{output.namespace} takes results only if it is sharded by _id")
-        target = Merging(context, output.namespace, merging(output.namespace))
+        target = Merging(RoutedTarget(context, routing), merging(output.namespace))
     await target.begin()
     return target
 

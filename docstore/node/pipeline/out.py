@@ -20,11 +20,12 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
-from docstore.namespace import check_collection_name
+from docstore.namespace import check_collection_name, split_namespace
 from docstore.node.ddl.catalog_changes import check_takes_documents
 from docstore.node.entry import Repeated, begun, enter_change, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
+from docstore.node.pipeline.on_primary import PrimaryTarget, primary_elsewhere, write_on_primary
 from docstore.node.read.cursors import DocumentSource, cursor_reply
 from docstore.node.slices import Steps, slice_end
 from docstore.node.write.documents import prepare
@@ -66,7 +67,10 @@ class Output(Protocol):
 def write_results(
     context: Context, stage: Out | Merge, source: DocumentSource, *, bypass: bool, shown: str
 ) -> Steps[bytes]:
-    """Run the source to its end into the target; the reply is a cursor over `shown` without documents."""
+    """Run the source to its end into the target; the reply is a cursor over `shown` without documents.
+
+    On a secondary the primary writes them.
+    """
     node = node_of(context)
     made = f"{stage.database or context.db}.{OUT_TEMPORARY}{uuid4()}"
     node.outputs.add(made)
@@ -75,23 +79,31 @@ def write_results(
         check_target(stage, database)
         namespace = check_collection_name(database, stage.collection)
         concern = effective_concern(context, node)
-        if isinstance(stage, Out):
-            output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
-        else:
-            output = MergeOutput(node, namespace, stage, bypass=bypass)
         context.progress.irrevocable = True
-        yield from _write_all(node, namespace, source, output)
+        primary = primary_elsewhere(node)
+        if primary is not None:
+            target = PrimaryTarget(context, node, primary, namespace)
+            failed = yield from write_on_primary(context, target, stage, source, made=split_namespace(made)[1])
+        else:
+            last = yield from _write_here(node, namespace, stage, source, made=made, bypass=bypass)
     finally:
         node.outputs.discard(made)
         source.close()
-    failed = yield wait_for_write(context, output.last, concern)
+    if primary is None:
+        failed = yield wait_for_write(context, last, concern)
     reply = cursor_reply([], 0, shown)
     if failed is not None:
         reply = document_from([*elements(reply), ("writeConcernError", *from_python(failed))])
     return reply
 
 
-def _write_all(node: DataNode, namespace: str, source: DocumentSource, output: Output) -> Steps[None]:
+def _write_here(
+    node: DataNode, namespace: str, stage: Out | Merge, source: DocumentSource, *, made: str, bypass: bool
+) -> Steps[OpTime | None]:
+    if isinstance(stage, Out):
+        output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
+    else:
+        output = MergeOutput(node, namespace, stage, bypass=bypass)
     yield from enter_write(node, namespace)
     output.begin()
     try:
@@ -108,6 +120,7 @@ def _write_all(node: DataNode, namespace: str, source: DocumentSource, output: O
     except BaseException:
         output.give_up()
         raise
+    return output.last
 
 
 def write_documents(node: DataNode, namespace: str, output: Output, documents: list[bytes]) -> Steps[None]:

@@ -1,0 +1,127 @@
+"""Results of a pipeline that a secondary runs for a collection of the set: the primary writes them.
+
+Always true: everything is asked of one primary in one term. Another one, or the same in a later term, may have dropped
+the collection that `$out` fills, and would make it anew for the rest of the results.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import bson
+
+from docstore.aggregation.stages.write import Merge, Out
+from docstore.bson import document_to_python
+from docstore.commands.context import Context
+from docstore.commands.requests.results import WRITE_FIELDS, Merging, OutOutput, checked
+from docstore.errors import Code, CommandError
+from docstore.net import NetworkError
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.cursors import DocumentSource
+from docstore.node.slices import Steps, slice_end
+from docstore.replicaset.hello import primary_host
+from docstore.replicaset.replicaset import ReplicaSet
+
+_BATCH_DOCUMENTS = 500
+_BATCH_BYTES = 4 * 1024 * 1024
+_PATIENCE_SECONDS = 24 * 3600.0
+"""How long an answer may take where the client has not said: a write concern may take as long as one likes."""
+
+
+class PrimaryTarget:
+    """A collection as the primary has it. Implements `docstore.commands.requests.results.Target`."""
+
+    id_fields: tuple[str, ...] = ("_id",)
+
+    def __init__(self, context: Context, node: DataNode, primary: str, namespace: str) -> None:
+        self.namespace = namespace
+        self._context = context
+        self._node = node
+        self._primary = primary
+        self._database, _, self._collection = namespace.partition(".")
+        self._term: int | None = None
+
+    async def ask(self, command: dict[str, Any]) -> bytes:
+        return await self._sent(self._database, command)
+
+    async def insert(self, collection: str, documents: Sequence[bytes]) -> dict[str, Any]:
+        return await self._written({"insert": collection}, {"documents": list(documents)})
+
+    async def update(self, stage: Merge, statements: Sequence[bytes]) -> dict[str, Any]:
+        return await self._written({"update": self._collection}, {"updates": list(statements)})
+
+    async def rename(self, made: str) -> bytes:
+        command: dict[str, Any] = {"renameCollection": f"{self._database}.{made}", "to": self.namespace}
+        return await self._sent("admin", {**command, "dropTarget": True, "writeConcern": self._concern()})
+
+    async def drop(self, made: str) -> None:
+        """Where this primary cannot, the next one does it."""
+        with suppress(CommandError):
+            await self.ask({"drop": made})
+
+    def _concern(self) -> dict[str, Any]:
+        concern = self._context.write_concern
+        return {"w": 1} if concern.w == 0 else concern.document()
+
+    async def _written(self, command: dict[str, Any], statements: Mapping[str, list[bytes]]) -> dict[str, Any]:
+        kept = {name: value for name, value in self._context.body.items() if name in WRITE_FIELDS}
+        if self._context.explicit_write_concern:
+            kept["writeConcern"] = self._concern()
+        body = bson.encode({**command, "ordered": False, **kept})
+        reply = document_to_python(await self._sent(self._database, body, statements))
+        term = reply["opTime"]["t"]
+        if self._term not in (None, term):
+            raise CommandError(
+                Code.InterruptedDueToReplStateChange, f"the primary {self._primary} has stepped down meanwhile"
+            )
+        self._term = term
+        return checked(reply)
+
+    async def _sent(
+        self, database: str, command: dict[str, Any] | bytes, statements: Mapping[str, list[bytes]] | None = None
+    ) -> bytes:
+        pool, deadline = self._node.pool, self._context.deadline
+        assert pool is not None, "a member of a set reaches the others"
+        timeout = _PATIENCE_SECONDS if deadline is None else max(deadline - self._node.clock(), 0.001)
+        try:
+            return await pool.command(self._primary, database, command, sequences=statements, timeout=timeout)
+        except NetworkError as error:
+            raise CommandError(Code.HostUnreachable, f"the primary was lost: {error}") from error
+
+
+def primary_elsewhere(node: DataNode) -> str | None:
+    """The address of the primary, where that is another member. Errors: NotWritablePrimary where none is known."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return None
+    state = replication.membership.state
+    if state.writable:
+        return None
+    primary = primary_host(state)
+    if not primary:
+        raise CommandError(Code.NotWritablePrimary, "not primary, and no primary is known that could write the results")
+    return primary
+
+
+def write_on_primary(
+    context: Context, target: PrimaryTarget, stage: Out | Merge, source: DocumentSource, *, made: str
+) -> Steps[dict[str, Any] | None]:
+    """Run the source to its end into the target; the writeConcernError. `made`: the collection that `$out` fills."""
+    node = node_of(context)
+    output: OutOutput | Merging
+    output = Merging(target, stage) if isinstance(stage, Merge) else OutOutput(target, made)
+    yield output.begin()
+    try:
+        exhausted = False
+        while not exhausted:
+            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, slice_end(node))
+            exhausted = batch.exhausted
+            yield output.write(batch.documents) if batch.documents else node.pause()
+    except (Exception, CancelledError):
+        yield output.give_up()
+        raise
+    yield output.end()
+    return output.concern_error
