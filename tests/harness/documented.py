@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
@@ -39,22 +39,36 @@ class CarriedOut:
         self.output = output
 
 
-@contextlib.contextmanager
-def carried_out(directory: Path, block: str) -> Iterator[CarriedOut]:
-    """What a block's commands make. Nothing runs on afterwards."""
-    names = sorted(set(re.findall(_PORT, block)))
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    script = re.sub(_PORT, lambda found: str(ports[found[0]]), block)
-    executables = [f'{name}() {{ "{sys.executable}" -m {module} "$@"; }}' for name, module in MODULES.items()]
-    # What a process that is killed leaves among the temporary files goes with the directory.
-    environment = {**os.environ, "PYTHONPATH": str(DOCUMENTS.parent), "TMPDIR": str(directory)}
-    try:
+class Shell:
+    """The system's shell in a directory, with our executables. `ports`: those that stand for the ones of the page."""
+
+    def __init__(self, directory: Path, ports: dict[str, int]) -> None:
+        self.ports = ports
+        self._directory = directory
+        self._named = {str(port): name for name, port in ports.items()}
+        executables = [f'{name}() {{ "{sys.executable}" -m {module} "$@"; }}' for name, module in MODULES.items()]
+        self._executables = "\n".join(executables)
+        # What a process that is killed leaves among the temporary files goes with the directory.
+        self._environment = {**os.environ, "PYTHONPATH": str(DOCUMENTS.parent), "TMPDIR": str(directory)}
+
+    def run(self, script: str, typed: str = "") -> str:
+        """What commands of the page print, with its ports, where they read `typed`; they must not fail."""
+        given, read = (re.sub(_PORT, lambda found: str(self.ports[found[0]]), text) for text in (script, typed))
         done = subprocess.run(
-            ["bash", "-ec", "\n".join([*executables, script])], cwd=directory, env=environment, capture_output=True,
-            text=True, timeout=120, check=False,
+            ["bash", "-ec", f"{self._executables}\n{given}"], cwd=self._directory, env=self._environment, input=read,
+            capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-        yield CarriedOut(ports, done.stdout)
+        return re.sub(r"\b\d{4,5}\b", lambda found: self._named.get(found[0], found[0]), done.stdout)
+
+
+@contextlib.contextmanager
+def shell_of_page(directory: Path, texts: Iterable[str]) -> Iterator[Shell]:
+    """A shell for what the page has typed. Nothing runs on afterwards."""
+    names = sorted({name for text in texts for name in re.findall(_PORT, text)})
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    try:
+        yield Shell(directory, ports)
     finally:
         for log in directory.glob("*.log"):
             for pid in set(re.findall(r'"Waiting for connections".*?"pid":(\d+)', log.read_text())):
@@ -62,3 +76,10 @@ def carried_out(directory: Path, block: str) -> Iterator[CarriedOut]:
         for port in ports.values():
             # What a server that is killed leaves.
             Path(f"/tmp/mongodb-{port}.sock").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def carried_out(directory: Path, block: str) -> Iterator[CarriedOut]:
+    """What a block's commands make. Nothing runs on afterwards."""
+    with shell_of_page(directory, [block]) as shell:
+        yield CarriedOut(shell.ports, shell.run(block))

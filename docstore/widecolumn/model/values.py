@@ -10,7 +10,7 @@ import struct
 import uuid
 from collections.abc import Callable
 
-from docstore.bson import BINARY, INT32, INT64, STRING, Value
+from docstore.bson import BINARY, DOUBLE, INT32, INT64, STRING, Value
 from docstore.kernel.columns.encoding import (
     ASCII_NAMES,
     LONG_NAMES,
@@ -130,9 +130,9 @@ def _natural_bytes(kind: str, value: Value) -> bytes:
         return _uuid_bytes(raw)
     if kind in _UUIDS and code == STRING:
         return _uuid_of_text(text_of(value))
-    if code in (INT32, INT64):
-        number = integral_of(value)
-        assert number is not None, "an integer is integral"
+    # JavaScript's numbers are doubles.
+    number = integral_of(value) if code in (INT32, INT64, DOUBLE) else None
+    if number is not None and -(2**63) <= number < 2**63:
         if kind in _WIDTHS:
             return _fixed(number, _WIDTHS[kind])
         if kind == INTEGER.name:
