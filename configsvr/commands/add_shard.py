@@ -67,15 +67,23 @@ async def _examine(server: ConfigServer, target: str, set_name: str, hosts: froz
 
 
 async def _ask_any(server: ConfigServer, hosts: frozenset[str]) -> dict[str, Any]:
-    """The hello of the first host that answers."""
+    """The hello of the first host that knows of a set: a member may not have heard yet that it is one. Else that of
+    any that answers.
+    """
     failure: CommandError | None = None
+    answer: dict[str, Any] | None = None
     for host in sorted(hosts):
         try:
-            return await server.peers.hello(host, timeout=_SECONDS)
+            answer = await server.peers.hello(host, timeout=_SECONDS)
         except CommandError as error:
             failure = error
-    assert failure is not None, "a connection string names a host"
-    raise failure
+        else:
+            if "setName" in answer:
+                return answer
+    if answer is None:
+        assert failure is not None, "a connection string names a host"
+        raise failure
+    return answer
 
 
 def _check_members(hello: dict[str, Any], target: str, set_name: str, hosts: frozenset[str]) -> None:

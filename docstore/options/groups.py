@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from docstore.options.values import EMULATED
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -207,6 +209,6 @@ ROUTER = Group((
 ))  # fmt: skip
 PARAMETERS = Group((
     Setting("--emulate", "emulate", click.Choice(["6.0", "8.0"]),
-            "The version of MongoDB to pass for: what clients are told and go by [6.0]."),
+            f"The version of MongoDB to pass for: what clients are told and go by [{EMULATED}]."),
     Setting("--setParameter", "setParameter", str, "Set a server parameter; may be repeated.", "NAME=VALUE", True),
 ))  # fmt: skip
