@@ -3,11 +3,12 @@
 GET  /                        the page
 GET  /assets/HASH/NAME        a file of it
 GET  /api/session             whether one has to log in, and who has
-POST /api/login               {user, password, db}: the cookie of a login, and {key}, which is sent in the header `MARK`
+POST /api/login               {user, password, db}: the cookie of a login, and {key}, which goes into the header `MARK`;
+                              {mechanism, user}: the same by the certificate that was shown
 POST /api/logout              its end
 POST /api/command             {db, command}: the command's reply, in canonical extended JSON
 POST /api/bson                the same in BSON: a command with its `$db`, as the shell in the page sends it
-GET  /metrics                 for Prometheus; by user and password (Basic; ?authSource=DB, else admin)
+GET  /metrics                 for Prometheus; by user and password (Basic; ?authSource=DB, else admin) or certificate
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler
 
+from docstore.commands.access.control import X509
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
 from docstore.console.assets import SHELL_WORKER, Assets
 from docstore.console.commands import Call, NoCommand
 from docstore.console.extended_json import NotJson, read_object, written
 from docstore.console.guard import HEADERS, MARK, SHELL_POLICY, Guard, Refused
-from docstore.console.logins import LoginRefused, Logins, TooBusy
+from docstore.console.logins import Ends, LoginRefused, Logins, Password, Proof, ShownCertificate, TooBusy
 from docstore.console.metrics.gather import NotAllowed
 from docstore.console.metrics.page import metrics_page
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.tls.certificates import TlsCertificates
+from docstore.security.certificates import BadCertificate, Subject
 
 LOG = component("NETWORK")
 COMMAND_SECONDS = 300.0
@@ -54,7 +58,7 @@ _METRICS_SECONDS = 20.0
 @dataclass(slots=True)
 class Console:
     """What all handlers share. `cookie`: its name, which the port is part of as browsers keep ports in one jar.
-    `calls`: what is being run.
+    `certificates`: with them connections are encrypted. `calls`: what is being run.
     """
 
     dispatcher: Dispatcher
@@ -63,7 +67,7 @@ class Console:
     assets: Assets
     process: str
     cookie: str
-    encrypted: bool
+    certificates: TlsCertificates | None
     calls: set[Call] = field(default_factory=set)
     converting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONVERTED_AT_ONCE))
 
@@ -120,19 +124,35 @@ class _Handler(RequestHandler):
 
     @property
     def remote(self) -> str:
-        return _address(self.request.connection, "getpeername")
+        return self.ends.remote
+
+    @property
+    def ends(self) -> Ends:
+        return Ends(*(_address(self.request.connection, end) for end in ("getpeername", "getsockname")))
+
+    @property
+    def subject(self) -> Subject | None:
+        """Of the certificate that the request's connection was made with."""
+        certificates, connection = self.console.certificates, _socket(self.request.connection)
+        if certificates is None or connection is None:
+            return None
+        try:
+            return certificates.subject_shown(connection)
+        except BadCertificate as error:
+            LOG.warning("A certificate cannot be read", reason=str(error), remote=self.remote)
+            return None
 
     @property
     def connection(self) -> ClientConnection | None:
         """As whom commands are run; None where one has to log in first."""
         if self.console.needs_login:
             token, key = self.get_cookie(self.console.cookie), self.request.headers.get(MARK)
-            return None if token is None or key is None else self.console.logins.find(token, key)
+            return None if token is None or key is None else self.console.logins.find(token, key, self.subject)
         return self.anonymous
 
     @property
     def anonymous(self) -> ClientConnection:
-        return self.console.logins.anonymous(self.remote, _address(self.request.connection, "getsockname"))
+        return self.console.logins.anonymous(self.ends)
 
     async def send(self, kind: str, body: str | bytes) -> None:
         """Answer, and give up a client that does not read."""
@@ -209,22 +229,27 @@ class SessionHandler(_Handler):
         console, connection = self.console, self.connection
         identity = None if connection is None else connection.identity
         told: dict[str, Any] = {"process": console.process, "loginRequired": console.needs_login, "user": None}
-        told["shell"] = console.assets.has_shell
+        told |= {"shell": console.assets.has_shell, "certificate": self._usable_certificate()}
         if identity is not None:
             told["user"] = identity.user.name.document()
         await self.send("application/json", json.dumps(told))
+
+    def _usable_certificate(self) -> str | None:
+        """The name in the certificate by which the client may try to log in."""
+        console = self.console
+        may = console.needs_login and X509 in console.dispatcher.services.access.mechanisms
+        subject = self.subject if may else None
+        return None if subject is None else subject.text
 
 
 class LoginHandler(_Handler):
     async def post(self) -> None:
         try:
             given = await self.take_object(LARGEST_LOGIN)
-            user, password, db = _texts(given)
+            proof = self._proof(given)
             if not self.console.needs_login:
                 raise Refused(400, "nobody has to log in here: access control is off")
-            token, key = await self.console.logins.log_in(
-                user, db, password, self.remote, _address(self.request.connection, "getsockname")
-            )
+            token, key, name = await self.console.logins.log_in(proof, self.ends)
         except LoginRefused:
             self.refuse(401, "Authentication failed.")
         except TooBusy:
@@ -232,17 +257,24 @@ class LoginHandler(_Handler):
         except Refused as error:
             self.refuse(error.status, str(error))
         else:
-            self.set_cookie(
-                self.console.cookie, token, path="/", httponly=True, samesite="Strict", secure=self.console.encrypted
-            )
-            await self.send("application/json", json.dumps({"user": {"user": user, "db": db}, "key": key}))
+            secure = self.console.certificates is not None
+            self.set_cookie(self.console.cookie, token, path="/", httponly=True, samesite="Strict", secure=secure)
+            await self.send("application/json", json.dumps({"user": name.document(), "key": key}))
+
+    def _proof(self, given: dict[str, Any]) -> Proof:
+        """Errors: Refused."""
+        if "mechanism" not in given:
+            return Password(*_texts({"db": "admin", **given}, "user", "db", "password"))
+        if given["mechanism"] != X509 or not given.keys() <= {"mechanism", "user"}:
+            raise Refused(400, f"without a password the body is {{mechanism: {X509}}}, with or without a user")
+        return ShownCertificate(self.subject, *_texts(given, *given.keys() & {"user"}))
 
 
 class LogoutHandler(_Handler):
     async def post(self) -> None:
         token = self.get_cookie(self.console.cookie)
         if token is not None:
-            self.console.logins.log_out(token, self.request.headers.get(MARK, ""))
+            self.console.logins.log_out(token, self.request.headers.get(MARK, ""), self.subject)
         self.clear_cookie(self.console.cookie, path="/", httponly=True, samesite="Strict")
         await self.send("application/json", "{}")
 
@@ -316,24 +348,28 @@ class MetricsHandler(_Handler):
         """Errors: LoginRefused, TooBusy."""
         if not self.console.needs_login:
             return self.anonymous
-        user, password = _basic(self.request.headers.get("Authorization", ""))
-        db = self.get_query_argument("authSource", "admin")
-        local = _address(self.request.connection, "getsockname")
-        return await self.console.logins.by_password(user, db, password, self.remote, local)
+        told, subject = self.request.headers.get("Authorization"), self.subject
+        proof: Proof
+        if told is None and subject is not None:
+            proof = ShownCertificate(subject)
+        else:
+            user, password = _basic(told or "")
+            proof = Password(user, self.get_query_argument("authSource", "admin"), password)
+        return await self.console.logins.with_request(proof, self.ends)
 
 
-def _texts(given: dict[str, Any]) -> tuple[str, str, str]:
+def _texts(given: dict[str, Any], *names: str) -> list[str]:
     """Errors: Refused."""
-    found = given.get("user"), given.get("password"), given.get("db", "admin")
+    found = [given.get(name) for name in names]
+    texts = [each for each in found if isinstance(each, str)]
+    if texts != found:
+        raise Refused(400, f"the body has {', '.join(names)}, all of them texts")
     try:
-        for text in found:
-            if not isinstance(text, str):
-                raise Refused(400, "the body is {user, password, db}, all of them texts")
+        for text in texts:
             text.encode()
     except UnicodeEncodeError:
         raise Refused(400, "the texts are not Unicode") from None
-    user, password, db = found
-    return str(user), str(password), str(db)
+    return texts
 
 
 def _basic(header: str) -> tuple[str, str]:
@@ -349,10 +385,15 @@ def _basic(header: str) -> tuple[str, str]:
     return user, password
 
 
+def _socket(connection: Any) -> Any:
+    """The encrypted socket of a request's connection; None when it has been closed meanwhile."""
+    return getattr(getattr(connection, "stream", None), "socket", None)
+
+
 def _address(connection: Any, end: str) -> str:
     """An end of the request's connection as "host:port"."""
     try:
-        name = getattr(connection.stream.socket, end)()
+        name = getattr(_socket(connection), end)()
     except (AttributeError, OSError):
         # It has been closed meanwhile.
         return "unknown"

@@ -1,14 +1,15 @@
 """Who has logged in to the console, and as which user.
 
-A login is a connection that has authenticated as any client's does: by SCRAM, so that restrictions of addresses hold,
-the log says of each whether it succeeded, and what the user may do later is what the user may do then.
+A login is a connection that has authenticated as any client's does: by SCRAM, or by the certificate that was shown, so
+that restrictions of addresses hold, the log says of each whether it succeeded, and what the user may do later is what
+the user may do then.
 
 Browsers send a cookie to every port of the host that has set it, so whoever listens on another port there comes to know
 it. A login has a key besides, which the page keeps for its own origin: both are needed.
 
 Always true: token and key are known to their browser alone (here hashes are kept); a login ends when it was idle for
-`IDLE_SECONDS`, after `LONGEST_SECONDS`, and when its user is gone; there are at most `MOST_LOGINS`, and `AT_ONCE` are
-being tried.
+`IDLE_SECONDS`, after `LONGEST_SECONDS`, and when its user is gone; one by a certificate serves those alone who show a
+certificate of the same name with every request; there are at most `MOST_LOGINS`, and `AT_ONCE` are being tried.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import Any
 
 from docstore.bson import document_to_python
+from docstore.commands.access.control import X509
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
 from docstore.console.commands import APPLICATION, Call
+from docstore.security.certificates import Subject
+from docstore.security.names import EXTERNAL, UserName
 from docstore.security.scram import MECHANISMS
 from docstore.security.scram_client import ScramError, conversation
 
@@ -39,11 +43,39 @@ _TOKEN_BYTES = 32
 
 
 class LoginRefused(Exception):
-    """The user and the password do not go together, or there is no such user: it is not said which."""
+    """What was shown does not prove to be the user, or there is no such user: it is not said which."""
 
 
 class TooBusy(Exception):
     """Too many logins are being tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    user: str
+    db: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCertificate:
+    """`subject`: of the certificate that the request's connection was made with, None without one; `user`: who the
+    client says that is.
+    """
+
+    subject: Subject | None
+    user: str | None = None
+
+
+Proof = Password | ShownCertificate
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Of the connection that a request has come by, as "host:port"."""
+
+    remote: str
+    local: str
 
 
 @dataclass(slots=True)
@@ -65,29 +97,30 @@ class Logins:
         self._next_id = next_id
         self._refusal_seconds = refusal_seconds
         self._logins: dict[bytes, _Login] = {}
-        self._basic: dict[bytes, bytes] = {}
+        self._remembered: dict[bytes, bytes] = {}
         self._secret = secrets.token_bytes(32)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
 
-    def anonymous(self, remote: str, local: str) -> ClientConnection:
+    def anonymous(self, ends: Ends) -> ClientConnection:
         """A connection of nobody, for one request."""
-        connection = ClientConnection(self._next_id(), remote, local=local)
+        connection = ClientConnection(self._next_id(), ends.remote, local=ends.local)
         connection.application_name = APPLICATION
         return connection
 
-    async def log_in(self, user: str, db: str, password: str, remote: str, local: str) -> tuple[str, str]:
-        """The token and the key of a new login. Errors: LoginRefused, TooBusy."""
+    async def log_in(self, proof: Proof, ends: Ends) -> tuple[str, str, UserName]:
+        """The token and the key of a new login, and whose it is. Errors: LoginRefused, TooBusy."""
         if self._waiting >= MOST_WAITING:
             raise TooBusy
         self._waiting += 1
         try:
             async with self._turns:
-                connection = self.anonymous(remote, local)
-                taken = await self._authenticate(connection, user, db, password)
+                connection = self.anonymous(ends)
+                taken = await self._authenticate(connection, proof)
         finally:
             self._waiting -= 1
-        if not taken:
+        identity = connection.identity
+        if not taken or identity is None:
             await asyncio.sleep(self._refusal_seconds)
             raise LoginRefused
         self._make_room()
@@ -95,29 +128,32 @@ class Logins:
         now = self._clock()
         self._logins[_hash(token)] = _Login(connection, _hash(key), now, now)
         self._services.peers.add(connection)
-        return token, key
+        return token, key, identity.user.name
 
-    async def by_password(self, user: str, db: str, password: str, remote: str, local: str) -> ClientConnection:
-        """The connection of a client that names user and password with every request: one login serves the next ones
-        too, until users may have changed. Errors: LoginRefused, TooBusy.
+    async def with_request(self, proof: Proof, ends: Ends) -> ClientConnection:
+        """The connection of a client that proves with every request who it is: one login serves the next ones too,
+        until users may have changed. Errors: LoginRefused, TooBusy.
         """
         generation = self._services.access.directory.generation
-        told = repr((self._secret, generation, user, db, password, remote.rpartition(":")[0]))
+        told = repr((self._secret, generation, type(proof), astuple(proof), ends.remote.rpartition(":")[0]))
         key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
-        login = self._find(self._basic.get(key, b""))
+        login = self._find(self._remembered.get(key, b""))
         if login is None:
-            token, _ = await self.log_in(user, db, password, remote, local)
-            self._basic = {each: hashed for each, hashed in self._basic.items() if hashed in self._logins}
-            self._basic[key] = _hash(token)
+            token, _, _ = await self.log_in(proof, ends)
+            self._remembered = {each: hashed for each, hashed in self._remembered.items() if hashed in self._logins}
+            self._remembered[key] = _hash(token)
             login = self._logins[_hash(token)]
         return login.connection
 
-    def find(self, token: str, key: str) -> ClientConnection | None:
-        """The connection of a login, if it has not ended and the key is its own."""
+    def find(self, token: str, key: str, subject: Subject | None) -> ClientConnection | None:
+        """The connection of a login, if it has not ended and the key is its own. `subject`: of the certificate that
+        the request's connection was made with.
+        """
         login = self._find(_hash(token))
         if login is None or not secrets.compare_digest(login.key, _hash(key)):
             return None
-        return login.connection
+        proven = login.connection.subject
+        return login.connection if proven is None or proven == subject else None
 
     def _find(self, hashed: bytes) -> _Login | None:
         login = self._logins.get(hashed)
@@ -129,8 +165,8 @@ class Logins:
         login.used = self._clock()
         return login
 
-    def log_out(self, token: str, key: str) -> None:
-        if self.find(token, key) is not None:
+    def log_out(self, token: str, key: str, subject: Subject | None) -> None:
+        if self.find(token, key, subject) is not None:
             self._end(_hash(token))
 
     def end_all(self) -> None:
@@ -153,13 +189,22 @@ class Logins:
         while len(self._logins) >= MOST_LOGINS:
             self._end(min(self._logins, key=lambda hashed: self._logins[hashed].used))
 
-    async def _authenticate(self, connection: ClientConnection, user: str, db: str, password: str) -> bool:
+    async def _authenticate(self, connection: ClientConnection, proof: Proof) -> bool:
+        if isinstance(proof, Password):
+            return await self._converse(connection, proof)
+        connection.subject = proof.subject
+        said = {} if proof.user is None else {"user": proof.user}
+        await self._say(connection, EXTERNAL, {"authenticate": 1, "mechanism": X509, **said})
+        return connection.identity is not None
+
+    async def _converse(self, connection: ClientConnection, proof: Password) -> bool:
+        user, db = proof.user, proof.db
         hello = await self._say(connection, db, {"hello": 1, "saslSupportedMechs": f"{db}.{user}"})
         has = hello.get("saslSupportedMechs", ())
         mechanism = next((each for each in reversed(MECHANISMS) if each in has), None)
         if mechanism is None:
             return False
-        messages = conversation(mechanism, user, password, secrets.token_bytes(_NONCE_BYTES))
+        messages = conversation(mechanism, user, proof.password, secrets.token_bytes(_NONCE_BYTES))
         try:
             first = next(messages)
             command: dict[str, Any] = {"saslStart": 1, "mechanism": mechanism, "payload": first}

@@ -113,7 +113,7 @@ class ConsoleServer:
             assets=Assets(),
             process=self._process,
             cookie=f"docstore-console-{port}",
-            encrypted=listener.certificates is not None,
+            certificates=listener.certificates,
         )
         shared = {"console": self._console}
         application = Application(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
+import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,9 @@ from docstore.errors import Code, CommandError
 from scripts.deployment import Member
 from tests.cluster.routed import routed_cluster
 from tests.harness.browser import PROGRAM, Page, browser_page
-from tests.harness.serving import run
+from tests.harness.certificates import Authority
+from tests.harness.serving import LOOPBACK, run
+from tests.unit.console.certified import ANN, Clients
 from tests.unit.console.served import PASSWORD, Console, console
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")]
@@ -182,6 +188,56 @@ def test_who_may_not_see_something_is_told_so(tmp_path: Path) -> None:
             await page.reads("Your user may not see what the process does")
             await page.open(f"http://{served.host}/#/data/admin/system.users")
             await page.reads("not authorized on admin to execute command")
+            without_complaints(page)
+
+    run(scenario(), 60)
+
+
+@contextlib.asynccontextmanager
+async def with_certificate(served: Console, context: ssl.SSLContext) -> AsyncIterator[str]:
+    """Where a browser comes to the console as one that has that certificate would."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.context = context
+        from_console, to_console = await served.connect()
+        await asyncio.gather(copy(reader, to_console), copy(from_console, writer))
+
+    server = await asyncio.start_server(accept, LOOPBACK, 0)
+    async with server:
+        yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}/"
+
+
+def test_a_certificate_logs_in_when_a_button_is_pressed(tmp_path: Path) -> None:
+    clients = Clients(Authority(tmp_path / "certificates"))
+
+    async def scenario() -> None:
+        async with (
+            clients.console() as served,
+            with_certificate(served, clients.bob) as bob,
+            with_certificate(served, clients.ann) as ann,
+            browser_page(tmp_path) as page,
+        ):
+            await page.open(bob)
+            await page.until("document.activeElement.textContent == 'Log in as CN=bob,DC=org'")
+            await page.press("Enter")
+            await page.reads("Authentication failed.")
+            assert await page.focused() == "BUTTON Log in as CN=bob,DC=org"
+            page.complaints.clear()
+            await page.open(ann)
+            await page.until(f"document.activeElement.textContent == 'Log in as {ANN}'")
+            await page.press("Enter")
+            await page.reads(f"{ANN}@$external")
+            await page.reads("Open cursors")
+            await page.evaluate("document.querySelector('#user button').click()")
+            await page.until(f"document.activeElement.textContent == 'Log in as {ANN}'")
+            assert "Open cursors" not in await page.text()
             without_complaints(page)
 
     run(scenario(), 60)

@@ -29,8 +29,9 @@ export async function session() {
   return (await fetch("api/session", { headers: headers("application/json") })).json();
 }
 
-export async function login(user, password, db) {
-  localStorage.setItem("key", (await post("api/login", { user, password, db })).key);
+/** `proof`: user, password and db, or a mechanism that needs none of them. */
+export async function login(proof) {
+  localStorage.setItem("key", (await post("api/login", proof)).key);
 }
 
 /** Give up what was asked, then end the login. */

@@ -62,9 +62,9 @@ async function show(moved = false) {
   if (session.loginRequired && !session.user) {
     shown = null;
     endShell();
-    replace(content, loginForm(begin));
+    replace(content, loginForm(begin, session.certificate));
     document.title = "Log in: Docstore";
-    content.querySelector("input")?.focus();
+    content.querySelector("button, input")?.focus();
     return;
   }
   const [path, ...rest] = location.hash.slice(2).split("/").map(decodeURIComponent);

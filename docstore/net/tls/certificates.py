@@ -22,7 +22,13 @@ from docstore.log import component
 from docstore.net.process import StartError
 from docstore.options import TlsOptions
 from docstore.options.values import TlsMode
-from docstore.security.certificates import BadCertificate, Certificate, Subject, read_first_certificate
+from docstore.security.certificates import (
+    BadCertificate,
+    Certificate,
+    Subject,
+    read_certificate,
+    read_first_certificate,
+)
 from docstore.tls import Unusable, new_context, show, trust, verify_servers
 
 LOG = component("NETWORK")
@@ -123,6 +129,12 @@ class TlsCertificates:
         self._versions[name] += 1
         if name in self._options.log_versions:
             LOG.info("Accepted connection with TLS", tlsVersion=name, remoteHost=remote)
+
+    def subject_shown(self, connection: ssl.SSLObject | ssl.SSLSocket) -> Subject | None:
+        """Whose certificate the client of an accepted connection has proven to have. Errors: BadCertificate."""
+        shown = connection.getpeercert(binary_form=True)
+        # Where others' certificates are not looked at, anyone may show any.
+        return read_certificate(shown).subject if shown is not None and self.verifies else None
 
     def begin(self) -> None:
         self.tell(datetime.now(UTC))

@@ -16,7 +16,7 @@ from docstore.net.connection import Connection
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.stream import HANDSHAKE_SECONDS, TlsStream
 from docstore.options.values import TlsMode
-from docstore.security.certificates import BadCertificate, read_certificate
+from docstore.security.certificates import BadCertificate
 from docstore.wire.handshake import is_handshake
 
 LOG = component("NETWORK")
@@ -89,11 +89,8 @@ class Door(asyncio.Protocol):
 def secured(certificates: TlsCertificates, connection: Connection, stream: TlsStream) -> None:
     """The handshake is done: note what was shown and agreed on."""
     certificates.accepted(stream.tls.version(), connection.peer.remote)
-    shown = stream.tls.getpeercert(binary_form=True)
-    # Where others' certificates are not looked at, anyone may show any.
-    if shown is not None and certificates.verifies:
-        try:
-            connection.peer.subject = read_certificate(shown).subject
-        except BadCertificate as error:
-            LOG.warning("A certificate cannot be read", reason=str(error), **connection.peer.describe())
-            connection.abort()
+    try:
+        connection.peer.subject = certificates.subject_shown(stream.tls)
+    except BadCertificate as error:
+        LOG.warning("A certificate cannot be read", reason=str(error), **connection.peer.describe())
+        connection.abort()

@@ -96,7 +96,10 @@ class Console:
 
     async def log_in(self, user: str, password: str = PASSWORD, db: str = "admin") -> str:
         """The Cookie header of a login."""
-        answer = await self.ask("/api/login", {"user": user, "password": password, "db": db})
+        return await self.log_in_by({"user": user, "password": password, "db": db})
+
+    async def log_in_by(self, proof: Mapping[str, str]) -> str:
+        answer = await self.ask("/api/login", proof)
         assert answer.status == 200, answer.body
         cookie = answer.headers["set-cookie"].partition(";")[0]
         self.keys[cookie] = answer.told["key"]
@@ -122,7 +125,7 @@ async def console(
     **bounds: Any,
 ) -> AsyncIterator[Console]:
     """With `auth` there are `USERS`, all with the same password."""
-    node = LocalNode(extra=extra, replicated=replicated)
+    node = LocalNode(extra=extra, replicated=replicated, security=certificates)
     if auth:
         users = [user_document(name, PASSWORD, roles=roles) for name, roles in USERS.items()]
         await node.run({"insert": "system.users", "documents": users}, "admin")

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from docstore.console import logins
-from docstore.console.logins import LoginRefused, TooBusy
+from docstore.console.logins import Ends, LoginRefused, Password, TooBusy
 from tests.harness.serving import run
 from tests.unit.console.served import PASSWORD, Console, console
 
 FIND = {"find": "orders"}
 OK = {"$numberDouble": "1.0"}
-HOST = "127.0.0.1:5"
+ENDS = Ends("127.0.0.1:5", "127.0.0.1:1")
 
 
 async def status_of(served: Console, cookie: str = "") -> int:
@@ -26,7 +26,7 @@ def test_without_a_login_nothing_is_run() -> None:
     async def scenario() -> None:
         async with console(auth=True) as served:
             assert (await served.ask("/api/session")).told == {
-                "process": "mongod", "loginRequired": True, "user": None, "shell": True,
+                "process": "mongod", "loginRequired": True, "user": None, "shell": True, "certificate": None,
             }  # fmt: skip
             for cookie in ("", f"docstore-console-{served.port}=x", "docstore-console-1=y"):
                 assert await status_of(served, cookie) == 401
@@ -164,7 +164,7 @@ def test_only_so_many_are_being_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario() -> None:
         async with console(auth=True) as served:
-            tried = [served.logins.log_in("reader", "admin", "wrong", HOST, HOST) for _ in range(3)]
+            tried = [served.logins.log_in(Password("reader", "admin", "wrong"), ENDS) for _ in range(3)]
             found = await asyncio.gather(*tried, return_exceptions=True)
             assert sorted(type(each).__name__ for each in found) == ["LoginRefused", "LoginRefused", "TooBusy"]
             assert {LoginRefused, TooBusy} == {type(each) for each in found}
@@ -175,15 +175,15 @@ def test_only_so_many_are_being_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_password_with_every_request_is_tried_once_until_users_change() -> None:
     async def scenario() -> None:
         async with console(auth=True) as served:
-            asked = ("monitor", "admin", PASSWORD, HOST, HOST)
-            first = await served.logins.by_password(*asked)
-            assert await served.logins.by_password(*asked) is first
+            asked = (Password("monitor", "admin", PASSWORD), ENDS)
+            first = await served.logins.with_request(*asked)
+            assert await served.logins.with_request(*asked) is first
             with pytest.raises(LoginRefused):
-                await served.logins.by_password("monitor", "admin", "wrong", HOST, HOST)
+                await served.logins.with_request(Password("monitor", "admin", "wrong"), ENDS)
             root = await served.log_in("root")
             changed = {"updateUser": "monitor", "pwd": "another"}
             assert (await served.command(changed, "admin", Cookie=root))["ok"] == OK
             with pytest.raises(LoginRefused):
-                await served.logins.by_password(*asked)
+                await served.logins.with_request(*asked)
 
     run(scenario())

@@ -17,6 +17,7 @@ from bson.int64 import Int64
 from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
 from docstore.commands.access.control import AccessControl
+from docstore.commands.access.transport_security import TransportSecurity
 from docstore.commands.audit.log import AuditLog
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services, Switches
@@ -100,6 +101,7 @@ class LocalNode:
         pauses: bool = False,
         audit: AuditLog | None = None,
         face: Face = DEFAULT_FACE,
+        security: TransportSecurity | None = None,
     ) -> None:
         engine = engine or open_engine("inMemory", "")
         store = Store(engine, clock=time.time, mode=mode)
@@ -135,6 +137,7 @@ class LocalNode:
             parameters=self.node.parameters,
             access=AccessControl(self.node.users),
             audit=audit,
+            transport_security=security,
             observers=[] if audit is None else [audit.observe],
             carry_out=(lambda _context, begin: Turns(begin, None)) if pauses else None,
             supervised_pause=let_others_run,
