@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from docstore.commands.access.control import X509
+from docstore.net.tls import certificates
+from docstore.security.certificates import BadCertificate, Certificate
 from tests.harness.certificates import Authority, name
 from tests.harness.serving import run
 from tests.unit.console.certified import ANN, BY_CERTIFICATE, Clients
@@ -108,6 +110,22 @@ def test_certificates_that_nobody_has_checked_name_nobody(authority: Authority, 
             assert (await served.ask("/api/session")).told["certificate"] is None
             assert (await served.ask("/api/login", BY_CERTIFICATE)).status == 401
             assert (await served.ask("/metrics")).status == 401
+
+    run(scenario())
+
+
+def test_a_certificate_that_cannot_be_read_names_nobody(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Clients(authority)
+
+    def read(_der: bytes) -> Certificate:
+        raise BadCertificate("of another kind")
+
+    async def scenario() -> None:
+        async with clients.console() as served:
+            monkeypatch.setattr(certificates, "read_certificate", read)
+            served.context = clients.ann
+            assert (await served.ask("/api/session")).told["certificate"] is None
+            assert (await served.ask("/api/login", BY_CERTIFICATE)).status == 401
 
     run(scenario())
 
