@@ -76,15 +76,21 @@ class CompileKernel(build_ext):
 
     def finalize_options(self) -> None:
         super().finalize_options()
-        self.cython_c_in_temp = True
-        self.cython_directives = DIRECTIVES
+        self.parallel = self.parallel or os.cpu_count() or 1
 
     def build_extensions(self) -> None:
+        from Cython.Build import cythonize
         from Cython.Compiler.Errors import CompileError
 
         try:
             if sys.byteorder != "little":
                 raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
+            # Cython in processes, since it is Python; the C compiler by `parallel`, in threads that wait for it.
+            translated = cythonize(  # type: ignore[no-untyped-call]
+                self.extensions, nthreads=self.parallel, compiler_directives=DIRECTIVES, build_dir=self.build_temp
+            )
+            for extension, in_c in zip(self.extensions, translated, strict=True):
+                extension.sources = in_c.sources
             super().build_extensions()
         except (CCompilerError, BaseError, CompileError) as error:
             self.warn(f"the kernel is not compiled and will be interpreted: {error}")
