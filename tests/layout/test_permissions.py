@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.commands.declaration import Command, Resource
+from docstore.commands.declaration import Resource
 from scripts import compatibility_names as names
 from tests.differential.own_permissions import ON_NODES, ON_ROUTERS, Own
 from tests.differential.permission_page import PAGE, Deciding, page
@@ -41,9 +41,9 @@ def test_the_page_is_as_generated() -> None:
     assert PAGE.read_text() == page(), "run scripts/permissions"
 
 
-@pytest.mark.parametrize("command", FOR_CLIENTS, ids=lambda command: command.name)
-def test_every_command_is_in_the_matrix(command: Command) -> None:
-    assert command.name in NOT_ASKED or command.name in {next(iter(request)) for request in REQUESTS}
+def test_every_command_is_in_the_matrix() -> None:
+    asked = {next(iter(request)) for request in REQUESTS}
+    assert {command.name for command in FOR_CLIENTS} - NOT_ASKED.keys() <= asked
 
 
 def test_every_stage_is_in_the_matrix() -> None:
