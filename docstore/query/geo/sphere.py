@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
@@ -82,7 +81,7 @@ def turn(a: Vector, b: Vector, c: Vector) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
-    exact = [[Fraction(number) for number in point] for point in (a, b, c)]
+    exact = _whole(a, b, c)
     found = _determinant(exact)
     if found:
         return 1 if found > 0 else -1
@@ -92,12 +91,19 @@ def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
     return parity * _moved(low, middle, high)
 
 
-def _determinant(rows: Sequence[Sequence[Fraction]]) -> Fraction:
+def _whole(*points: Vector) -> list[list[int]]:
+    """The points, all drawn out by the power of two that leaves no fractions: no turn changes by that."""
+    ratios = [[number.as_integer_ratio() for number in point] for point in points]
+    scale = max(denominator for ratio in ratios for _, denominator in ratio)
+    return [[number * (scale // denominator) for number, denominator in ratio] for ratio in ratios]
+
+
+def _determinant(rows: Sequence[Sequence[int]]) -> int:
     (a, b, c), (d, e, f), (g, h, i) = rows
     return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
 
 
-def _moved(low: Sequence[Fraction], middle: Sequence[Fraction], high: Sequence[Fraction]) -> int:
+def _moved(low: Sequence[int], middle: Sequence[int], high: Sequence[int]) -> int:
     """The sign of the determinant when the coordinates get ever smaller additions: the first term that is not zero."""
     terms = (
         middle[0] * high[1] - middle[1] * high[0],
