@@ -328,10 +328,12 @@ class Collection:
         self.secondary = tuple(index for index in (*ready.values(), *building.values()) if not index.is_id)
         self.has_unique = any(index.unique for index in self.secondary)
 
-    def untouched_by(self, changed: frozenset[bytes]) -> bool:
-        """Whether no entry of an index depends on these top-level fields."""
-        reads = [index.reads for index in self.secondary]
-        return b"_id" not in changed and all(each is not None and each.isdisjoint(changed) for each in reads)
+    def indexes_of(self, changed: frozenset[bytes] | None) -> list[Index]:
+        """Those besides the `_id` index whose entries may depend on these top-level fields; None: on any."""
+        return [
+            index for index in self.secondary
+            if changed is None or index.reads is None or not index.reads.isdisjoint(changed)
+        ]  # fmt: skip
 
     def plant(self, ident: int) -> None:
         """Keep what the collection holds under another ident from now on; the catalog keeps the row."""

@@ -14,6 +14,8 @@ session row of everything done in the unit. Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -21,7 +23,7 @@ from docstore.bson import get_field
 from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.changes import Change
-from docstore.collection.collection import Collection, pack_counters
+from docstore.collection.collection import Collection, Index, pack_counters
 from docstore.collection.index.ahead import KeysAhead
 from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import Paths, make_update
@@ -157,8 +159,8 @@ class WriteUnitOfWork(PendingReader):
 
     def insert_each(self, coll: Collection, documents: list[bytes], stmt_ids: list[int] | None) -> bool:
         """`insert` of many documents at once; False, with nothing done, where they are to be inserted one by one: the
-        collection is capped or has unique keys beside `_id`, an open transaction has claimed something, or one of the
-        documents is refused.
+        collection is capped or has unique keys beside `_id`, an open transaction has claimed something, one of the
+        documents is refused, or what undoes one would have to say that arrays were met at a new place.
         """
         journal = self._journal if coll.replicates else None
         if coll.options.capped or coll.has_unique or not (journal is None or journal.logs_each):
@@ -169,6 +171,8 @@ class WriteUnitOfWork(PendingReader):
             return False
         id_keys, made, marks, grown = found
         if grown:
+            if journal is not None:
+                return False
             self._grow_multikey(coll, grown)
         record_keys = self._put_new(coll, rids, documents, sum(map(len, documents)))
         self._indexes.update(marks)
@@ -181,18 +185,10 @@ class WriteUnitOfWork(PendingReader):
         return True
 
     def replace(
-        self,
-        coll: Collection,
-        record_id: int,
-        before: bytes,
-        after: bytes,
-        *,
-        stmt_id: StatementIds | None = None,
-        image: Image | None = None,
-        changed: frozenset[bytes] | None = None,
-        paths: Paths | None = None,
-        ahead: KeysAhead | None = None,
-    ) -> None:
+        self, coll: Collection, record_id: int, before: bytes, after: bytes, *,
+        stmt_id: StatementIds | None = None, image: Image | None = None, changed: frozenset[bytes] | None = None,
+        paths: Paths | None = None, ahead: KeysAhead | None = None,
+    ) -> None:  # fmt: skip
         """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
 
         `changed`: the top-level fields in which they may differ, where that is known; `paths`: what the entry says of
@@ -232,33 +228,35 @@ class WriteUnitOfWork(PendingReader):
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
 
     def replace_each(
-        self,
-        coll: Collection,
-        changes: Sequence[tuple[int, bytes, bytes]],
-        paths: Paths | None,
-        stmt_ids: list[int] | None = None,
-        touched: frozenset[bytes] | None = None,
-    ) -> bool:
-        """`replace` of many documents at once, by (record id, before, after), where no index has other entries, or
-        where nothing is logged and only top-level fields in `touched` differ; False, with nothing done, where they are
-        to be replaced one by one: they are to be kept as they were, or claimed by a transaction, or one is refused."""
+        self, coll: Collection, rids: list[bytes], before: list[bytes], after: list[bytes], paths: Paths | None,
+        stmt_ids: list[int] | None = None, indexes: Sequence[Index] = (),
+    ) -> bool:  # fmt: skip
+        """`replace` of many documents at once, by the record ids in their keys, where no `_id` has other bytes and only
+        these indexes, of which none is unique, have other entries; False, with nothing done, where it is to be done one
+        by one: they are to be kept as they were, claimed by a transaction, one is refused, or as in `insert_each`."""
         journal = self._journal if coll.replicates else None
         if coll.options.pre_images or not (journal is None or journal.logs_each):
             return False
-        if touched and not self._entries.change_each(coll, changes, touched, self._grow_multikey):
-            return False
-        record_keys = [coll.prefix + record_id_bytes(record_id) for record_id, _, _ in changes]
-        befores, afters = [before for _, before, _ in changes], [after for _, _, after in changes]
-        self._records.update(zip(record_keys, afters, strict=True))
-        growth = sum(map(len, afters)) - sum(map(len, befores))
+        made: list[list[bytes]] | None = None
+        removed: list[Marked] | None = None
+        if indexes:
+            grow = partial(self._grow_multikey, coll) if journal is None else None
+            made, removed = self._entries.change_each(indexes, rids, before, after, grow)
+            if made is None:
+                return False
+        record_keys = [coll.prefix + rid for rid in rids]
+        self._records.update(zip(record_keys, after, strict=True))
+        growth = sum(map(len, after)) - sum(map(len, before))
         if growth or coll.guards:
             self._count(coll, 0, growth)
         if journal is not None:
-            operations = [make_update(*each[1:], paths) for each in changes]
-            logged = ManyChanged(operations, record_keys, afters, befores, stmt_ids=stmt_ids)
+            operations = list(map(make_update, before, after, repeat(paths)))
+            logged = ManyChanged(operations, record_keys, after, before, made, removed, stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
-            self._changes += [Change(coll.ns, "u", before, after, self.from_migrate) for _, before, after in changes]
+            self._changes += [
+                Change(coll.ns, "u", *pair, self.from_migrate) for pair in zip(before, after, strict=True)
+            ]
         return True
 
     def remove(

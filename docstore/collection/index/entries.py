@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.errors import CommandError
-from docstore.key_layout import record_id_bytes
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -206,50 +205,66 @@ class Entries:
                 if index.unique and key not in gone:
                     self._check(coll, index, after, entry, rid)
                 added[entry + rid] = marks
-            for key in gone:
-                removed[index.prefix + key + rid] = old_marks
+            for key in old if gone else ():
+                if key in gone:
+                    removed[index.prefix + key + rid] = old_marks
         return removed, added, grown
 
     def change_each(
         self,
-        coll: Collection,
-        changes: Sequence[tuple[int, bytes, bytes]],
-        touched: frozenset[bytes],
-        grow: Callable[[Collection, Grown], None],
-    ) -> bool:
-        """Put the entries of many documents, (record id, before, after), in and out of the batch; False, with nothing
-        done, where one is refused. No index is unique, and only top-level fields in `touched` differ. `grow` is told
-        what is added to the indexes' places.
+        indexes: Sequence[Index],
+        rids: list[bytes],
+        before: list[bytes],
+        after: list[bytes],
+        grow: Callable[[Grown], None] | None,
+    ) -> tuple[list[list[bytes]], list[Marked]] | tuple[None, None]:
+        """Put the entries of many documents in these indexes, of which none is unique, in and out of the batch; by
+        document those that are new and those that have gone. Nothing, with nothing done, where one is refused. `grow`
+        is told what is added to the indexes' places; without it that is refused too.
         """
         moved: dict[bytes, bytes | None] = {}
+        all_made: list[list[bytes]] = [[] for _ in rids]
+        all_removed: list[Marked] = [{} for _ in rids]
         grown: Grown = []
-        rids = [record_id_bytes(record_id) for record_id, _, _ in changes]
         try:
-            for index in coll.secondary:
-                if index.reads is not None and index.reads.isdisjoint(touched):
-                    continue
+            for index in indexes:
                 prefix, add, met = index.prefix, index.adder(tolerant=not self._enforce), 0
-                for rid, (_, before, after) in zip(rids, changes, strict=True):
+                for rid, old_raw, new_raw, made, removed in zip(
+                    rids, before, after, all_made, all_removed, strict=True
+                ):
                     old: list[bytes] = []
                     new: list[bytes] = []
                     old_marks: Marked = {}
                     marks: Marked = {}
-                    add(prefix, before, rid, old, old_marks)
-                    met |= add(prefix, after, rid, new, marks)
-                    if old != new or old_marks != marks:
-                        gone = set(old)
-                        for key in new:
-                            if key not in gone or marks.get(key) != old_marks.get(key):
-                                moved[key] = marks.get(key, b"")
-                        moved.update(dict.fromkeys(gone.difference(new)))
+                    add(prefix, old_raw, rid, old, old_marks)
+                    met |= add(prefix, new_raw, rid, new, marks)
+                    if old == new and old_marks == marks:
+                        continue
+                    gone = set(old)
+                    for key in new:
+                        mark = marks.get(key, b"")
+                        if key not in gone:
+                            made.append(key)
+                        elif mark == old_marks.get(key, b""):
+                            continue
+                        else:
+                            removed[key] = old_marks.get(key, b"")
+                        moved[key] = mark
+                    gone.difference_update(new)
+                    for key in old if gone else ():
+                        if key in gone:
+                            removed[key] = old_marks.get(key, b"")
+                            moved[key] = None
                 if met & ~index.places:
                     grown.append((index, met))
         except CommandError:
-            return False
+            return None, None
         if grown:
-            grow(coll, grown)
+            if grow is None:
+                return None, None
+            grow(grown)
         self._pending.update(moved)
-        return True
+        return all_made, all_removed
 
     def remove_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> list[Marked]:
         """Take the entries of many stored documents out of the batch; those of each, of all indexes."""

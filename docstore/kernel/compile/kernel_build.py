@@ -58,6 +58,8 @@ COMPILED = (
     "kernel.columns.murmur3",
     "kernel.columns.encoding",
     "kernel.columns.mutations",
+    "kernel.write.statements",
+    "kernel.write.identity_updates",
 )
 """The modules of docstore that run per document."""
 

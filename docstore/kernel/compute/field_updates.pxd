@@ -16,7 +16,7 @@ cdef Py_ssize_t _LARGE_ARRAY
 cdef class FieldChanges:
     cdef readonly frozenset names
     cdef readonly bint compares
-    cdef readonly bint of_inserts
+    cdef readonly bint pushes
     cdef list _names
     cdef list _kinds
     cdef list _codes
@@ -24,10 +24,15 @@ cdef class FieldChanges:
     cdef list _members
     cdef list _keeps
     cdef int _count
+    cdef bint _inserting
+    cpdef bytes apply(self, bytes raw)
+    cpdef bytes insert(self, bytes seed)
+    cdef int _kind(self, Py_ssize_t place) except -1
     cdef int _place(self, bytes raw, Py_ssize_t at, Py_ssize_t end)
     cdef bytes _changed(self, int place, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end)
     cdef bytes _array(self, int place, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end)
     cdef list _joined(self, int place, list old)
 
 cdef double _as_double(int code, bytes raw, Py_ssize_t at) noexcept
+cpdef FieldChanges field_changes(bytes specification)
 cdef bytes _field(int code, bytes name, bytes value)

@@ -1,5 +1,5 @@
 """The commonest updates of whole top-level fields, applied in one walk over a document: `$set`, `$inc`, `$unset`,
-`$push` (with `$each` and `$slice`), `$addToSet`, `$pull` of a value, and `$setOnInsert`, which changes nothing.
+`$push` (with `$each` and `$slice`), `$addToSet`, `$pull` of a value, and `$setOnInsert`.
 
 `field_changes` makes them from a specification, or answers None where there is anything that it does not know:
 another operator, a dotted or numeric name, a name that begins with `$`, `_id`, a name given twice, an operand that is
@@ -59,13 +59,13 @@ _ALL = 1 << 40
 
 class FieldChanges:
     """`names` are those of the fields that may change, `compares` says whether values are compared with each other,
-    `of_inserts` whether there is something that is done to inserted documents alone, and not here. The lists go with
-    each other, in the order of the names: `_codes` and `_values` are the operands.
+    `pushes` whether members are added to arrays by `$push`. The lists go with each other, in the order of the names:
+    `_codes` and `_values` are the operands.
     """
 
     names: frozenset[bytes]
     compares: cython.bint
-    of_inserts: cython.bint
+    pushes: cython.bint
     _names: list[bytes]
     _kinds: list[int]
     _codes: list[int]
@@ -73,6 +73,7 @@ class FieldChanges:
     _members: list[list[Value]]
     _keeps: list[int]
     _count: cython.int
+    _inserting: cython.bint
 
     def __init__(self, changes: list[Change]) -> None:
         changes.sort(key=_name_of)
@@ -80,12 +81,21 @@ class FieldChanges:
         self.names = frozenset([change[0] for change in changes if change[1] != _LEAVE])
         self._kinds = [change[1] for change in changes]
         self.compares = _ADD_TO_SET in self._kinds or _PULL in self._kinds
-        self.of_inserts = _LEAVE in self._kinds
+        self.pushes = _PUSH in self._kinds
+        self._inserting = False
         self._codes = [change[2] for change in changes]
         self._values = [change[3] for change in changes]
         self._members = [change[4] for change in changes]
         self._keeps = [change[5] for change in changes]
         self._count = len(changes)
+
+    def insert(self, seed: bytes) -> bytes | None:
+        """The document to insert, from what the filter says of it; None as in `apply`."""
+        self._inserting = True
+        try:
+            return self.apply(seed)
+        finally:
+            self._inserting = False
 
     def apply(self, raw: bytes) -> bytes | None:
         """The document after the update, the same object when nothing changes; None: do it the general way."""
@@ -105,7 +115,7 @@ class FieldChanges:
             place = self._place(raw, at + 1, named)
             if place >= 0 and not met & (1 << place):
                 met |= 1 << place
-                kind = self._kinds[place]
+                kind = self._kind(place)
                 if kind <= _INC:
                     field = self._changed(place, raw, at, named + 1, end)
                 elif kind == _UNSET:
@@ -125,7 +135,7 @@ class FieldChanges:
                     return None
             at = end
         for place in range(self._count):
-            kind = self._kinds[place]
+            kind = self._kind(place)
             if not met & (1 << place) and kind not in (_UNSET, _PULL, _LEAVE):
                 if kept_from < stop:
                     parts.append(part(raw, kept_from, stop))
@@ -138,6 +148,11 @@ class FieldChanges:
             return raw
         parts.append(part(raw, kept_from, stop))
         return enclosed(b"".join(parts))
+
+    def _kind(self, place: cython.Py_ssize_t) -> cython.int:
+        """What a change does: what is for inserted documents alone sets their fields."""
+        kind: cython.int = self._kinds[place]
+        return _SET if kind == _LEAVE and self._inserting else kind
 
     def _array(
         self,
@@ -216,7 +231,7 @@ class FieldChanges:
         one: cython.longlong
         two: cython.longlong
         sum_: cython.longlong
-        if self._kinds[place] == _SET:
+        if self._kind(place) == _SET:
             return _field(kind, self._names[place], operand)
         if code not in (INT32, INT64, DOUBLE):
             return None

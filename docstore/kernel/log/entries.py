@@ -180,10 +180,10 @@ def document_entries(
         stood = None if before is None else before[place]
         _put_counted(out, ident, stands, stood)
         _put_undo(out, families[0], record_keys[place], stood)
-        if made is not None:
-            _put_made(out, families[1], made[place])
         if removed is not None:
             _put_removed(out, families[1], removed[place])
+        if made is not None:
+            _put_made(out, families[1], made[place])
         if session is not None:
             session.put_undo(out, families[2])
             session.move(timestamp, term, wall_ms)

@@ -21,7 +21,7 @@ from docstore.node.write.identity_group import GroupedWorks
 from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
-from docstore.node.write.update import UpdateWork, check_sorts, update_statement
+from docstore.node.write.update import UpdateWork, check_sorts, update_statements_of
 from docstore.node.write.update_group import UpdateGroup
 from docstore.sharding.targeting import KeyRanges
 
@@ -64,8 +64,8 @@ def update_batch(
     context: Context, raws: list[bytes], *, ordered: bool, bypass: bool, let: bytes | None,
     within: KeyRanges | None = None, counted: bool = False,
 ) -> tuple[Context, Statements]:  # fmt: skip
-    """The statements of an update, and the request that they belong to. Errors: those of `update_statement`."""
-    statements = [update_statement(raw) for raw in raws]
+    """The statements of an update, and the request that they belong to. Errors: those of `update_statements_of`."""
+    statements = update_statements_of(raws)
     check_sorts(context, statements)
     series = series_of(node_of(context).store, context.namespace)
     bypass = bypass or series is not None

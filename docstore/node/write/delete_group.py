@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from docstore.bson.walk import Value
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -15,31 +14,32 @@ from docstore.node.write.identity_group import MOST_BYTES, IdentityGroup
 from docstore.node.write.search import Match, identity_in
 
 
-class DeleteStep(NamedTuple):
-    """What the statement with that number does. `found`: the document, None where there is none that is owned."""
+@dataclass(slots=True)
+class Deletions:
+    """What statements delete: `removals` by the documents that there are, `numbers` those of their statements."""
 
-    number: int
-    identity: Value
-    found: Match | None
-
-    @property
-    def meets(self) -> bool:
-        return self.found is not None
+    matched: list[int] = field(default_factory=list)
+    removals: list[Match] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    size: int = 0
 
     @property
-    def size(self) -> int:
-        return 0 if self.found is None else len(self.found[1])
+    def count(self) -> int:
+        return len(self.matched)
+
+    @property
+    def modified(self) -> list[int]:
+        return [0] * len(self.matched)
 
 
-class DeleteGroup(IdentityGroup[DeleteStatement, DeleteStep]):
+class DeleteGroup(IdentityGroup[DeleteStatement, Deletions]):
     """Of a delete command."""
 
-    def steps(self, collection: Collection, numbers: range, owned: Predicate | None) -> list[DeleteStep]:
+    def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Deletions:
         reader = self._target.reader
-        steps: list[DeleteStep] = []
+        deletions = Deletions()
         gone: set[bytes] = set()
-        size = 0
-        for number in numbers:
+        for number in range(self.first, end):
             statement = self._all[number]
             identity = None if statement.multi or not statement.is_plain else identity_in(statement.filter)
             if identity is None:
@@ -48,24 +48,22 @@ class DeleteGroup(IdentityGroup[DeleteStatement, DeleteStep]):
             found = None if key in gone else collection.by_id(reader, identity)
             if found is not None:
                 _, before = found
-                size += len(before)
-                if len(before) > LARGE_BYTES or size > MOST_BYTES:
+                if len(before) > LARGE_BYTES or deletions.size + len(before) > MOST_BYTES:
                     break
                 if owned is not None and not owned.matches(before):
                     found = None
-                else:
-                    gone.add(key)
-            steps.append(DeleteStep(number, identity, found))
-        return steps
+            deletions.matched.append(0 if found is None else 1)
+            if found is not None:
+                gone.add(key)
+                deletions.size += len(found[1])
+                deletions.removals.append(found)
+                deletions.numbers.append(number)
+        return deletions
 
     def write(
-        self, unit: WriteUnitOfWork, collection: Collection, steps: list[DeleteStep], stmt_ids: dict[int, int] | None
+        self, unit: WriteUnitOfWork, collection: Collection, found: Deletions, stmt_ids: list[int] | None
     ) -> None:
-        removals = [step.found for step in steps if step.found is not None]
-        ids = None if stmt_ids is None else [stmt_ids[step.number] for step in steps]
-        if not unit.remove_each(collection, removals, ids):
-            for place, removal in enumerate(removals):
+        ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in found.numbers]
+        if not unit.remove_each(collection, found.removals, ids):
+            for place, removal in enumerate(found.removals):
                 unit.remove(collection, *removal, stmt_id=None if ids is None else ids[place])
-
-    def count(self, step: DeleteStep) -> tuple[int, int]:
-        return int(step.meets), 0

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from docstore.bson.walk import Value
 from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
@@ -24,28 +23,28 @@ MOST_BYTES = 1024 * 1024
 Statement = TypeVar("Statement")
 
 
-class StepOfGroup(Protocol):
-    """What the statement with that number, which asks for `identity`, does."""
+class WorkedOut(Protocol):
+    """What the statements of a group do. `count` are as many as could be worked out, `size` is that of the documents
+    that they write or remove; `matched` and `modified` say of each how many documents it concerns and modifies.
+    """
 
     @property
-    def number(self) -> int: ...
+    def count(self) -> int: ...
 
     @property
-    def identity(self) -> Value: ...
+    def size(self) -> int: ...
 
     @property
-    def meets(self) -> bool:
-        """Whether there is a document that it concerns."""
+    def matched(self) -> list[int]: ...
 
     @property
-    def size(self) -> int:
-        """The bytes of the document that it writes or removes; 0 where it writes nothing."""
+    def modified(self) -> list[int]: ...
 
 
-Step = TypeVar("Step", bound=StepOfGroup)
+Found = TypeVar("Found", bound=WorkedOut)
 
 
-class GroupedWorks(Generic[Statement, Step]):
+class GroupedWorks(Generic[Statement, Found]):
     """Makes the works of the statements of one command, in their order. `alone` begins one by itself, `group` as many
     as may go together.
     """
@@ -55,7 +54,7 @@ class GroupedWorks(Generic[Statement, Step]):
         target: WriteTarget,
         statements: Sequence[Statement],
         alone: Callable[[WriteTarget, int, Statement], Work],
-        group: type[IdentityGroup[Statement, Step]],
+        group: type[IdentityGroup[Statement, Found]],
     ) -> None:
         self._target = target
         self._statements = statements
@@ -85,7 +84,7 @@ class GroupedWorks(Generic[Statement, Step]):
         self._alone_until = end
 
 
-class IdentityGroup(ABC, Generic[Statement, Step]):
+class IdentityGroup(ABC, Generic[Statement, Found]):
     """As many statements from `first` on as may be carried out side by side; the first by itself, `single`, where that
     cannot be.
     """
@@ -101,7 +100,7 @@ class IdentityGroup(ABC, Generic[Statement, Step]):
         """`refused` is told the end of a group that was refused."""
         self._target = target
         self._all = statements
-        self._first = first
+        self.first = first
         self._single = single
         self._refused = refused
         self._tried = False
@@ -135,57 +134,51 @@ class IdentityGroup(ABC, Generic[Statement, Step]):
         if collection.collation is not None or collection.options.capped or self.is_refused_by(collection):
             self._refused(len(self._all))
             return False
-        end = min(self._first + UNIT_DOCUMENTS, len(self._all))
-        steps = self.steps(collection, range(self._first, end), owned)
-        if len(steps) < 2:
+        end = min(self.first + UNIT_DOCUMENTS, len(self._all))
+        found = self.work_out(collection, end, owned)
+        if found.count < 2:
             return False
-        end = steps[-1].number + 1
-        stmt_ids: dict[int, int] | None = None
+        end = self.first + found.count
+        stmt_ids: list[int] | None = None
         if target.session_write is not None and target.session is not None:
-            ids = target.session.statement_ids(self._first, end)
-            stmt_ids = dict(zip(range(self._first, end), ids, strict=True))
-            if not target.node.store.sessions.none_executed(*target.session_write, ids):
+            stmt_ids = target.session.statement_ids(self.first, end)
+            if not target.node.store.sessions.none_executed(*target.session_write, stmt_ids):
                 self._refused(end)
                 return False
-        writing = [step for step in steps if step.size]
-        if writing:
-            unit = target.joined(collection, sum([step.size for step in writing]))
+        if found.size:
+            unit = target.joined(collection, found.size)
             try:
-                self.write(unit, collection, writing, stmt_ids)
+                self.write(unit, collection, found, stmt_ids)
             except BaseException:
                 unit.abort()
                 raise
-        self.statements = len(steps)
-        collection.id_index.uses += len(steps)
-        for step in steps:
-            self._note(step)
+        self.statements = found.count
+        collection.id_index.uses += found.count
+        self._report(found)
         return True
 
-    def _note(self, step: Step) -> None:
-        """Report what has been done."""
-        execution, outcome = self._target.execution, self._target.outcome
-        concerned, modified = self.count(step)
-        outcome.n += concerned
-        if execution is not None:
-            execution.lookup(step.identity, found=step.meets)
+    def _report(self, found: Found) -> None:
+        """Say what has been done. Figures of plans are those of single statements only (`JointUnit`)."""
+        outcome = self._target.outcome
+        outcome.n += sum(found.matched)
+        if outcome.modified is not None:
+            outcome.modified += sum(found.modified)
         if outcome.counts is not None and outcome.modified_counts is not None:
-            outcome.counts.append(concerned)
-            outcome.modified_counts.append(modified)
+            outcome.counts += found.matched
+            outcome.modified_counts += found.modified
+        self.report(found)
 
     def is_refused_by(self, collection: Collection) -> bool:
         """Whether its documents are written one by one."""
         return False
 
-    @abstractmethod
-    def steps(self, collection: Collection, numbers: range, owned: Predicate | None) -> list[Step]:
-        """Those of the statements before the first that is to be carried out by itself."""
+    def report(self, found: Found) -> None:
+        """Say what else there is to say of what has been done."""
 
     @abstractmethod
-    def write(
-        self, unit: WriteUnitOfWork, collection: Collection, steps: list[Step], stmt_ids: dict[int, int] | None
-    ) -> None:
-        """Carry out those that write. `stmt_ids`: those of the statements of a session, by their numbers."""
+    def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Found:
+        """The statements from the `first` to `end`, up to one that is to be carried out by itself."""
 
     @abstractmethod
-    def count(self, step: Step) -> tuple[int, int]:
-        """How many documents the statement concerned and modified; what else there is to report is reported."""
+    def write(self, unit: WriteUnitOfWork, collection: Collection, found: Found, stmt_ids: list[int] | None) -> None:
+        """Write what they write. `stmt_ids`: those of a session's statements, from the `first` on."""

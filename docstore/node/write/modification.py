@@ -160,23 +160,12 @@ def direct_modification(
     return Modification(node, identity, direct)
 
 
-def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> tuple[Value, Modification] | None:
-    """The `_id` that a filter asks for and a simple update, or a replacement, of its document, where the collection has
-    no collation; None for others.
+def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> Modification | None:
+    """The update of the document with an `_id` that a filter asks for, where the collection has no collation; None
+    where there is more to it, or something is wrong with it.
     """
-    tree = identity_filter(filter_)
-    if tree is None:
-        return None
-    update: Update | None = direct_update(specification)
-    if update is None:
-        try:
-            update = parse_update(specification)
-        except CommandError:
-            return None
-        if not update.is_replacement:
-            return None
-    assert isinstance(tree, Comparison), "what a filter for an _id is"
-    return tree.value, Modification(node, tree, update)
+    tree, update = identity_filter(filter_), plain_modification(node, specification)
+    return None if tree is None or update is None else Modification(node, tree, update.update)
 
 
 def plain_modification(node: DataNode, specification: bytes) -> Modification | None:

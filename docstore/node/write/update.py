@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from docstore.aggregation.expression_context import with_constants
-from docstore.bson import Value, elements, get_field
-from docstore.bson.walk import ARRAY, BOOL, OBJECT
+from docstore.bson import Value, get_field
+from docstore.bson.walk import ARRAY, OBJECT
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.transaction.claims import WriteConflict
@@ -22,6 +22,8 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.write.statements import update_statements
+from docstore.key_layout import record_id_bytes
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of, sort_of
 from docstore.node.shard_filter import Hold
@@ -54,10 +56,7 @@ _FIELDS = declared(
 )
 
 
-_PLAIN = frozenset(("q", "u", "multi", "upsert"))
 _PLAIN_REST = (None, (), None, None, None)
-_ABSENT: Value = (0, b"")
-_NO: Value = (BOOL, b"\0")
 
 
 class UpdateStatement(NamedTuple):
@@ -82,17 +81,16 @@ class UpdateStatement(NamedTuple):
         return self[4:] == _PLAIN_REST and self.update[0] == OBJECT
 
 
+def update_statements_of(raws: list[bytes]) -> list[UpdateStatement]:
+    """The elements of `updates`. Errors: those of `update_statement`."""
+    return update_statements(raws, UpdateStatement, update_statement)
+
+
 def update_statement(raw: bytes) -> UpdateStatement:
     """One element of `updates`.
 
     Errors: Location40414, Location40415, TypeMismatch, FailedToParse for a sort of many, those of `check_form`.
     """
-    given = {name: (code, data) for name, code, data in elements(raw)}
-    if given.keys() <= _PLAIN and "u" in given:
-        # What drivers send for most updates, without the cost of the general way.
-        query, multi, upsert = given.get("q", _ABSENT), given.get("multi", _NO), given.get("upsert", _NO)
-        if query[0] == given["u"][0] == OBJECT and multi[0] == upsert[0] == BOOL:
-            return UpdateStatement(query[1], given["u"], multi[1] == b"\1", upsert[1] == b"\1")
     fields = parse_fields("update.updates", raw, _FIELDS)
     check_form(fields["u"])
     hint_of(fields["hint"])
@@ -387,18 +385,22 @@ class UpdateWork:
         changed = modification.changed
         if self._stmt_id is not None or len(matches) == 1 or changed is None:
             return None
-        touched = None if collection.untouched_by(changed) else changed
-        logged = self._target.node.store.oplog is not None
-        if touched is not None and (logged or collection.has_unique or b"_id" in touched):
+        indexes = collection.indexes_of(changed)
+        if b"_id" in changed or any(index.unique for index in indexes):
             return None
         try:
-            made = [(record_id, before, modification.apply(before)) for record_id, before in matches]
+            made = [modification.apply(before) for _, before in matches]
         except CommandError:
             return None
-        changes = [change for change in made if change[2] != change[1]]
-        if changes and not unit.replace_each(collection, changes, modification.paths, None, touched):
-            return None
-        return self._target.counted([before for _, before, after in made if modification.counts(before, after)])
+        changes = [(*match, after) for match, after in zip(matches, made, strict=True) if after != match[1]]
+        if changes:
+            rids = [record_id_bytes(record_id) for record_id, _, _ in changes]
+            before, after = [change[1] for change in changes], [change[2] for change in changes]
+            if not unit.replace_each(collection, rids, before, after, modification.paths, None, indexes):
+                return None
+        return self._target.counted(
+            [match[1] for match, after in zip(matches, made, strict=True) if modification.counts(match[1], after)]
+        )
 
     def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
         scripted = self._evaluated

@@ -2,160 +2,113 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
-from docstore.bson.walk import Value, get_field
+from docstore.bson.walk import get_field
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
-from docstore.collection.oplog.diff import Paths
+from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
 from docstore.collection.unit_of_work import WriteUnitOfWork
-from docstore.errors import CommandError
-from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.write.identity_updates import IdentityUpdates, Ways, Where, Written
+from docstore.key_layout import long_of
 from docstore.node.write.identity_group import MOST_BYTES, IdentityGroup
-from docstore.node.write.modification import Modification, update_by_identity
+from docstore.node.write.modification import update_by_identity
 from docstore.node.write.update import UpdateStatement
+from docstore.query.update.direct import direct_update
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.kernel.write.identity_updates import Judged
+
+_RECORDS = Family.RECORDS
+_INDEXES = Family.INDEXES
 
 
-class UpdateStep(NamedTuple):
-    """What the statement with that number does. `before`: None where it makes a document; `after`: `before` itself
-    where it changes nothing. `each`: whether it only changes what no index reads.
-    """
-
-    number: int
-    modification: Modification
-    identity: Value
-    record_id: int
-    before: bytes | None
-    after: bytes
-    each: bool
-
-    @property
-    def meets(self) -> bool:
-        return self.before is not None
-
-    @property
-    def size(self) -> int:
-        return 0 if self.after == self.before else len(self.after)
-
-    @property
-    def kind(self) -> tuple[bool, bool, Paths | None]:
-        """What those that are written by one call have in common."""
-        return self.before is None, self.each, self.modification.paths
-
-
-class UpdateGroup(IdentityGroup[UpdateStatement, UpdateStep]):
+class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
     """Of an update command."""
 
     def is_refused_by(self, collection: Collection) -> bool:
         return self._target.validator(collection) is not None
 
-    def steps(self, collection: Collection, numbers: range, owned: Predicate | None) -> list[UpdateStep]:
-        rules = self._target.post_images()
-        steps: list[UpdateStep] = []
-        changed: dict[bytes, UpdateStep] = {}
-        size = 0
-        for index in numbers:
-            statement = self._all[index]
-            if statement.multi or not statement.is_plain:
-                break
-            found = update_by_identity(self._target.node, statement.filter, statement.update[1])
-            if found is None:
-                break
-            identity, modification = found
-            key = encode_key(identity)
-            earlier = changed.get(key)
-            if earlier is not None and earlier.before is None:
-                # What has just been made has no record yet.
-                break
-            if rules is not None and rules.concerned(modification.changed):
-                break
-            try:
-                step = self._step(collection, owned, index, identity, modification, earlier)
-            except CommandError:
-                break
-            if step is None:
-                break
-            changed[key] = step
-            size += len(step.after)
-            if size > MOST_BYTES:
-                break
-            steps.append(step)
-        return steps
+    def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> IdentityUpdates:
+        get = self._target.reader.get
+        where = Where(
+            partial(get, _INDEXES), partial(get, _RECORDS),
+            collection.id_prefix, collection.prefix, collection.newest_id, owned, LARGE_BYTES,
+        )  # fmt: skip
+        found = IdentityUpdates(where, Ways(self._judge, self._admits(), _pushed, WHOLE_FIELDS, REPLACED), MOST_BYTES)
+        found.work_out(self._all, self.first, end)
+        return found
 
-    def _step(
-        self,
-        collection: Collection,
-        owned: Predicate | None,
-        index: int,
-        identity: Value,
-        modification: Modification,
-        earlier: UpdateStep | None,
-    ) -> UpdateStep | None:
-        """What a statement does; None where it is to be carried out by itself. `earlier`: the one before it that has
-        changed the same document. Errors: those of the update.
+    def _judge(self, number: int, before: bytes | None) -> Judged | None:
+        """What a statement makes of a document, or inserts, the general way; None where it is to be carried out by
+        itself. Errors: those of the update.
         """
-        if earlier is None:
-            found = collection.by_id(self._target.reader, identity)
-        else:
-            found = earlier.record_id, earlier.after
-        if found is None:
-            if not self._all[index].upsert:
-                return None
-            made = modification.upsert()
-            self._target.check_new(made)
-            return UpdateStep(index, modification, identity, 0, None, made, True)
-        record_id, before = found
-        if len(before) > LARGE_BYTES or (owned is not None and not owned.matches(before)):
+        statement = self._all[number]
+        modification = update_by_identity(self._target.node, statement.filter, statement.update[1])
+        if modification is None:
             return None
-        after = modification.apply(before)
         changed = modification.changed
-        if changed is None:
-            each = not collection.secondary and get_field(before, "_id") == get_field(after, "_id")
-        else:
-            each = collection.untouched_by(changed)
-        return UpdateStep(index, modification, identity, record_id, before, after, each)
+        if before is None:
+            return modification.upsert(), changed, None, True, True
+        after = modification.apply(before)
+        same = get_field(before, "_id") == get_field(after, "_id") if changed is None else b"_id" not in changed
+        return after, changed, modification.paths, modification.counts(before, after), same
+
+    def _admits(self) -> Callable[[frozenset[bytes] | None, bytes | None], bool] | None:
+        """Whether top-level fields may be changed, and a document be made, where documents are sharded."""
+        rules, target = self._target.post_images(), self._target
+        if rules is None:
+            return None
+
+        def admits(names: frozenset[bytes] | None, made: bytes | None) -> bool:
+            if rules.concerned(names):
+                return False
+            if made is not None:
+                target.check_new(made)
+            return True
+
+        return admits
 
     def write(
-        self, unit: WriteUnitOfWork, collection: Collection, steps: list[UpdateStep], stmt_ids: dict[int, int] | None
+        self, unit: WriteUnitOfWork, collection: Collection, found: IdentityUpdates, stmt_ids: list[int] | None
     ) -> None:
-        for (makes, each, paths), alike in groupby(steps, key=lambda step: step.kind):
-            run = list(alike)
-            ids = None if stmt_ids is None else [stmt_ids[step.number] for step in run]
-            if makes:
+        for run in found.runs:
+            ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in run.numbers]
+            if run.makes:
                 _insert(unit, collection, run, ids)
             else:
-                _replace(unit, collection, run, ids, each=each, paths=paths)
+                _replace(unit, collection, run, ids)
 
-    def count(self, step: UpdateStep) -> tuple[int, int]:
-        outcome = self._target.outcome
-        assert outcome.modified is not None, "updates report what they modified"
-        if step.before is None:
-            identity = get_field(step.after, "_id")
-            assert identity is not None, "a stored document has an _id"
-            outcome.upserted.append((step.number, identity))
-            return 1, 0
-        modified = int(step.modification.counts(step.before, step.after))
-        outcome.modified += modified
-        return 1, modified
+    def report(self, found: IdentityUpdates) -> None:
+        self._target.outcome.upserted += found.upserted
 
 
-def _insert(unit: WriteUnitOfWork, collection: Collection, run: list[UpdateStep], stmt_ids: list[int] | None) -> None:
-    if not unit.insert_each(collection, [step.after for step in run], stmt_ids):
-        for place, step in enumerate(run):
-            unit.insert(collection, step.after, stmt_id=None if stmt_ids is None else stmt_ids[place])
+def _pushed(specification: bytes) -> Paths | None:
+    """The paths of an update with `$push` that the kernel carries out."""
+    update = direct_update(specification)
+    assert update is not None, "the kernel carries it out"
+    return update.paths
 
 
-def _replace(
-    unit: WriteUnitOfWork, collection: Collection, run: list[UpdateStep], stmt_ids: list[int] | None,
-    *, each: bool, paths: Paths | None,
-) -> None:  # fmt: skip
-    changes = [(step.record_id, step.before, step.after) for step in run if step.before is not None]
-    if each and unit.replace_each(collection, changes, paths, stmt_ids):
+def _insert(unit: WriteUnitOfWork, collection: Collection, run: Written, stmt_ids: list[int] | None) -> None:
+    if not unit.insert_each(collection, run.after, stmt_ids):
+        for place, made in enumerate(run.after):
+            unit.insert(collection, made, stmt_id=None if stmt_ids is None else stmt_ids[place])
+
+
+def _replace(unit: WriteUnitOfWork, collection: Collection, run: Written, stmt_ids: list[int] | None) -> None:
+    indexes = collection.indexes_of(run.names)
+    together = run.same_identity and not any(index.unique for index in indexes)
+    if together and unit.replace_each(
+        collection, run.record_ids, run.before, run.after, run.paths, stmt_ids, indexes
+    ):  # fmt: skip
         return
-    for place, change in enumerate(changes):
+    for place, (rid, before, after) in enumerate(zip(run.record_ids, run.before, run.after, strict=True)):
         unit.replace(
-            collection, *change, stmt_id=None if stmt_ids is None else stmt_ids[place],
-            changed=run[place].modification.changed, paths=paths,
+            collection, long_of(rid), before, after, stmt_id=None if stmt_ids is None else stmt_ids[place],
+            changed=run.names, paths=run.paths,
         )  # fmt: skip

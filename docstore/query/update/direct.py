@@ -65,9 +65,7 @@ class DirectUpdate:
         return None if made is None else inserted(made, identity)
 
     def _seeded(self, seed: Callable[[], bytes]) -> bytes | None:
-        if self._changes.of_inserts or b"_id" in self._changes.names:
-            return None
-        return self._changes.apply(seed())
+        return None if b"_id" in self._changes.names else self._changes.insert(seed())
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         made = self._seeded(lambda: seed_document(tree))

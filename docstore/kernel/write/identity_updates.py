@@ -1,0 +1,382 @@
+"""What the statements of an update do that each ask for one `_id`, worked out side by side before anything is written.
+
+Always true: what a statement does is what it would do by itself after those before it; the first of which that is not
+plain to see, or that fails, ends the group, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from docstore.bson.validation import validate
+from docstore.bson.walk import Value
+from docstore.errors import CommandError
+from docstore.kernel.compute.field_updates import FieldChanges, field_changes
+from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.match.predicate import Predicate
+
+if not cython.compiled:
+    from docstore.bson.walk import OBJECT, find, part, value_end
+    from docstore.kernel.keys.encoding import append_key
+    from docstore.kernel.write.statements import identity_type
+
+if TYPE_CHECKING:
+    Judged = tuple[bytes, frozenset[bytes] | None, Any, bool, bool]
+    """What the general way makes of a document: (the document then, the top-level fields that may have changed or None,
+    the paths that the log says of it, whether it counts as modified, whether its `_id` has the same bytes).
+    """
+
+_EMPTY_TIMESTAMP = bytes(8)
+_RECORD_ID_BYTES = 8
+
+
+class Written:
+    """Statements that follow each other and write alike: `makes` says whether they make documents, `names` and `paths`
+    what they may change, as in `Judged`, `same_identity` whether no `_id` has other bytes. The lists go with each
+    other; `record_ids` are those on disk.
+    """
+
+    makes: cython.bint
+    names: frozenset[bytes] | None
+    paths: Any
+    same_identity: cython.bint
+    numbers: list[int]
+    record_ids: list[bytes]
+    before: list[bytes]
+    after: list[bytes]
+
+    def __init__(self, makes: bool, names: frozenset[bytes] | None, paths: Any, same_identity: bool) -> None:
+        self.makes = makes
+        self.names = names
+        self.paths = paths
+        self.same_identity = same_identity
+        self.numbers = []
+        self.record_ids = []
+        self.before = []
+        self.after = []
+
+
+class Where:
+    """The collection that statements write to. `rid_of` and `document_of` read what stands behind keys, which begin
+    with `identities` and `records`; no entry of the `_id` index is above `newest`, where that is known. Documents that
+    are not `owned` are left to the general way, and those larger than `large`.
+    """
+
+    rid_of: Callable[[bytes], bytes | None]
+    document_of: Callable[[bytes], bytes | None]
+    identities: bytes
+    records: bytes
+    newest: bytes | None
+    owned: Predicate | None
+    large: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        rid_of: Callable[[bytes], bytes | None],
+        document_of: Callable[[bytes], bytes | None],
+        identities: bytes,
+        records: bytes,
+        newest: bytes | None,
+        owned: Predicate | None,
+        large: int,
+    ) -> None:
+        self.rid_of = rid_of
+        self.document_of = document_of
+        self.identities = identities
+        self.records = records
+        self.newest = newest
+        self.owned = owned
+        self.large = large
+
+
+class Ways:
+    """What is done with a statement that the kernel does not decide. `judge`, of the number of a statement and the
+    document that it is about or None, gives what comes of it, or None where it is to be carried out by itself; `admits`
+    says whether names may be changed, and a document made, where documents are sharded; `pushed` gives the paths of
+    an update that adds to arrays, `whole` and `replaced` are those of other operators and of replacements.
+    """
+
+    judge: Callable[[int, bytes | None], Judged | None]
+    admits: Callable[[frozenset[bytes] | None, bytes | None], bool] | None
+    pushed: Callable[[bytes], Any]
+    whole: Any
+    replaced: Any
+
+    def __init__(
+        self,
+        judge: Callable[[int, bytes | None], Judged | None],
+        admits: Callable[[frozenset[bytes] | None, bytes | None], bool] | None,
+        pushed: Callable[[bytes], Any],
+        whole: Any,
+        replaced: Any,
+    ) -> None:
+        self.judge = judge
+        self.admits = admits
+        self.pushed = pushed
+        self.whole = whole
+        self.replaced = replaced
+
+
+class IdentityUpdates:
+    """Statements as `docstore.kernel.write.statements` gives them. `count` are worked out; `matched` and `modified` say
+    of each of them how many documents it concerns and modifies, `upserted` holds (number, `_id`) of those that make
+    one, and `runs` is what there is to be written, of `size` bytes.
+    """
+
+    count: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    matched: list[int]
+    modified: list[int]
+    upserted: list[tuple[int, Value]]
+    runs: list[Written]
+    _where: Where
+    _ways: Ways
+    _left: cython.Py_ssize_t
+    _out: KeyWriter
+    _found: dict[bytes, tuple[bytes, bytes]]
+    _specification: bytes | None
+    _changes: FieldChanges | None
+    _run: Written | None
+
+    def __init__(self, where: Where, ways: Ways, most_bytes: int) -> None:
+        """At most `most_bytes` of documents are worked out."""
+        self.count = 0
+        self.size = 0
+        self.matched = []
+        self.modified = []
+        self.upserted = []
+        self.runs = []
+        self._where = where
+        self._ways = ways
+        self._left = most_bytes
+        self._out = KeyWriter()
+        # By the key of an `_id`: (record id, the document as it is then); one that has just been made has none yet.
+        self._found = {}
+        self._specification = None
+        self._changes = None
+        self._run = None
+
+    def work_out(self, statements: Sequence[Sequence[Any]], first: int, end: int) -> None:
+        """The statements from `first` on, at most those before `end`."""
+        number: cython.Py_ssize_t
+        try:
+            for number in range(first, end):
+                if not self._statement(number, statements[number]):
+                    break
+        except CommandError:
+            # It fails, or not, when it is carried out by itself.
+            return
+
+    def _statement(self, number: cython.Py_ssize_t, statement: Sequence[Any]) -> cython.bint:
+        """Whether the statement is one of the group."""
+        query: bytes = statement[0]
+        code: cython.int = identity_type(query) if _is_plain(statement) else 0
+        rid: bytes | None
+        before: bytes | None
+        found: tuple[bytes, bytes] | None
+        where: Where = self._where
+        if code == 0:
+            return False
+        self._out.clear()
+        self._out.put_bytes(where.identities)
+        append_key(self._out, code, query, 9, len(query) - 1)
+        key: bytes = self._out.taken()
+        found = self._found.get(key)
+        if found is not None:
+            rid, before = found
+            if len(rid) == 0:
+                return False
+        else:
+            rid = None if where.newest is not None and key > where.newest else where.rid_of(key)
+            if rid is None:
+                return self._without(number, statement, key)
+            if len(rid) > _RECORD_ID_BYTES:
+                rid = part(rid, len(rid) - _RECORD_ID_BYTES, len(rid))
+            before = where.document_of(where.records + rid)
+            assert before is not None, "the _id index leads to no record"
+        if len(before) > where.large or (where.owned is not None and not where.owned.matches(before)):
+            return False
+        return self._change(number, statement[1][1], key, rid, before)
+
+    def _without(self, number: cython.Py_ssize_t, statement: Sequence[Any], key: bytes) -> cython.bint:
+        """A statement whose document is not there."""
+        specification: bytes = statement[1][1]
+        changes: FieldChanges | None
+        names: frozenset[bytes] | None = None
+        made: bytes | None = None
+        if has_operators(specification):
+            changes = self._operators(specification)
+            if changes is not None:
+                if not statement[3]:
+                    return self._done(0, 0)
+                names = changes.names
+                made = changes.insert(statement[0])
+        elif _is_whole(specification):
+            if not statement[3]:
+                return self._done(0, 0)
+            made = _placed(specification, statement[0], 4, len(statement[0]) - 1)
+        if made is None:
+            if not statement[3]:
+                # Whether anything is wrong with the update is still to be found out.
+                return False
+            judged = self._ways.judge(number, None)
+            if judged is None:
+                return False
+            made, names = judged[0], judged[1]
+        else:
+            validate(made)
+        if self._ways.admits is not None and not self._ways.admits(names, made):
+            return False
+        if not self._take(len(made)):
+            return False
+        self._found[key] = (b"", made)
+        self._write(number, True, None, None, True, b"", b"", made)
+        self.upserted.append((number, _identity(made)))
+        return self._done(1, 0)
+
+    def _change(
+        self, number: cython.Py_ssize_t, specification: bytes, key: bytes, rid: bytes, before: bytes
+    ) -> cython.bint:
+        """A statement and its document."""
+        after: bytes | None = None
+        modified: cython.bint = True
+        same: cython.bint = True
+        names: frozenset[bytes] | None = None
+        paths: Any = self._ways.replaced
+        changes: FieldChanges | None
+        if has_operators(specification):
+            changes = self._operators(specification)
+            if changes is not None:
+                names = changes.names
+                paths = self._ways.pushed(specification) if changes.pushes else self._ways.whole
+                after = changes.apply(before)
+                modified = after is not before
+        elif _is_whole(specification):
+            after = _replaced(specification, before)
+            if after is not None and after == before:
+                after = before
+            modified = after is not before or not _begins_with_identity(specification)
+        if after is None:
+            judged = self._ways.judge(number, before)
+            if judged is None:
+                return False
+            after, names, paths, modified, same = judged
+        elif after is not before:
+            validate(after)
+        if self._ways.admits is not None and not self._ways.admits(names, None):
+            return False
+        if not self._take(len(after)):
+            return False
+        self._found[key] = (rid, after)
+        if after != before:
+            self._write(number, False, names, paths, same, rid, before, after)
+        return self._done(1, modified)
+
+    def _operators(self, specification: bytes) -> FieldChanges | None:
+        """The changes of an update's document; None where the general way must judge it."""
+        if self._specification is None or self._specification != specification:
+            self._changes = field_changes(specification)
+            self._specification = specification
+        return self._changes
+
+    def _take(self, size: cython.Py_ssize_t) -> cython.bint:
+        """Whether there is room for a document of that size."""
+        self._left -= size
+        return self._left >= 0
+
+    def _done(self, matched: cython.int, modified: cython.int) -> cython.bint:
+        """The statement is one of the group."""
+        self.count += 1
+        self.matched.append(matched)
+        self.modified.append(modified)
+        return True
+
+    def _write(
+        self,
+        number: cython.Py_ssize_t,
+        makes: cython.bint,
+        names: frozenset[bytes] | None,
+        paths: Any,
+        same: cython.bint,
+        rid: bytes,
+        before: bytes,
+        after: bytes,
+    ) -> cython.int:
+        """Note what is to be written."""
+        run: Written | None = self._run
+        if (
+            run is None
+            or run.makes != makes
+            or run.same_identity != same
+            or not (run.names is names or run.names == names)
+            or not (run.paths is paths or run.paths == paths)
+        ):
+            self._run = run = Written(makes, names, paths, same)
+            self.runs.append(run)
+        run.numbers.append(number)
+        if not makes:
+            run.record_ids.append(rid)
+            run.before.append(before)
+        run.after.append(after)
+        self.size += len(after)
+        return 0
+
+
+def _is_plain(statement: Sequence[Any]) -> cython.bint:
+    """Whether there is nothing but a filter, and a document as the update of one document."""
+    return (
+        not statement[2]
+        and statement[1][0] == OBJECT
+        and statement[4] is None
+        and len(statement[5]) == 0
+        and statement[6] is None
+        and statement[7] is None
+        and statement[8] is None
+    )
+
+
+def has_operators(specification: bytes) -> cython.bint:
+    """Whether the document has operators, and is no replacement: its first field says it."""
+    return len(specification) > 5 and specification[5] == 0x24
+
+
+def _is_whole(replacement: bytes) -> cython.bint:
+    """Whether a replacement is stored as it is, but for its `_id`: nothing is to be filled in, nor to be refused."""
+    return b"$" not in replacement and _EMPTY_TIMESTAMP not in replacement
+
+
+def _begins_with_identity(raw: bytes) -> cython.bint:
+    return len(raw) > 8 and raw[5] == 0x5F and raw[6] == 0x69 and raw[7] == 0x64 and raw[8] == 0
+
+
+def _replaced(replacement: bytes, before: bytes) -> bytes | None:
+    """The replacement with the `_id` of the document that it is put in the place of; None: left to the general way."""
+    at: cython.Py_ssize_t = find(before, 0, len(before), b"_id")
+    if at < 0:
+        return None
+    return _placed(replacement, before, at, value_end(before, before[at], at + 5, len(before)))
+
+
+def _placed(document: bytes, source: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
+    """The document, which begins with the `_id` that is the field [at, end) of another one; None: it has one that is
+    not in front or is not the same.
+    """
+    own: cython.Py_ssize_t = find(document, 0, len(document), b"_id")
+    size: cython.Py_ssize_t = end - at
+    if own < 0:
+        return b"".join(
+            ((len(document) + size).to_bytes(4, "little"), part(source, at, end), part(document, 4, len(document)))
+        )
+    if own != 4 or value_end(document, document[4], 9, len(document)) != 4 + size:
+        return None
+    return document if part(document, 4, 4 + size) == part(source, at, end) else None
+
+
+def _identity(raw: bytes) -> Value:
+    """The `_id` of a document."""
+    at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
+    assert at >= 0, "a stored document has an _id"
+    return raw[at], part(raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
