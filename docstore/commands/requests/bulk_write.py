@@ -14,8 +14,17 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore.bson import Value, append_fields, array_from, document_from, elements, encoded_fields, from_python
-from docstore.bson.walk import DOUBLE, INT32, OBJECT
+from docstore.bson import (
+    Value,
+    append_fields,
+    array_from,
+    document_from,
+    elements,
+    enclosed,
+    encoded_fields,
+    from_python,
+)
+from docstore.bson.walk import DOUBLE, INT32
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -23,6 +32,7 @@ from docstore.commands.limits import MAX_WRITE_BATCH, batch_refused
 from docstore.commands.sessions.transactions import check_database
 from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
+from docstore.kernel.write.statements import bulk_operation
 from docstore.namespace import check_collection_name, check_database_name, split_namespace
 
 PACE = 256
@@ -31,7 +41,8 @@ NAMESPACE = "admin.$cmd.bulkWrite"
 """What the cursor of a reply is on."""
 
 _INT = struct.Struct("<i")
-_OK = {True: ("ok", DOUBLE, struct.pack("<d", 1.0)), False: ("ok", DOUBLE, struct.pack("<d", 0.0))}
+_DONE = struct.Struct("<4sd5si3si")
+_NOT_OK = ("ok", DOUBLE, bytes(8))
 _LIMIT = {True: ("limit", INT32, _INT.pack(0)), False: ("limit", INT32, _INT.pack(1))}
 _MULTI = Parameter("multi", Type.BOOL, default=False)
 _FILTER = Parameter("filter", Type.OBJECT, required=True)
@@ -127,19 +138,21 @@ def read_runs(context: Context, arguments: Arguments) -> Generator[None, None, l
                 raise CommandError(50791, f"Cannot write to system collection {namespace} within a transaction.")
     retryable = session is not None and session.txn_number is not None and not in_transaction
     runs: list[Run] = []
+    run: Run | None = None
     for index, raw in enumerate(operations):
         if index % PACE == PACE - 1:
             yield
-        kind, place, statement, many = _statement(raw)
+        kind, place, statement, many = bulk_operation(raw) or _statement(raw)
         if not 0 <= place < len(namespaces):
             raise CommandError(
                 Code.BadValue, f"BulkWrite ops entry {index} names namespace {place}, which nsInfo does not have"
             )
         if many and retryable:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
-        if not runs or (runs[-1].kind, runs[-1].namespace) != (kind, namespaces[place]):
-            runs.append(Run(kind, namespaces[place], index, []))
-        runs[-1].statements.append(statement)
+        if run is None or run.kind != kind or run.namespace != namespaces[place]:
+            run = Run(kind, namespaces[place], index, [])
+            runs.append(run)
+        run.statements.append(statement)
     return runs
 
 
@@ -152,16 +165,13 @@ def _namespaces(described: Iterable[bytes]) -> Iterator[str]:
 
 
 def _statement(raw: bytes) -> tuple[str, int, bytes, bool]:
-    """(kind, the place of its namespace, the statement, whether it is about many documents) of one operation."""
+    """As `bulk_operation`, of any operation."""
     fields = elements(raw)
     kind = fields[0][0] if fields else ""
     if kind not in _FIELDS:
         raise CommandError(
             Code.FailedToParse, f"BulkWrite ops entry must begin with insert, update or delete, not '{kind}'"
         )
-    if kind == "insert" and len(fields) == 2 and fields[0][1] == INT32 and fields[1][:2] == ("document", OBJECT):
-        # What drivers send, which may be large, without another copy of it.
-        return kind, _INT.unpack(fields[0][2])[0], fields[1][2], False
     given = parse_fields(f"bulkWrite.{kind}", raw, _FIELDS[kind])
     place: int = given[kind]
     if kind == "insert":
@@ -191,7 +201,6 @@ class Tally:
 
     def done(self, kind: str, index: int, n: int = 1, modified: int = 0, upserted: Value | None = None) -> None:
         """An operation has concerned `n` documents; `upserted` is the `_id` of one that it made."""
-        fields = [_OK[True], ("idx", INT32, _INT.pack(index)), ("n", INT32, _INT.pack(n))]
         if kind == "insert":
             self.inserted += n
         elif kind == "delete":
@@ -201,16 +210,32 @@ class Tally:
             self.upserted += made
             self.matched += n - made
             self.modified += modified
-            fields.append(("nModified", INT32, _INT.pack(modified)))
+        if self.errors_only:
+            return
+        parts = [_DONE.pack(b"\x01ok\0", 1.0, b"\x10idx\0", index, b"\x10n\0", n)]
+        if kind == "update":
+            parts.append(b"\x10nModified\0" + _INT.pack(modified))
             if upserted is not None:
-                fields.append(("upserted", OBJECT, document_from([("_id", *upserted)])))
-        if not self.errors_only:
-            self.listed.append(document_from(fields))
+                parts.append(b"\x03upserted\0" + document_from([("_id", *upserted)]))
+        self.listed.append(enclosed(b"".join(parts)))
+
+    def done_all(self, kind: str, counts: Sequence[int], modified: Sequence[int], upserted: int) -> None:
+        """Operations have concerned and modified so many documents each, and made some; none of them is listed."""
+        assert self.errors_only, "what is listed has an answer of its own"
+        n = sum(counts)
+        if kind == "insert":
+            self.inserted += n
+        elif kind == "delete":
+            self.deleted += n
+        else:
+            self.upserted += upserted
+            self.matched += n - upserted
+            self.modified += sum(modified)
 
     def fail(self, kind: str, index: int, error: Mapping[str, Any]) -> None:
         """An operation has failed: `{code, errmsg, ...}`."""
         self.failed += 1
-        fields = [_OK[False], ("idx", INT32, _INT.pack(index))]
+        fields = [_NOT_OK, ("idx", INT32, _INT.pack(index))]
         fields += [(name, *from_python(value)) for name, value in error.items() if name != "index"]
         fields.append(("n", INT32, _INT.pack(0)))
         if kind == "update":

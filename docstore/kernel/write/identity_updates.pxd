@@ -48,7 +48,7 @@ cdef class IdentityUpdates:
     cdef dict _found
     cdef bytes _specification
     cdef FieldChanges _changes
-    cdef Written _run
+    cdef bint _in_order
 
     cdef bint _statement(self, Py_ssize_t number, object statement) except -1
     cdef bint _without(self, Py_ssize_t number, object statement, bytes key) except -1
@@ -56,7 +56,8 @@ cdef class IdentityUpdates:
     cdef FieldChanges _operators(self, bytes specification)
     cdef bint _take(self, Py_ssize_t size) noexcept
     cdef bint _done(self, int matched, int modified) except -1
-    cdef int _write(self, Py_ssize_t number, bint makes, frozenset[bytes] names, object paths, bint same, bytes rid, bytes before, bytes after) except -1
+    cdef Written _run_of(self, bint makes, frozenset[bytes] names, object paths, bint same, bint first)
+    cdef int _write(self, Written run, Py_ssize_t number, bytes rid, bytes before, bytes after) except -1
 
 cdef bint _is_plain(object statement) except -1
 cdef bint has_operators(bytes specification) noexcept

@@ -139,10 +139,12 @@ class IdentityUpdates:
     _found: dict[bytes, tuple[bytes, bytes]]
     _specification: bytes | None
     _changes: FieldChanges | None
-    _run: Written | None
+    _in_order: cython.bint
 
-    def __init__(self, where: Where, ways: Ways, most_bytes: int) -> None:
-        """At most `most_bytes` of documents are worked out."""
+    def __init__(self, where: Where, ways: Ways, most_bytes: int, in_order: bool) -> None:
+        """At most `most_bytes` of documents are worked out. `in_order`: what is written is in the order of the
+        statements, also where they are about different documents.
+        """
         self.count = 0
         self.size = 0
         self.matched = []
@@ -157,7 +159,7 @@ class IdentityUpdates:
         self._found = {}
         self._specification = None
         self._changes = None
-        self._run = None
+        self._in_order = in_order
 
     def work_out(self, statements: Sequence[Sequence[Any]], first: int, end: int) -> None:
         """The statements from `first` on, at most those before `end`."""
@@ -233,7 +235,7 @@ class IdentityUpdates:
         if not self._take(len(made)):
             return False
         self._found[key] = (b"", made)
-        self._write(number, True, None, None, True, b"", b"", made)
+        self._write(self._run_of(True, None, None, True, True), number, b"", b"", made)
         self.upserted.append((number, _identity(made)))
         return self._done(1, 0)
 
@@ -270,9 +272,9 @@ class IdentityUpdates:
             return False
         if not self._take(len(after)):
             return False
-        self._found[key] = (rid, after)
         if after != before:
-            self._write(number, False, names, paths, same, rid, before, after)
+            self._write(self._run_of(False, names, paths, same, key not in self._found), number, rid, before, after)
+        self._found[key] = (rid, after)
         return self._done(1, modified)
 
     def _operators(self, specification: bytes) -> FieldChanges | None:
@@ -294,30 +296,29 @@ class IdentityUpdates:
         self.modified.append(modified)
         return True
 
-    def _write(
-        self,
-        number: cython.Py_ssize_t,
-        makes: cython.bint,
-        names: frozenset[bytes] | None,
-        paths: Any,
-        same: cython.bint,
-        rid: bytes,
-        before: bytes,
-        after: bytes,
-    ) -> cython.int:
+    def _run_of(
+        self, makes: cython.bint, names: frozenset[bytes] | None, paths: Any, same: cython.bint, first: cython.bint
+    ) -> Written:
+        """What a statement is written with; `first`: none before it is about its document."""
+        run: Written
+        for run in reversed(self.runs):
+            if (
+                run.makes == makes
+                and run.same_identity == same
+                and (run.names is names or run.names == names)
+                and (run.paths is paths or run.paths == paths)
+            ):
+                return run
+            if self._in_order or not first:
+                break
+        run = Written(makes, names, paths, same)
+        self.runs.append(run)
+        return run
+
+    def _write(self, run: Written, number: cython.Py_ssize_t, rid: bytes, before: bytes, after: bytes) -> cython.int:
         """Note what is to be written."""
-        run: Written | None = self._run
-        if (
-            run is None
-            or run.makes != makes
-            or run.same_identity != same
-            or not (run.names is names or run.names == names)
-            or not (run.paths is paths or run.paths == paths)
-        ):
-            self._run = run = Written(makes, names, paths, same)
-            self.runs.append(run)
         run.numbers.append(number)
-        if not makes:
+        if not run.makes:
             run.record_ids.append(rid)
             run.before.append(before)
         run.after.append(after)

@@ -17,11 +17,13 @@ if not cython.compiled:
     from docstore.bson.walk import (
         ARRAY,
         BOOL,
+        INT32,
         NULL,
         OBJECT,
         REGEX,
         UNDEFINED,
         document_stop,
+        int32_at,
         name_end,
         part,
         value_end,
@@ -30,6 +32,12 @@ if not cython.compiled:
 Made = TypeVar("Made", bound=tuple[object, ...])
 
 _REST = (None, (), None, None, None)
+_UPDATE = b"\x03u\0"
+_FLAGS = [
+    b"", b"\x08upsert\0\1", b"\x08multi\0\1", b"\x08multi\0\1\x08upsert\0\1",
+]  # fmt: skip
+_ALL = b"\x10limit\0\0\0\0\0"
+_ONE = b"\x10limit\0\1\0\0\0"
 
 
 def update_statements(raws: list[bytes], made: type[Made], otherwise: Callable[[bytes], Made]) -> list[Made]:
@@ -106,3 +114,65 @@ def identity_type(raw: bytes) -> cython.int:
     if code in (ARRAY, NULL, OBJECT, REGEX, UNDEFINED) or value_end(raw, code, 9, stop) != stop or stop != len(raw) - 1:
         return 0
     return code
+
+
+def bulk_operation(raw: bytes) -> tuple[str, int, bytes, bool] | None:
+    """(kind, the place of its namespace, the statement, whether it is about many documents) of an operation of a
+    bulkWrite: an insert's document, else a statement of an update or a delete command. None where there is more to it
+    than a filter, an update, `multi` and `upsert`, or something is wrong with it.
+    """
+    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+    at: cython.Py_ssize_t = 16
+    end: cython.Py_ssize_t
+    if stop < 16 or raw[4] != INT32 or raw[11] != 0:
+        return None
+    if is_named(raw, 4, 11, b"insert"):
+        if stop < at + 15 or not is_named(raw, at, at + 9, b"document") or raw[at] != OBJECT:
+            return None
+        end = value_end(raw, OBJECT, at + 10, stop)
+        if end != stop:
+            return None
+        spend(end)
+        return "insert", int32_at(raw, 12), part(raw, at + 10, end), False
+    return _bulk_change(raw, stop)
+
+
+def _bulk_change(raw: bytes, stop: cython.Py_ssize_t) -> tuple[str, int, bytes, bool] | None:
+    """An update or a delete, of which the first field is read."""
+    at: cython.Py_ssize_t = 16
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    query: bytes | None = None
+    update: bytes | None = None
+    many: cython.int = -1
+    upsert: cython.int = -1
+    updates: cython.bint = is_named(raw, 4, 11, b"update")
+    if not updates and not is_named(raw, 4, 11, b"delete"):
+        return None
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        if query is None and raw[at] == OBJECT and is_named(raw, at, named, b"filter"):
+            query = part(raw, named + 1, end)
+        elif updates and update is None and raw[at] == OBJECT and is_named(raw, at, named, b"updateMods"):
+            update = part(raw, named + 1, end)
+        elif many < 0 and raw[at] == BOOL and is_named(raw, at, named, b"multi"):
+            many = raw[named + 1]
+        elif updates and upsert < 0 and raw[at] == BOOL and is_named(raw, at, named, b"upsert"):
+            upsert = raw[named + 1]
+        else:
+            return None
+        at = end
+    if query is None or (updates and update is None) or many > 1 or upsert > 1:
+        return None
+    spend(at)
+    if not updates or update is None:
+        return "delete", int32_at(raw, 12), _statement([query, _ALL if many == 1 else _ONE]), many == 1
+    flags: bytes = _FLAGS[(2 if many == 1 else 0) + (1 if upsert == 1 else 0)]
+    return "update", int32_at(raw, 12), _statement([query, _UPDATE, update, flags]), many == 1
+
+
+def _statement(parts: list[bytes]) -> bytes:
+    """The document of encoded fields, of which the first is `q`."""
+    body: bytes = b"".join(parts)
+    return b"".join(((len(body) + 8).to_bytes(4, "little"), b"\x03q\0", body, b"\0"))

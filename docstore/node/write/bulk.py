@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bson.int64 import Int64
+
+from docstore.bson import document_from, from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
@@ -35,6 +38,7 @@ from docstore.node.write.evaluated import enter_large
 from docstore.optime import OpTime
 
 _ALL = 0x7FFFFFFF
+_NOTHING_LISTED = document_from([("cursor", *from_python({"firstBatch": [], "id": Int64(0), "ns": NAMESPACE}))])
 
 
 def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
@@ -62,7 +66,10 @@ def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
         if ordered and statements.outcome.errors:
             break
         yield PAUSE
-    failed = (yield _acknowledged(context, last, concern))[0] if concern.w != 0 else None
+    waits = concern.j or concern.w not in (0, 1)
+    failed = (yield _acknowledged(context, last, concern))[0] if waits else None
+    if not tally.listed and batch_size != 0:
+        return tally.reply(_NOTHING_LISTED, failed, optime_fields(node, last))
     cursor = yield from first_batch(
         context,
         ListSource(tally.listed),
@@ -111,6 +118,9 @@ def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> Steps[N
     upserted = dict(outcome.upserted)
     tally.retried += outcome.retried
     counts, modified = outcome.counts, outcome.modified_counts
+    if tally.errors_only and not errors:
+        tally.done_all(run.kind, counts or [1] * len(run.statements), modified or (), len(upserted))
+        return
     ends = min(errors) + 1 if ordered and errors else len(run.statements)
     for position in range(ends):
         if position % PACE == PACE - 1:

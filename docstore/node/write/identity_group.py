@@ -14,13 +14,22 @@ from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.write.statements import identity_type
 from docstore.node.write.evaluated import evaluated
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, Work, WriteTarget
 
 MOST_BYTES = 1024 * 1024
 """Of documents that one group writes or removes."""
 
-Statement = TypeVar("Statement")
+
+class Asking(Protocol):
+    """A statement with its filter."""
+
+    @property
+    def filter(self) -> bytes: ...
+
+
+Statement = TypeVar("Statement", bound=Asking)
 
 
 class WorkedOut(Protocol):
@@ -64,9 +73,17 @@ class GroupedWorks(Generic[Statement, Found]):
 
     def __call__(self, index: int) -> Work:
         single = self._alone(self._target, index, self._statements[index])
-        if index < self._alone_until or not self._groups():
+        if index < self._alone_until or not self._groups() or not self._pair(index):
             return single
         return self._group(self._target, self._statements, index, single, self._refused)
+
+    def _pair(self, index: int) -> bool:
+        """Whether this statement and the next may be the first of a group."""
+        pair = self._statements[index : index + 2]
+        try:
+            return len(pair) == 2 and identity_type(pair[0].filter) != 0 and identity_type(pair[1].filter) != 0
+        except CommandError:
+            return False
 
     def _groups(self) -> bool:
         target = self._target

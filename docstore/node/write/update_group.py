@@ -39,7 +39,9 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
             partial(get, _INDEXES), partial(get, _RECORDS),
             collection.id_prefix, collection.prefix, collection.newest_id, owned, LARGE_BYTES,
         )  # fmt: skip
-        found = IdentityUpdates(where, Ways(self._judge, self._admits(), _pushed, WHOLE_FIELDS, REPLACED), MOST_BYTES)
+        ways = Ways(self._judge, self._admits(), _pushed, WHOLE_FIELDS, REPLACED)
+        # Nobody sees the order in which documents are written together, but the log.
+        found = IdentityUpdates(where, ways, MOST_BYTES, self._target.node.store.oplog is not None)
         found.work_out(self._all, self.first, end)
         return found
 
