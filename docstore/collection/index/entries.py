@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from operator import lt
 from typing import TYPE_CHECKING
 
@@ -117,23 +117,22 @@ class Entries:
             return None
         if min(id_keys) <= newest and any(key <= newest and self.get(key) is not None for key in id_keys):
             return None
-        made = [[key] for key in id_keys]
+        made: list[list[bytes]] = [[] for _ in id_keys]
+        marked: Marked = {}
         grown: Grown = []
-        tolerant = not self._enforce
         try:
             for index in coll.secondary:
-                prefix, marked_keys, met = index.prefix, index.marked_keys, 0
+                prefix, add, met = index.prefix, index.adder(tolerant=not self._enforce), 0
                 for raw, rid, of_document in zip(documents, rids, made, strict=True):
-                    keys, places, marks = marked_keys(raw, tolerant=tolerant)
-                    met |= places
-                    for key in keys:
-                        entry = prefix + key + rid
-                        entries[entry] = marks
-                        of_document.append(entry)
+                    met |= add(prefix, raw, rid, of_document, marked)
                 if met & ~index.places:
                     grown.append((index, met))
         except CommandError:
             return None
+        entries.update(dict.fromkeys(chain.from_iterable(made), b""))
+        entries.update(marked)
+        for of_document, id_key in zip(made, id_keys, strict=True):
+            of_document.insert(0, id_key)
         return id_keys, made, entries, grown
 
     def add_identities(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> list[bytes]:

@@ -388,19 +388,20 @@ class UpdateWork:
         indexes = collection.indexes_of(changed)
         if b"_id" in changed or any(index.unique for index in indexes):
             return None
+        before = [raw for _, raw in matches]
         try:
-            made = [modification.apply(before) for _, before in matches]
+            after = list(map(modification.apply, before))
         except CommandError:
             return None
-        changes = [(*match, after) for match, after in zip(matches, made, strict=True) if after != match[1]]
-        if changes:
-            rids = [record_id_bytes(record_id) for record_id, _, _ in changes]
-            before, after = [change[1] for change in changes], [change[2] for change in changes]
+        modified = [old for old, new in zip(before, after, strict=True) if modification.counts(old, new)]
+        if before != after:
+            written = [place for place, raw in enumerate(before) if after[place] != raw]
+            rids = [record_id_bytes(matches[place][0]) for place in written]
+            if len(written) < len(before):
+                before, after = [before[place] for place in written], [after[place] for place in written]
             if not unit.replace_each(collection, rids, before, after, modification.paths, None, indexes):
                 return None
-        return self._target.counted(
-            [match[1] for match, after in zip(matches, made, strict=True) if modification.counts(match[1], after)]
-        )
+        return self._target.counted(modified)
 
     def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
         scripted = self._evaluated
