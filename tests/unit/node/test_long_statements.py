@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.node.local import LocalNode, loop
 
-_LONG = {"$or": [{"x": number, "y": {"$gte": 0}} for number in range(20_000)]}
+_LONG = {"$or": [{"x": number, "y": {"$gte": 0}} for number in range(10_000)]}
 """Takes a while to parse and to plan."""
 _LARGE = list(range(50_000))
 _CHANGE = {"$push": {"a": -1}, "$inc": {"m": 1}}
