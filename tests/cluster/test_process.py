@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,24 @@ from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 READY = re.compile(r"^mongod ready host=(\S+) port=(\d+) pid=(\d+)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def waiting_router(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[subprocess.Popen[str], Path] | None]:
+    """A router without config servers, and its log. It gives up after half a minute, in which the other tests run."""
+    if not any(
+        test_a_router_says_what_it_waits_for_and_gives_up.__name__ in each.name for each in request.session.items
+    ):
+        yield None
+        return
+    log = tmp_path_factory.mktemp("waiting") / "log"
+    options = ("--configdb", "127.0.0.1:1", "--port", "0", "--fork", "--logpath", str(log))
+    command = [sys.executable, "-m", "mongos", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        yield process, log
+        process.wait(60)
 
 
 def mongod(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -146,16 +165,6 @@ def test_a_router_in_the_background_lets_go_of_its_callers_output(tmp_path: Path
         os.kill(int(ready[3]), signal.SIGTERM)
 
 
-def test_a_router_says_what_it_waits_for_and_gives_up(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    result = mongos("--configdb", "127.0.0.1:1", "--port", "0", "--fork", "--logpath", log)
-    assert result.returncode == 1
-    assert "mongos: waiting: no answer from 127.0.0.1:1" in result.stdout
-    assert "mongos: no answer from 127.0.0.1:1" in result.stderr
-    waiting = [json.loads(line) for line in log.read_text().splitlines() if '"msg":"Waiting"' in line]
-    assert [line["attr"]["reason"] for line in waiting] == ["no answer from 127.0.0.1:1"]
-
-
 def test_what_a_server_cannot_have_it_names(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -226,3 +235,14 @@ def uri_of(path: Path) -> str:
 def refuses(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(str(path)) == errno.ECONNREFUSED
+
+
+def test_a_router_says_what_it_waits_for_and_gives_up(waiting_router: tuple[subprocess.Popen[str], Path]) -> None:
+    """The last of these tests, since it takes longest."""
+    process, log = waiting_router
+    said, complained = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "mongos: waiting: no answer from 127.0.0.1:1" in said
+    assert "mongos: no answer from 127.0.0.1:1" in complained
+    waiting = [json.loads(line) for line in log.read_text().splitlines() if '"msg":"Waiting"' in line]
+    assert [line["attr"]["reason"] for line in waiting] == ["no answer from 127.0.0.1:1"]
