@@ -1,4 +1,4 @@
-"""Change streams of one node: what is told, in which order, from where, and what is refused."""
+"""Change streams of one node: what is told, in which order, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,74 +7,13 @@ from typing import Any
 
 import bson
 import pytest
-from bson.timestamp import Timestamp
 
 from docstore.collection.oplog.document_key import DocumentKey
-from docstore.collection.oplog.oplog import INITIATION
-from docstore.collection.oplog.pre_images import remove_pre_images
 from docstore.errors import Code
 from docstore.node.change_streams.shared_reader import SharedReader
-from docstore.node.cluster_parameters import expired_before
-from docstore.optime import pack_timestamp
 from tests.unit.node.local import LocalNode, LonePrimary, loop
-from tests.unit.node.test_transactions import Client
-
-
-def member() -> LocalNode:
-    """A node whose log begins as that of any set."""
-    node = LocalNode(replicated=True)
-    with node.node.store.unit() as unit:
-        unit.noop(bson.encode({"msg": INITIATION}))
-        unit.commit()
-    return node
-
-
-class Stream:
-    """A stream as a client reads it."""
-
-    def __init__(self, node: LocalNode, collection: str | int = "c", db: str = "test") -> None:
-        self.node = node
-        self.collection = collection
-        self.db = db
-        self.cursor: dict[str, Any] = {}
-
-    async def open(self, *stages: dict[str, Any], batch_size: int | None = None, **options: Any) -> Stream:
-        reply = await self.reply(*stages, batch_size=batch_size, **options)
-        self.cursor = reply["cursor"]
-        return self
-
-    async def reply(self, *stages: dict[str, Any], batch_size: int | None = None, **options: Any) -> dict[str, Any]:
-        cursor = {} if batch_size is None else {"batchSize": batch_size}
-        pipeline = [{"$changeStream": options}, *stages]
-        return await self.node.reply({"aggregate": self.collection, "pipeline": pipeline, "cursor": cursor}, self.db)
-
-    async def more(self, **options: Any) -> dict[str, Any]:
-        name = self.cursor["ns"].partition(".")[2]
-        command = {"getMore": bson.Int64(self.cursor["id"]), "collection": name, "maxTimeMS": 20, **options}
-        return await self.node.reply(command, self.db)
-
-    async def events(self, **options: Any) -> list[dict[str, Any]]:
-        reply = await self.more(**options)
-        assert reply["ok"] == 1, reply
-        self.cursor = reply["cursor"]
-        found: list[dict[str, Any]] = self.cursor["nextBatch"]
-        return found
-
-    @property
-    def token(self) -> dict[str, Any]:
-        token: dict[str, Any] = self.cursor["postBatchResumeToken"]
-        return token
-
-
-def kinds(events: list[dict[str, Any]]) -> list[str]:
-    return [event["operationType"] for event in events]
-
-
-async def change(node: LocalNode) -> None:
-    await node.insert("c", {"_id": 1, "a": {"b": 1, "c": 1}, "l": [1]})
-    await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a.b": 2}, "$push": {"l": 2}}}]})
-    await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"x": 1}}]})
-    await node.run({"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})
+from tests.unit.node.streaming import Stream, change, kinds, member
+from tests.unit.node.transactional import Client
 
 
 def test_changes_are_told_in_order() -> None:
@@ -189,50 +128,6 @@ def test_documents_of_a_sharded_collection_are_named_by_the_shard_key_first(tran
     loop(work())
 
 
-def test_a_stream_goes_on_from_every_token() -> None:
-    async def work() -> None:
-        node = member()
-        stream = await Stream(node).open()
-        start = stream.token
-        await change(node)
-        client = Client(node)
-        await client.first({"insert": "c", "documents": [{"_id": 7}, {"_id": 8}]})
-        await client.then({"insert": "other", "documents": [{"_id": 9}]})
-        await client.commit()
-        events = await stream.events()
-        assert kinds(events[4:]) == ["insert", "insert"]
-        assert events[4]["clusterTime"] == events[5]["clusterTime"]
-        assert events[4]["lsid"]["id"] == client.lsid["id"]
-        for place, event in enumerate(events):
-            again = await Stream(node).open(resumeAfter=event["_id"])
-            assert again.cursor["firstBatch"] == events[place + 1 :]
-        assert (await Stream(node).open(resumeAfter=start)).cursor["firstBatch"] == events
-        assert (await Stream(node).open(startAtOperationTime=events[2]["clusterTime"])).cursor["firstBatch"] == events[
-            2:
-        ]
-
-    loop(work())
-
-
-def test_a_token_after_each_batch_misses_and_repeats_nothing() -> None:
-    async def work() -> None:
-        node = member()
-        stream = await Stream(node).open()
-        first = stream.token
-        for identity in range(20):
-            await node.insert("c" if identity % 3 else "other", {"_id": identity})
-        wanted = [identity for identity in range(20) if identity % 3]
-        told: list[int] = []
-        token = first
-        while len(told) < len(wanted):
-            part = await Stream(node).open(batch_size=2, resumeAfter=token)
-            told += [event["documentKey"]["_id"] for event in part.cursor["firstBatch"]]
-            token = part.token
-        assert told == wanted
-
-    loop(work())
-
-
 def test_only_what_a_majority_has_is_told() -> None:
     async def work() -> None:
         node = member()
@@ -336,70 +231,6 @@ def test_that_a_collection_was_sharded_is_told_to_those_who_ask() -> None:
     loop(work())
 
 
-def test_images_of_a_collection_that_keeps_them() -> None:
-    async def work() -> None:
-        node = member()
-        await node.run({"create": "c", "changeStreamPreAndPostImages": {"enabled": True}})
-        stream = await Stream(node).open(fullDocument="required", fullDocumentBeforeChange="required")
-        client = Client(node)
-        await client.first({"insert": "c", "documents": [{"_id": 5, "n": 1}]})
-        for _ in range(2):
-            await client.then({"update": "c", "updates": [{"q": {"_id": 5}, "u": {"$inc": {"n": 1}}}]})
-        await client.commit()
-        await change(node)
-        events = await stream.events()
-        images = [(event.get("fullDocumentBeforeChange"), event.get("fullDocument")) for event in events]
-        first = {"_id": 1, "a": {"b": 1, "c": 1}, "l": [1]}
-        second = {"_id": 1, "a": {"b": 2, "c": 1}, "l": [1, 2]}
-        assert images == [
-            (None, {"_id": 5, "n": 1}), ({"_id": 5, "n": 1}, {"_id": 5, "n": 2}),
-            ({"_id": 5, "n": 2}, {"_id": 5, "n": 3}),
-            (None, first), (first, second), (second, {"_id": 1, "x": 1}), ({"_id": 1, "x": 1}, None),
-        ]  # fmt: skip
-
-    loop(work())
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_batch_that_is_full_before_a_document_is_looked_up(size: int) -> None:
-    async def work() -> None:
-        node = member()
-        stream = await Stream(node).open(fullDocument="updateLookup")
-        await node.insert("c", {"_id": 1, "n": 1})
-        await node.insert("c", {"_id": 2, "n": 1})
-        await node.run({"update": "c", "updates": [{"q": {}, "u": {"$set": {"n": 2}}, "multi": True}]})
-        found: list[dict[str, Any]] = []
-        while batch := await stream.events(batchSize=size):
-            assert len(batch) <= size
-            found += batch
-        assert [event["fullDocument"]["n"] for event in found] == [1, 1, 2, 2]
-
-    loop(work())
-
-
-def test_images_that_are_not_kept() -> None:
-    async def work() -> None:
-        node = member()
-        lookup = await Stream(node).open(fullDocument="updateLookup")
-        available = await Stream(node).open(fullDocument="whenAvailable", fullDocumentBeforeChange="whenAvailable")
-        full = await Stream(node).open(fullDocument="required")
-        before = await Stream(node).open(fullDocumentBeforeChange="required")
-        await node.insert("c", {"_id": 1, "n": 1})
-        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]})
-        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 3}}}]})
-        assert [event["fullDocument"] for event in await lookup.events()] == [
-            {"_id": 1, "n": 1}, {"_id": 1, "n": 3}, {"_id": 1, "n": 3},
-        ]  # fmt: skip
-        shown = await available.events()
-        assert shown[1]["fullDocument"] is None
-        assert shown[1]["fullDocumentBeforeChange"] is None
-        for stream in (full, before):
-            assert (await stream.more())["code"] == 47
-
-    loop(work())
-
-
 def test_stages_behind() -> None:
     async def work() -> None:
         node = member()
@@ -414,20 +245,6 @@ def test_stages_behind() -> None:
         assert await gone.events() == []
         assert gone.cursor["id"] == 0
         assert gone.cursor["invalidated"]
-
-    loop(work())
-
-
-@pytest.mark.parametrize(
-    "stage", [{"$project": {"_id": 0}}, {"$set": {"_id": 1}}, {"$replaceWith": {"a": 1}}, {"$unset": "_id._data"}]
-)
-def test_events_keep_their_tokens(stage: dict[str, Any]) -> None:
-    async def work() -> None:
-        node = member()
-        stream = await Stream(node).open(stage)
-        await node.insert("c", {"_id": 1})
-        refused = await stream.more()
-        assert (refused["code"], refused["errorLabels"]) == (280, ["NonResumableChangeStreamError"])
 
     loop(work())
 
@@ -505,53 +322,6 @@ def test_explain_reads_a_stream_up_to_its_end_where_it_is_asked_for_statistics()
     loop(work())
 
 
-def test_a_stream_that_begins_later_waits() -> None:
-    async def work() -> None:
-        node = member()
-        await node.insert("c", {"_id": 1})
-        stream = await Stream(node).open(startAtOperationTime=Timestamp(4000000000, 1))
-        token = stream.token
-        await node.insert("c", {"_id": 2})
-        assert await stream.events() == []
-        assert stream.token == token
-        assert node.node.store.oplog is not None
-        node.node.store.oplog.observe(pack_timestamp(Timestamp(4000000000, 5)))
-        await node.insert("c", {"_id": 3})
-        assert [event["documentKey"]["_id"] for event in await stream.events()] == [3]
-
-    loop(work())
-
-
-def test_places_that_are_lost() -> None:
-    async def work() -> None:
-        node = member()
-        slow = await Stream(node).open()
-        for identity in range(20):
-            await node.insert("c", {"_id": identity})
-        oplog = node.node.store.oplog
-        assert oplog is not None
-        oplog.max_bytes, oplog.commit_limit = 1, oplog.last.timestamp
-        while oplog.truncate_old():
-            continue
-        for refused in (await slow.more(), await Stream(node).reply(startAtOperationTime=Timestamp(1, 1))):
-            assert (refused["code"], refused["errorLabels"]) == (286, ["NonResumableChangeStreamError"])
-
-    loop(work())
-
-
-def test_a_token_that_is_not_met() -> None:
-    async def work() -> None:
-        node = member()
-        other = await Stream(node, "other").open()
-        await node.insert("other", {"_id": 1})
-        (event,) = await other.events()
-        stream = await Stream(node).open(resumeAfter=event["_id"])
-        await node.insert("c", {"_id": 1})
-        assert (await stream.more())["code"] == 280
-
-    loop(work())
-
-
 @pytest.mark.parametrize(
     ("collection", "db", "options", "stages", "code"),
     [
@@ -605,45 +375,5 @@ def test_what_stays_behind_reads_for_itself(monkeypatch: pytest.MonkeyPatch) -> 
         while events := await slow.events():
             told["slow"] += [event["documentKey"]["_id"] for event in events]
         assert told == {"fast": list(range(60)), "slow": list(range(60))}
-
-    loop(work())
-
-
-def test_images_go_with_the_log_or_when_their_time_is_over() -> None:
-    async def work() -> None:
-        node = member()
-        store = node.node.store
-        assert store.oplog is not None
-        await node.run({"create": "c", "changeStreamPreAndPostImages": {"enabled": True}})
-        await change(node)
-        asked = {"fullDocumentBeforeChange": "required", "startAtOperationTime": Timestamp(1, 1)}
-        await Stream(node).open(**asked)
-        setting = {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 100}}}
-        await node.run({"setClusterParameter": setting}, "admin")
-        (shown,) = (await node.run({"getClusterParameter": "*"}, "admin"))["clusterParameters"]
-        assert shown["preAndPostImages"] == {"expireAfterSeconds": 100}
-        now = node.node.wall_clock()
-        first = store.oplog.first.timestamp
-        remove_pre_images(store.engine, first, expired_before(store, now), float("inf"))
-        await Stream(node).open(**asked)
-        remove_pre_images(store.engine, first, expired_before(store, now + 200), float("inf"))
-        assert (await Stream(node).reply(**asked))["code"] == 47
-
-    loop(work())
-
-
-@pytest.mark.parametrize(
-    ("parameter", "code"),
-    [
-        ({"nope": {}}, 20),
-        ({"changeStreamOptions": 1}, 20),
-        ({"changeStreamOptions": {}}, 2),
-        ({"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 0}}}, 2),
-        ({"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": "on"}}}, 2),
-    ],
-)
-def test_parameters_that_are_refused(parameter: dict[str, Any], code: int) -> None:
-    async def work() -> None:
-        assert (await member().reply({"setClusterParameter": parameter}, "admin"))["code"] == code
 
     loop(work())

@@ -10,7 +10,7 @@ import pytest
 from docstore.errors import Code
 from docstore.node.upkeep.ttl import TtlMonitor
 from tests.unit.node.local import LocalNode, loop
-from tests.unit.node.test_transactions import Client
+from tests.unit.node.transactional import Client
 
 KEY = {"key": {"_id": 1}, "unique": True}
 NOW = datetime.datetime(2030, 1, 1)

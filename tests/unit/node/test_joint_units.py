@@ -14,7 +14,7 @@ from docstore.collection.oplog.undo import undo_keys
 from docstore.storage import Family, open_engine
 from tests.harness.faulty_engine import FaultyEngine
 from tests.unit.node.local import LocalNode, loop, session
-from tests.unit.node.test_transactions import Client
+from tests.unit.node.transactional import Client
 
 
 def update(condition: dict[str, Any], change: dict[str, Any], **more: Any) -> dict[str, Any]:

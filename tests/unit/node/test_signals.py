@@ -13,8 +13,8 @@ from docstore.commands.dispatch import Pending
 from docstore.errors import CommandError
 from docstore.wire.message import Message
 from tests.unit.node.local import LocalNode, LonePrimary, loop
-from tests.unit.node.test_change_streams import Stream, kinds, member
-from tests.unit.node.test_transactions import change
+from tests.unit.node.streaming import Stream, kinds, member
+from tests.unit.node.transactional import change
 
 
 class Waiting:

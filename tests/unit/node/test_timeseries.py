@@ -16,7 +16,7 @@ from docstore.node.timeseries.insert import OpenBuckets
 from docstore.node.upkeep.ttl import TtlMonitor
 from tests.unit.collection.building import check, entries, store_on
 from tests.unit.node.local import LocalNode, loop
-from tests.unit.node.test_transactions import Client
+from tests.unit.node.transactional import Client
 
 NOW = datetime.datetime(2030, 1, 1)
 

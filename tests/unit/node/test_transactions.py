@@ -1,4 +1,4 @@
-"""Transactions as clients ask for them: requests, their order, their ends, and what others meet meanwhile."""
+"""Transactions as clients ask for them: their requests, in order, and what these see."""
 
 from __future__ import annotations
 
@@ -6,61 +6,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from bson.binary import Binary
 from bson.int64 import Int64
-from bson.timestamp import Timestamp
 
 from docstore.commands.client_connection import ClientConnection
-from docstore.errors import Code, CommandError
+from docstore.errors import Code
 from tests.unit.node.local import LocalNode, loop, session
-
-TRANSIENT = "TransientTransactionError"
-
-
-class Client:
-    """One session of a client of the node."""
-
-    def __init__(self, node: LocalNode, number: int = 1) -> None:
-        self.node = node
-        self.lsid = {"id": Binary(bytes([number]) * 16, 4)}
-        self.number = 0
-
-    def begin(self, number: int | None = None) -> dict[str, Any]:
-        """The fields of a first request."""
-        self.number = self.number + 1 if number is None else number
-        return {**self.fields, "startTransaction": True}
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Those of any further one."""
-        return {"lsid": self.lsid, "txnNumber": Int64(self.number), "autocommit": False}
-
-    async def first(self, command: dict[str, Any]) -> dict[str, Any]:
-        return await self.node.reply({**command, **self.begin()})
-
-    async def then(self, command: dict[str, Any]) -> dict[str, Any]:
-        return await self.node.reply({**command, **self.fields})
-
-    async def commit(self, **options: Any) -> dict[str, Any]:
-        return await self.node.reply({"commitTransaction": 1, **self.fields, **options}, "admin")
-
-    async def abort(self) -> dict[str, Any]:
-        return await self.node.reply({"abortTransaction": 1, **self.fields}, "admin")
-
-
-def change(identity: int, **fields: Any) -> dict[str, Any]:
-    return {"update": "c", "updates": [{"q": {"_id": identity}, "u": {"$inc": fields or {"n": 1}}, "upsert": True}]}
-
-
-async def _node(*documents: dict[str, Any]) -> LocalNode:
-    node = LocalNode(replicated=True)
-    await node.insert("c", *(documents or ({"_id": 1, "n": 0}, {"_id": 2, "n": 0})))
-    return node
+from tests.unit.node.transactional import TRANSIENT, Client, change, node_with
 
 
 def test_a_transfer_is_seen_whole() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         assert (await client.first(change(1, n=-5)))["ok"] == 1
         assert (await client.then(change(2, n=5)))["nModified"] == 1
@@ -94,7 +50,7 @@ def test_a_request_that_fails_ends_it() -> None:
     )
 
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         for request, where in requests:
             assert (await client.first(change(1)))["ok"] == 1
@@ -111,7 +67,7 @@ def test_a_request_that_fails_ends_it() -> None:
 
 def test_operations_of_several_collections_are_part_of_it_until_one_fails() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         namespaces = [{"ns": "test.c"}, {"ns": "other.d"}]
         operations = [
@@ -141,7 +97,7 @@ def test_operations_of_several_collections_are_part_of_it_until_one_fails() -> N
 
 def test_a_batch_in_it_ends_at_its_first_error() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         documents = [{"_id": 3}, {"_id": 1}, {"_id": 4}, {"_id": 2}]
         reply = await client.first({"insert": "c", "documents": documents, "ordered": False})
@@ -163,7 +119,7 @@ def test_a_batch_in_it_ends_at_its_first_error() -> None:
 )
 def test_what_cannot_be_part_of_one_does_not_begin_it(request_: dict[str, Any], code: Code) -> None:
     async def work() -> None:
-        client = Client(await _node())
+        client = Client(await node_with())
         assert (await client.first(request_))["code"] == code
         assert "active transaction number is -1" in (await client.abort())["errmsg"]
 
@@ -172,7 +128,7 @@ def test_what_cannot_be_part_of_one_does_not_begin_it(request_: dict[str, Any], 
 
 def test_numbers_are_counted_with_those_of_retryable_writes() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         await node.run({"insert": "c", "documents": [{}], **session(1, 3)})
         assert (await node.reply({"find": "c", **client.begin(2)}))["code"] == Code.TransactionTooOld
@@ -195,7 +151,7 @@ def test_numbers_are_counted_with_those_of_retryable_writes() -> None:
 
 def test_a_newer_transaction_ends_an_open_one() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         assert (await client.first(change(1)))["ok"] == 1
         assert (await client.first(change(1, n=7)))["ok"] == 1
@@ -205,187 +161,9 @@ def test_a_newer_transaction_ends_an_open_one() -> None:
     loop(work())
 
 
-def test_of_two_that_write_one_document_the_second_fails() -> None:
-    async def work() -> None:
-        node = await _node()
-        first, second = Client(node, 1), Client(node, 2)
-        assert (await first.first(change(1)))["ok"] == 1
-        refused = await second.first(change(1))
-        assert (refused["code"], refused["errorLabels"]) == (Code.WriteConflict, [TRANSIENT])
-        await first.commit()
-        assert (await second.first(change(1)))["ok"] == 1
-        await second.commit()
-        assert (await node.documents("c"))[0]["n"] == 2
-
-    loop(work())
-
-
-_MEETING: tuple[dict[str, Any], ...] = (
-    change(1),
-    {"update": "c", "updates": [{"q": {"_id": {"$lt": 3}}, "u": {"$inc": {"n": 1}}, "multi": True}]},
-    {"update": "c", "updates": [{"q": {"k": 9}, "u": {"$inc": {"n": 1}}, "upsert": True}]},
-    {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]},
-    {"delete": "c", "deletes": [{"q": {"_id": {"$lt": 3}}, "limit": 0}]},
-    {"findAndModify": "c", "query": {"_id": 1}, "update": {"$inc": {"n": 1}}, "new": True},
-    {"findAndModify": "c", "query": {"_id": 1}, "remove": True},
-    {"insert": "c", "documents": [{"_id": 7}, {"_id": 3}, {"_id": 8}], "ordered": False},
-    {"insert": "c", "documents": [{"_id": 3}]},
-    {"insert": "c", "documents": [{"_id": 9, "k": 9}]},
-    {"aggregate": "c", "pipeline": [{"$match": {"_id": 1}}, {"$set": {"n": 5}}, {"$merge": "c"}], "cursor": {}},
-    {"dropIndexes": "c", "index": "k"},
-    {"createIndexes": "c", "indexes": [{"key": {"z": 1}, "name": "z"}]},
-    {"drop": "c"},
-    {"renameCollection": "test.c", "to": "test.d"},
-    {"dropDatabase": 1},
-    {"collMod": "c", "validator": {}},
-    {"create": "made"},
-    {"insert": "made", "documents": [{"_id": 1}]},
-)
-
-
-@pytest.mark.parametrize("commits", [True, False])
-@pytest.mark.parametrize("request_", _MEETING, ids=lambda request: next(iter(request)))
-def test_whoever_meets_it_outside_waits_for_its_end(request_: dict[str, Any], commits: bool) -> None:
-    """And then does what it would have done if it had come later."""
-
-    async def prepared() -> LocalNode:
-        node = await _node({"_id": 1, "n": 0}, {"_id": 2, "n": 0})
-        key = {"key": {"k": 1}, "name": "k", "unique": True, "sparse": True}
-        await node.run({"createIndexes": "c", "indexes": [key]})
-        return node
-
-    async def transaction(node: LocalNode) -> Client:
-        client = Client(node)
-        await client.first(change(1, n=3))
-        await client.then({"insert": "c", "documents": [{"_id": 3, "n": 0, "k": 9}]})
-        assert (await client.then({"insert": "made", "documents": [{"_id": 1}]}))["ok"] == 1
-        return client
-
-    async def work() -> None:
-        database = "admin" if "renameCollection" in request_ else "test"
-        node, expected = await prepared(), await prepared()
-        client, other = await transaction(node), await transaction(expected)
-        waiting = asyncio.ensure_future(node.reply(request_, database))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not waiting.done(), await waiting
-        ended = await (client.commit() if commits else client.abort())
-        assert ended["ok"] == 1
-        await (other.commit() if commits else other.abort())
-        reply, wanted = await waiting, await expected.reply(request_, database)
-        for each in (reply, wanted):
-            for name in ("opTime", "electionId", "operationTime", "$clusterTime", "upserted"):
-                each.pop(name, None)
-        assert reply == wanted
-        for collection in ("c", "d", "made"):
-            assert [{**each, "_id": str(each["_id"])[:1]} for each in await node.documents(collection)] == [
-                {**each, "_id": str(each["_id"])[:1]} for each in await expected.documents(collection)
-            ]
-        assert node.node.store.claims.keys == {}
-
-    loop(work())
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        {"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 5}}, "multi": True}]},
-        {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
-    ],
-    ids=["update", "delete"],
-)
-def test_a_statement_over_many_that_meets_it_in_its_midst_passes_over_none(statement: dict[str, Any]) -> None:
-    """What it had found before it waited is looked at again, in as many slices as that takes."""
-
-    async def work() -> None:
-        node = await _node(*({"_id": number, "n": 0} for number in range(40)))
-        client = Client(node)
-        await client.first(change(39))
-        waiting = asyncio.ensure_future(node.reply(statement))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-        node.hurry()
-        await client.abort()
-        assert (await waiting)["n"] == 40
-        assert {each["n"] for each in await node.documents("c")} <= {5}
-
-    loop(work())
-
-
-@pytest.mark.parametrize(
-    ("request_", "left"),
-    [
-        (change(1), [1, 0]),
-        ({"update": "c", "updates": [{"q": {"n": {"$lt": 5}}, "u": {"$inc": {"n": 5}}}]}, [5, 0]),
-        ({"delete": "c", "deletes": [{"q": {"n": 0}, "limit": 1}]}, [0]),
-        ({"findAndModify": "c", "query": {"n": {"$lt": 5}}, "update": {"$inc": {"n": 5}}, "new": True}, [5, 0]),
-        ({"findAndModify": "c", "query": {"n": 0}, "remove": True}, [0]),
-        ({"insert": "c", "documents": [{"_id": 3, "n": 7}]}, [0, 0, 7]),
-    ],
-)
-def test_a_retryable_write_that_waits_for_it_twice_is_carried_out_once(
-    request_: dict[str, Any], left: list[int]
-) -> None:
-    """Whoever has no answer sends it again, while the first try still waits."""
-
-    async def work() -> None:
-        node = await _node()
-        client = Client(node, 2)
-        await client.first(change(1, n=3))
-        await client.then({"insert": "c", "documents": [{"_id": 3, "n": 0}]})
-        tries = [asyncio.ensure_future(node.reply({**request_, **session(1, 1)})) for _ in range(2)]
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not any(each.done() for each in tries)
-        await client.abort()
-        replies = [await each for each in tries]
-        assert [each["n"] for each in await node.documents("c")] == left
-        assert sum("retriedStmtIds" in reply or "retriedStmtId" in reply for reply in replies) == 1
-        assert replies[0].get("value") == replies[1].get("value")
-
-    loop(work())
-
-
-def test_who_waits_for_it_can_be_out_of_time() -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        waiting = asyncio.ensure_future(node.reply(change(1)))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        (operation,) = [each for each in node.services.operations if each.context.command.name == "update"]
-        assert operation is not None
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await client.commit()
-        assert (await node.documents("c"))[0]["n"] == 1
-
-    loop(work())
-
-
-def test_one_that_has_not_used_a_collection_lets_who_wants_to_change_it_go_first() -> None:
-    async def work() -> None:
-        node = await _node()
-        first, second = Client(node, 1), Client(node, 2)
-        await first.first(change(1))
-        waiting = asyncio.ensure_future(node.reply({"drop": "c"}))
-        await asyncio.sleep(0)
-        refused = await second.first({"find": "c"})
-        assert (refused["code"], refused["errorLabels"]) == (Code.LockTimeout, [TRANSIENT])
-        assert (await first.then(change(2)))["ok"] == 1
-        await first.commit()
-        assert (await waiting)["ok"] == 1
-        assert (await second.first({"find": "c"}))["cursor"]["firstBatch"] == []
-
-    loop(work())
-
-
 def test_its_cursors_are_its_own_and_end_with_it() -> None:
     async def work() -> None:
-        node = await _node(*({"_id": number} for number in range(10)))
+        node = await node_with(*({"_id": number} for number in range(10)))
         client = Client(node)
         opened = await client.first({"find": "c", "batchSize": 2})
         cursor = opened["cursor"]["id"]
@@ -408,7 +186,7 @@ def test_its_cursors_are_its_own_and_end_with_it() -> None:
 
 def test_it_reads_one_snapshot_whatever_others_do() -> None:
     async def work() -> None:
-        node = await _node(*({"_id": number, "k": number} for number in range(5)))
+        node = await node_with(*({"_id": number, "k": number} for number in range(5)))
         await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k"}]})
         client = Client(node)
         find = {"find": "c", "filter": {"k": {"$gte": 1}}, "sort": {"k": 1}}
@@ -435,7 +213,7 @@ def test_it_reads_one_snapshot_whatever_others_do() -> None:
 
 def test_all_documents_are_counted_as_it_sees_them() -> None:
     async def work() -> None:
-        node = await _node(*({"_id": number} for number in range(5)))
+        node = await node_with(*({"_id": number} for number in range(5)))
         client = Client(node)
         count = {"aggregate": "c", "pipeline": [{"$group": {"_id": 1, "n": {"$sum": 1}}}], "cursor": {}}
 
@@ -456,7 +234,7 @@ def test_all_documents_are_counted_as_it_sees_them() -> None:
 
 def test_a_view_is_read_in_it() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         await node.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"n": {"$gt": 0}}}]})
         client = Client(node)
         await client.first(change(2))
@@ -470,7 +248,7 @@ def test_a_view_is_read_in_it() -> None:
 
 def test_collections_and_indexes_are_made_in_it() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         assert (await client.first({"create": "new"}))["ok"] == 1
         index = {"key": {"x": 1}, "name": "x", "unique": True}
@@ -493,73 +271,9 @@ def test_collections_and_indexes_are_made_in_it() -> None:
     loop(work())
 
 
-def test_one_stays_open_for_a_minute_at_most() -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        node.node.transactions.expire()
-        assert (await client.then({"find": "c"}))["ok"] == 1
-        now = node.node.clock()
-        node.node.clock = lambda: now + 61
-        node.node.transactions.expire()
-        assert (await client.then({"find": "c"}))["code"] == Code.NoSuchTransaction
-        assert node.node.store.claims.keys == {}
-        status = (await node.run({"serverStatus": 1}))["transactions"]
-        assert (status["totalStarted"], status["totalAborted"], status["currentOpen"]) == (1, 1, 0)
-
-    loop(work())
-
-
-@pytest.mark.parametrize("end", ["endSessions", "killSessions", "killAllSessions"])
-def test_the_end_of_a_session_ends_it(end: str) -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        await node.run({end: [] if end == "killAllSessions" else [client.lsid]})
-        assert (await client.commit())["code"] == Code.NoSuchTransaction
-        assert (await node.documents("c"))[0]["n"] == 0
-
-    loop(work())
-
-
-def test_a_node_that_steps_down_has_none() -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        error = CommandError(Code.InterruptedDueToReplStateChange, "stepped down")
-        node.node.transactions.sessions.end_all(error)
-        node.replication.primary = False  # type: ignore[attr-defined]
-        refused = await client.then({"find": "c"})
-        assert (refused["code"], refused["errorLabels"]) == (Code.NotWritablePrimary, [TRANSIENT])
-        ended = await client.commit()
-        assert (ended["code"], ended["errorLabels"]) == (Code.NotWritablePrimary, ["RetryableWriteError"])
-        node.replication.primary = True  # type: ignore[attr-defined]
-        assert (await client.commit())["errorLabels"] == [TRANSIENT]
-
-    loop(work())
-
-
-def test_a_committed_one_is_known_after_the_memory_of_it_is_gone() -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        await client.commit()
-        node.node.transactions.sessions.end_all(CommandError(Code.InterruptedAtShutdown, "another primary"))
-        node.node.store.sessions.forget()
-        assert (await client.commit())["ok"] == 1
-        assert (await client.then({"find": "c"}))["code"] == Code.TransactionCommitted
-        assert (await client.first({"find": "c"}))["ok"] == 1
-
-    loop(work())
-
-
 def test_requests_of_one_are_carried_out_one_after_the_other() -> None:
     async def work() -> None:
-        node = await _node(*({"_id": number, "n": 0} for number in range(2000)))
+        node = await node_with(*({"_id": number, "n": 0} for number in range(2000)))
         node.hurry()
         client = Client(node)
         await client.first({"find": "c", "limit": 1})
@@ -568,118 +282,6 @@ def test_requests_of_one_are_carried_out_one_after_the_other() -> None:
         assert [reply["n"] for reply in replies] == [2000] * 3
         await client.commit()
         assert {each["n"] for each in await node.documents("c")} == {3}
-
-    loop(work())
-
-
-_LONG: tuple[dict[str, Any], ...] = (
-    {"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]},
-    {"update": "c", "updates": [{"q": {"_id": n % 1000}, "u": {"$inc": {"n": 1}}} for n in range(3000)]},
-    {"update": "c", "updates": [{"q": {"_id": n, "n": 0}, "u": {"$inc": {"n": 1}}} for n in range(500)]},
-    {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
-    {"insert": "c", "documents": [{"_id": 10_000 + n} for n in range(2000)]},
-    {"aggregate": "c", "pipeline": [{"$group": {"_id": "$n", "all": {"$push": "$_id"}}}], "cursor": {}},
-    {"distinct": "c", "key": "_id"},
-    {"findAndModify": "c", "query": {"n": 7}, "update": {"$inc": {"n": 1}}, "upsert": True},
-)
-
-
-@pytest.mark.parametrize("how", ["killed", "expired", "stepped down"])
-@pytest.mark.parametrize("request_", _LONG, ids=lambda request: next(iter(request)))
-def test_a_request_that_is_carried_out_when_it_is_ended_by_others_fails(request_: dict[str, Any], how: str) -> None:
-    """At whatever step it is."""
-
-    async def work() -> None:
-        for steps in range(12):
-            node = await _node(*({"_id": number, "n": 0} for number in range(1000)))
-            node.hurry()
-            client = Client(node)
-            await client.first(change(1))
-            running = asyncio.ensure_future(client.then(request_))
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            if how == "killed":
-                await node.run({"killSessions": [client.lsid]})
-            elif how == "expired":
-                now = node.node.clock()
-                node.node.clock = lambda now=now: now + 61
-                node.node.transactions.expire()
-            else:
-                error = CommandError(Code.InterruptedDueToReplStateChange, "stepped down")
-                node.node.transactions.sessions.end_all(error)
-            reply = await running
-            if steps and reply["ok"]:
-                break
-            assert reply["ok"] == 0
-            assert TRANSIENT in reply["errorLabels"]
-            assert node.node.store.claims.keys == {}
-            assert len(node.services.cursors) == 0
-        assert steps > 1
-        assert sorted({each["n"] for each in await node.documents("c")}) == [0]
-
-    loop(work())
-
-
-def test_one_that_is_ended_while_it_lets_others_go_first_is_not_carried_out() -> None:
-    async def work() -> None:
-        node = await _node()
-        node.node.transactions.settings.patience_ms = 60_000
-        first, second = Client(node, 1), Client(node, 2)
-        await node.insert("d", {"_id": 1})
-        await first.first(change(1))
-        await second.first({"find": "d"})
-        dropping = asyncio.ensure_future(node.reply({"drop": "c"}))
-        await asyncio.sleep(0)
-        waiting = asyncio.ensure_future(second.then({"find": "c"}))
-        await asyncio.sleep(0)
-        await node.run({"killSessions": [second.lsid]})
-        await first.commit()
-        reply = await waiting
-        assert (reply["code"], reply["errorLabels"]) == (Code.NoSuchTransaction, [TRANSIENT])
-        assert (await dropping)["ok"] == 1
-
-    loop(work())
-
-
-def test_commits_wait_for_their_write_concern() -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        reply = await client.commit(writeConcern={"w": 5})
-        assert (reply["ok"], reply["writeConcernError"]["code"]) == (1, 64)
-        assert (await node.documents("c"))[0]["n"] == 1
-
-    loop(work())
-
-
-def test_one_that_has_only_read_leaves_an_entry_too() -> None:
-    """By which it is known that no deposed primary has answered."""
-
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first({"find": "c"})
-        before = node.node.store.last_optime
-        await client.commit()
-        assert node.node.store.last_optime > before
-
-    loop(work())
-
-
-@pytest.mark.parametrize("end", ["commitTransaction", "abortTransaction"])
-def test_that_there_is_none_is_certain_only_once_it_is_as_safe_as_its_commit_should_have_been(end: str) -> None:
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        before = node.node.store.last_optime
-        gone = {end: 1, **client.fields, "txnNumber": Int64(5)}
-        reply = await node.reply(gone, "admin")
-        assert (reply["code"], reply["errorLabels"]) == (Code.NoSuchTransaction, [TRANSIENT])
-        assert node.node.store.last_optime > before
-        reply = await node.reply({**gone, "writeConcern": {"w": 5}}, "admin")
-        assert (reply["code"], reply["writeConcernError"]["code"]) == (Code.NoSuchTransaction, 64)
-        assert "errorLabels" not in reply
 
     loop(work())
 
@@ -698,7 +300,7 @@ def test_outside_of_a_set_there_are_none() -> None:
 
 def test_fields_that_contradict_each_other_are_refused() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         begin = client.begin()
         for wrong, code in (
@@ -715,32 +317,12 @@ def test_fields_that_contradict_each_other_are_refused() -> None:
 
 def test_another_connection_may_go_on_with_it() -> None:
     async def work() -> None:
-        node = await _node()
+        node = await node_with()
         client = Client(node)
         await client.first(change(1))
         node.peer = ClientConnection(2, "127.0.0.1:10")
         await client.then(change(2))
         await client.commit()
         assert [each["n"] for each in await node.documents("c")] == [1, 1]
-
-    loop(work())
-
-
-def test_a_coordinator_is_told_of_a_newer_transaction_by_who_is_certainly_primary() -> None:
-    """By others that stands for a decision that has been carried out."""
-
-    async def work() -> None:
-        node = await _node()
-        client = Client(node)
-        await client.first(change(1))
-        await client.then({"abortTransaction": 1})
-        await client.first(change(1))
-        client.number = 1
-        before = node.node.store.last_optime
-        asked = {"commitTimestamp": Timestamp(1, 1), "writeConcern": {"w": 2, "wtimeout": 1}}
-        reply = await client.commit(**asked)
-        assert (reply["codeName"], node.node.store.last_optime > before) == ("TransactionTooOld", True)
-        assert reply["writeConcernError"]["codeName"] == "WriteConcernFailed"
-        assert "writeConcernError" not in await client.commit(writeConcern=asked["writeConcern"])
 
     loop(work())

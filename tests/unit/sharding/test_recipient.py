@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from bson.binary import Binary
 from bson.objectid import ObjectId
 
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision, RangeDeletion
-from docstore.sharding.recipient import DECIDED_REMEMBERED, NEVER, SILENCE_SECONDS, Recipient, State, Status
+from docstore.sharding.recipient import DECIDED_REMEMBERED, NEVER, SILENCE_SECONDS, State
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
-    AwaitMajority,
     BuildIndexes,
     CheckCollection,
-    Commit,
     Definition,
     Done,
     Effect,
-    Event,
     Failed,
     ForgetRouting,
-    GetStatus,
     HoldColumnFamily,
     InsertDocuments,
     Interrupted,
@@ -34,128 +27,30 @@ from docstore.sharding.recipient_messages import (
     MajorityFailed,
     MajorityReached,
     MakeCollection,
-    MergeRows,
     PersistDeletion,
     PersistResolution,
     ReadRouting,
-    RememberStatements,
-    ReplaceDocuments,
     Reply,
     Resolve,
     RoutingRead,
-    Start,
     StopWork,
     SweepRange,
-    TakeDocuments,
-    TakeStatements,
     WakeDeleter,
-    Work,
+)
+from tests.unit.sharding.received import (
+    DOCUMENTS,
+    NOT_PRIMARY,
+    OTHER,
+    PENDING,
+    READY,
+    ROWS,
+    Played,
+    at,
+    is_refused,
+    reply,
+    started,
 )
 from tests.unit.sharding.test_migration import MIGRATION
-
-ID = bytes(MIGRATION.id)
-OTHER = replace(MIGRATION, id=Binary(b"o" * 16, 4))
-DOCUMENTS = Definition(b"options", (b"index",))
-ROWS = Definition(b"options", (), b"keyspace")
-PENDING = RangeDeletion.of(MIGRATION, pending=True, delayed=False)
-READY = replace(PENDING, pending=False)
-NOT_PRIMARY = CommandError(Code.NotWritablePrimary, "not primary")
-
-
-class Played:
-    """A core that is told events at `now`; `refused` says how the request with a token was answered."""
-
-    def __init__(self) -> None:
-        self.core = Recipient()
-        self.now = 0.0
-        self.work: Work | None = None
-        self.token = 0
-
-    def tell(self, event: Event) -> list[Effect]:
-        effects = self.core.receive(event, self.now)
-        self.core.check()
-        for effect in effects:
-            if not isinstance(effect, Reply | StopWork | ForgetRouting | WakeDeleter | AwaitMajority | LogDecision):
-                self.work = None if isinstance(effect, PersistResolution) else effect
-        return effects
-
-    def start(self, migration: Any = MIGRATION, definition: Definition = DOCUMENTS, **fields: Any) -> list[Effect]:
-        return self.tell(Start(token=self.next(), migration=migration, definition=definition, shard="shard2", **fields))
-
-    def next(self) -> int:
-        self.token += 1
-        return self.token
-
-    def done(self) -> list[Effect]:
-        """The work under way succeeds."""
-        assert self.work is not None
-        if isinstance(self.work, ReadRouting):
-            return self.tell(RoutingRead(self.work, MIGRATION.epoch, "shard1", False))
-        return self.tell(Done(self.work))
-
-    def fail(self, error: CommandError = NOT_PRIMARY) -> list[Effect]:
-        assert self.work is not None
-        return self.tell(Failed(self.work, error))
-
-    def batch(self, number: int, **fields: Any) -> list[Effect]:
-        return self.tell(TakeDocuments(token=self.next(), id=ID, number=number, documents=[b"doc"], **fields))
-
-    def store(self, number: int) -> None:
-        self.batch(number)
-        self.done()
-
-    def commit(self, last: int) -> list[Effect]:
-        return self.tell(Commit(token=self.next(), id=ID, last=last))
-
-    def resolve(self, decision: Decision, deletion: RangeDeletion | None = PENDING) -> list[Effect]:
-        return self.tell(Resolve(token=self.next(), id=ID, namespace="test.test", decision=decision, deletion=deletion))
-
-    def majority(self, token: int | None = None) -> list[Effect]:
-        return self.tell(MajorityReached(self.token if token is None else token))
-
-    def status(self, seconds: float = 0.0) -> list[Effect]:
-        return self.tell(GetStatus(token=self.next(), id=ID, seconds=seconds))
-
-    @property
-    def state(self) -> State | None:
-        """None where no migration is known."""
-        result = reply(self.status())
-        return result.state if isinstance(result, Status) else None
-
-
-def reply(effects: list[Effect]) -> Any:
-    """The result of the one reply."""
-    (found,) = [effect for effect in effects if isinstance(effect, Reply)]
-    return found.result
-
-
-def is_refused(effects: list[Effect], match: str = "") -> bool:
-    result = reply(effects)
-    return isinstance(result, CommandError) and result.code == Code.OperationFailed and match in result.message
-
-
-def started() -> Played:
-    played = Played()
-    played.start()
-    return played
-
-
-def at(state: State, definition: Definition = DOCUMENTS) -> Played:
-    """In a state; what is not prepared has its last piece of work of that state under way."""
-    played = Played()
-    played.start(definition=definition)
-    steps = {State.CLEARING: 1, State.PERSISTING: 4, State.SWEEPING: 5}.get(state, 6)
-    for _ in range(steps):
-        played.done()
-    if state in (State.SECURING, State.SECURED):
-        played.store(1)
-        played.commit(1)
-    if state is State.SECURED:
-        played.majority()
-    if state is State.ENDED:
-        played.batch(7)
-    assert played.state is state
-    return played
 
 
 def test_a_migration_is_prepared_step_by_step_and_the_deletion_is_durable_before_anything_is_deleted() -> None:
@@ -273,168 +168,6 @@ def test_a_decided_migration_does_not_begin_again() -> None:
     assert played.core.running is None
     played.start()
     assert played.core.running == MIGRATION
-
-
-# Batches
-
-
-def test_each_batch_is_stored_once_and_in_order() -> None:
-    played = at(State.RECEIVING)
-    stored = 0
-    for number in (1, 2, 2, 3, 1):
-        (effect,) = played.batch(number)
-        if isinstance(effect, ReplaceDocuments):
-            stored += 1
-            assert reply(played.done()) is None
-        else:
-            assert effect == Reply(played.token)
-    assert stored == 3
-    played.commit(3)
-    assert played.majority() == [Reply(played.token)]
-    assert played.commit(3) == [Reply(played.token)]
-
-
-@pytest.mark.parametrize("ask", [lambda played: played.batch(2), lambda played: played.commit(1)])
-def test_a_recipient_fails_when_a_batch_is_missing(ask: Callable[[Played], list[Effect]]) -> None:
-    played = at(State.RECEIVING)
-    effects = ask(played)
-    assert effects[0] == StopWork()
-    assert is_refused(effects)
-    assert played.state is State.ENDED
-
-
-def test_batches_that_come_while_one_is_stored_wait_for_it_and_a_repeated_one_is_answered_with_it() -> None:
-    played = at(State.RECEIVING)
-    (first,) = played.batch(1)
-    assert played.batch(2) == []
-    assert played.batch(1) == []
-    tokens = [played.token - 2, played.token]
-    replies = played.done()
-    assert replies[:2] == [Reply(token) for token in tokens]
-    assert isinstance(replies[2], ReplaceDocuments)
-    assert played.tell(Done(first)) == [], "the same end again"  # type: ignore[arg-type]
-    assert played.done() == [Reply(played.token - 1)]
-
-
-def test_a_batch_that_cannot_be_stored_ends_the_migration_with_its_own_error() -> None:
-    played = at(State.RECEIVING)
-    played.batch(1)
-    played.batch(2)
-    error = CommandError(Code.DuplicateKey, "taken")
-    own, stop, refused = played.fail(error)
-    assert (own, stop) == (Reply(played.token - 1, error), StopWork())
-    assert is_refused([refused], "taken")
-
-
-def test_what_a_batch_is_decides_how_it_is_stored() -> None:
-    played = at(State.RECEIVING)
-    assert played.batch(1, clone=True)[0] == InsertDocuments(MIGRATION, [b"doc"])
-    played.done()
-    gone = [(16, b"\0\0\0\0")]
-    assert played.batch(2, gone=gone) == [ReplaceDocuments(MIGRATION, [b"doc"], gone)]
-    played.done()
-    statements = TakeStatements(token=played.next(), id=ID, number=3, statements=[b"s"])
-    assert played.tell(statements) == [RememberStatements(MIGRATION, [b"s"])]
-    assert at(State.RECEIVING, ROWS).batch(1, clone=True)[0] == MergeRows(MIGRATION, [b"doc"])
-
-
-def test_a_batch_of_the_clone_is_acknowledged_when_its_storing_begins() -> None:
-    played = at(State.RECEIVING)
-    assert played.batch(1, clone=True)[1:] == [Reply(played.token)]
-    assert played.batch(2, clone=True) == []
-    assert played.batch(3) == []
-    second, third = played.token - 1, played.token
-    stored, answered = played.done()
-    assert isinstance(stored, InsertDocuments)
-    assert answered == Reply(second)
-    (stored,) = played.done()
-    assert isinstance(stored, ReplaceDocuments), "it is answered when it is stored, and all before it"
-    assert played.done() == [Reply(third)]
-
-
-def test_a_batch_of_the_clone_that_cannot_be_stored_refuses_what_comes_after_it() -> None:
-    played = at(State.RECEIVING)
-    played.batch(1, clone=True)
-    played.batch(2, clone=True)
-    stop, refused = played.fail(CommandError(Code.DuplicateKey, "taken"))
-    assert stop == StopWork()
-    assert isinstance(refused, Reply)
-    assert refused.token == played.token
-    assert is_refused([refused], "taken")
-    assert is_refused(played.batch(3), "taken")
-
-
-def test_a_batch_of_the_clone_is_not_answered_again_when_the_migration_ends() -> None:
-    played = at(State.RECEIVING)
-    played.batch(1, clone=True)
-    assert played.resolve(Decision.ABORTED)[:-1] == [StopWork()]
-
-
-def test_a_batch_of_the_clone_that_waits_for_a_majority_is_acknowledged_by_that() -> None:
-    played = at(State.RECEIVING)
-    (stored,) = played.batch(1, clone=True, majority=True)
-    assert isinstance(stored, InsertDocuments)
-    assert played.done() == [AwaitMajority(played.token)]
-
-
-def test_a_batch_may_wait_for_a_majority_and_others_are_stored_meanwhile() -> None:
-    played = at(State.RECEIVING)
-    played.batch(1, majority=True)
-    waiting = played.token
-    assert played.done() == [AwaitMajority(waiting)]
-    played.store(2)
-    assert played.majority(waiting) == [Reply(waiting)]
-    assert played.majority(waiting) == [], "late"
-    played.batch(2, majority=True)
-    error = CommandError(Code.WriteConcernFailed, "too slow")
-    assert played.tell(MajorityFailed(played.token, error)) == [Reply(played.token, error)]
-    assert played.state is State.RECEIVING
-
-
-def test_nothing_is_committed_before_it_is_stored() -> None:
-    played = at(State.RECEIVING)
-    played.batch(1)
-    stop, *refusals = played.commit(1)
-    assert stop == StopWork()
-    assert [type(effect) for effect in refusals] == [Reply, Reply]
-    assert played.state is State.ENDED
-
-
-@pytest.mark.parametrize("state", State)
-def test_documents_are_taken_in_one_state_only(state: State) -> None:
-    played = at(state)
-    if state is State.RECEIVING:
-        assert isinstance(played.batch(1)[0], ReplaceDocuments)
-    else:
-        assert is_refused(played.batch(2), state.name.lower())
-        assert played.state is state
-
-
-# Securing
-
-
-@pytest.mark.parametrize("state", State)
-def test_what_is_answered_to_a_commit(state: State) -> None:
-    played = at(state)
-    last = 0 if state is State.RECEIVING else 1
-    effects = played.commit(last)
-    if state is State.SECURED:
-        assert effects == [Reply(played.token)]
-    elif state in (State.RECEIVING, State.SECURING):
-        assert effects == [AwaitMajority(played.token)]
-    else:
-        assert is_refused(effects, state.name.lower())
-
-
-def test_a_commit_that_found_no_majority_may_be_asked_for_again() -> None:
-    played = at(State.SECURING)
-    played.commit(1)
-    error = CommandError(Code.WriteConcernFailed, "too slow")
-    assert played.tell(MajorityFailed(played.token, error)) == [Reply(played.token, error)]
-    assert played.state is State.SECURING
-    played.commit(1)
-    assert played.majority() == [Reply(played.token)]
-    assert played.state is State.SECURED
 
 
 # Silence and status
