@@ -216,6 +216,8 @@ def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Pa
             await first.run({"collMod": "view", "viewOn": "capped", "pipeline": []})
             await first.insert("capped", 5, w="majority")
             await members.until_converged()
+            # One that has just been copied has all entries a moment before it is read from.
+            await until(lambda: all(member.state.member_state.readable for member in members.nodes))
             for member in members.nodes[1:]:
                 assert [each["_id"] for each in await member.find("view")] == [3, 4, 5]
                 store = member.process.node.store
