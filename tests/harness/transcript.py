@@ -1,7 +1,7 @@
 """The transcripts of a page of the documents: what is typed after a prompt, what is printed, and whether it still is.
 
-A transcript is a block between "```" lines. "$ " stands before what the system's shell is given; after a `mongo` that
-is given no script the lines with "> " are typed into it, those with "... " go on with them.
+A transcript is a block between "```" lines that name no language. "$ " stands before what the system's shell is given;
+after a `mongo` that is given no script the lines with "> " are typed into it, those with "... " go on with them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = "-- so much for that --"
 _VARIES = (
     (re.compile(r'ObjectId\("[0-9a-f]{24}"\)'), 'ObjectId("...")'),
@@ -64,7 +64,9 @@ class Command:
 def transcripts(page: Path) -> list[Command]:
     """All commands of the page's transcripts, in order."""
     commands: list[Command] = []
-    for block in _BLOCK.findall(page.read_text()):
+    for language, block in _BLOCK.findall(page.read_text()):
+        if language:
+            continue
         last: Typed | None = None
         for line in block.splitlines():
             if line.startswith("$ "):

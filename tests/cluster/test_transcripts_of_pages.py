@@ -1,4 +1,4 @@
-"""What is typed in docs/walkthrough.md prints what the page shows, on other ports."""
+"""What the transcripts of pages type prints what they show, on other ports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tests.harness.transcript import transcripts
 pytestmark = pytest.mark.cluster
 
 
-def test_the_walk_is_as_it_is_printed(tmp_path: Path) -> None:
-    commands = transcripts(DOCUMENTS / "walkthrough.md")
+@pytest.mark.parametrize("page", ["walkthrough", "cql"])
+def test_a_transcript_is_as_it_is_printed(tmp_path: Path, page: str) -> None:
+    commands = transcripts(DOCUMENTS / f"{page}.md")
     typed = [each for command in commands for each in (command.started, *command.lines)]
     with shell_of_page(tmp_path, [each.text for each in typed]) as shell:
         for command in commands:
