@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import bson
 
@@ -31,18 +31,24 @@ _PATIENCE_SECONDS = 24 * 3600.0
 """How long an answer may take where the client has not said: a write concern may take as long as one likes."""
 
 
+class Primary(NamedTuple):
+    """A member while it is primary."""
+
+    address: str
+    term: int
+
+
 class PrimaryTarget:
     """A collection as the primary has it. Implements `docstore.commands.requests.results.Target`."""
 
     id_fields: tuple[str, ...] = ("_id",)
 
-    def __init__(self, context: Context, node: DataNode, primary: str, namespace: str) -> None:
+    def __init__(self, context: Context, node: DataNode, primary: Primary, namespace: str) -> None:
         self.namespace = namespace
         self._context = context
         self._node = node
-        self._primary = primary
+        self._primary, self._term = primary
         self._database, _, self._collection = namespace.partition(".")
-        self._term: int | None = None
 
     async def ask(self, command: dict[str, Any]) -> bytes:
         return await self._sent(self._database, command)
@@ -54,8 +60,8 @@ class PrimaryTarget:
         return await self._written({"update": self._collection}, {"updates": list(statements)})
 
     async def rename(self, made: str) -> bytes:
-        command: dict[str, Any] = {"renameCollection": f"{self._database}.{made}", "to": self.namespace}
-        return await self._sent("admin", {**command, "dropTarget": True, "writeConcern": self._concern()})
+        command = {"renameCollection": f"{self._database}.{made}", "to": self.namespace, "dropTarget": True}
+        return await self._sent("admin", command | self._concern())
 
     async def drop(self, made: str) -> None:
         """Where this primary cannot, the next one does it."""
@@ -63,21 +69,20 @@ class PrimaryTarget:
             await self.ask({"drop": made})
 
     def _concern(self) -> dict[str, Any]:
-        concern = self._context.write_concern
-        return {"w": 1} if concern.w == 0 else concern.document()
+        """What the client has said of it; an answer is wanted in any case."""
+        context = self._context
+        if not context.explicit_write_concern:
+            return {}
+        return {"writeConcern": {"w": 1} if context.write_concern.w == 0 else context.write_concern.document()}
 
     async def _written(self, command: dict[str, Any], statements: Mapping[str, list[bytes]]) -> dict[str, Any]:
         kept = {name: value for name, value in self._context.body.items() if name in WRITE_FIELDS}
-        if self._context.explicit_write_concern:
-            kept["writeConcern"] = self._concern()
-        body = bson.encode({**command, "ordered": False, **kept})
+        body = bson.encode({**command, "ordered": False, **kept, **self._concern()})
         reply = document_to_python(await self._sent(self._database, body, statements))
-        term = reply["opTime"]["t"]
-        if self._term not in (None, term):
+        if reply["opTime"]["t"] != self._term:
             raise CommandError(
                 Code.InterruptedDueToReplStateChange, f"the primary {self._primary} has stepped down meanwhile"
             )
-        self._term = term
         return checked(reply)
 
     async def _sent(
@@ -92,8 +97,8 @@ class PrimaryTarget:
             raise CommandError(Code.HostUnreachable, f"the primary was lost: {error}") from error
 
 
-def primary_elsewhere(node: DataNode) -> str | None:
-    """The address of the primary, where that is another member. Errors: NotWritablePrimary where none is known."""
+def primary_elsewhere(node: DataNode) -> Primary | None:
+    """The primary, where that is another member. Errors: NotWritablePrimary where none is known."""
     replication = node.replication
     if not isinstance(replication, ReplicaSet):
         return None
@@ -103,7 +108,7 @@ def primary_elsewhere(node: DataNode) -> str | None:
     primary = primary_host(state)
     if not primary:
         raise CommandError(Code.NotWritablePrimary, "not primary, and no primary is known that could write the results")
-    return primary
+    return Primary(primary, state.term)
 
 
 def write_on_primary(
