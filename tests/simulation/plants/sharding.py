@@ -79,13 +79,6 @@ PLANTS = (
         "pass",
     ),
     Plant(
-        "deletions side by side meet what is not owned",
-        "handover-many",
-        "docstore.node.write.delete_group:DeleteGroup.steps",
-        "owned is not None and not owned.matches(before)",
-        "False",
-    ),
-    Plant(
         "orphans are shown",
         "handover",
         f"{_FILTER}:_filter_of",

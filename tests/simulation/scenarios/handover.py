@@ -217,7 +217,7 @@ class ManyDocuments(Documents):
         operations = [client.history.invoke(client.number, Kind.DELETE, key, w="majority") for key in keys]
         deletes = [{"q": {"_id": {"$in": keys}}, "limit": 0}]
         if client.dice.random() < 0.5:
-            # Statements that a shard carries out side by side.
+            # By statements of one document each.
             deletes = [{"q": {"_id": key}, "limit": 1} for key in keys]
         await self._all(client, operations, client.write({"delete": moves.NAME, "deletes": deletes}, "majority"), keys)
 

@@ -79,6 +79,23 @@ def test_writes_enter_even_without_a_version_and_wait_for_a_critical_section(com
     loop(work())
 
 
+@pytest.mark.parametrize("update", [{"$set": {"x": 1}}, {"$push": {"a.b": 1}}, {"x": 1}])
+def test_statements_side_by_side_meet_only_what_is_owned(update: dict[str, Any]) -> None:
+    async def work() -> None:
+        node, owner = await owned_node(10)
+        updates = [{"q": {"_id": number}, "u": update} for number in range(10)]
+        reply = await node.run({"update": "c", "updates": updates})
+        assert (reply["n"], reply["nModified"]) == (5, 5)
+        deletes = [{"q": {"_id": number}, "limit": 1} for number in (0, 1, 2, 3, 11)]
+        assert (await node.run({"delete": "c", "deletes": deletes}))["n"] == 2
+        owner.owned = None
+        rows = await node.documents("c")
+        assert [row["_id"] for row in rows] == [1, 3, 4, 5, 6, 7, 8, 9]
+        assert [row["_id"] for row in rows if len(row) > 1] == [4, 6, 8]
+
+    loop(work())
+
+
 def test_what_is_not_owned_is_neither_seen_nor_changed() -> None:
     async def work() -> None:
         node, _ = await owned_node(10)
