@@ -7,6 +7,7 @@ complete or not there. Into a sharded collection, sharded by `_id`, results are 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import bson
@@ -64,7 +65,8 @@ async def open_target(context: Context, output: Output) -> Target:
     else:
         if routing.collection.key.fields != ("_id",):
             raise CommandError(31313, f"{output.namespace} takes results only if it is sharded by _id")
-        target = Merging(RoutedTarget(context, routing), merging(output.namespace))
+        # The fields are those of the target itself: nothing is to be looked for.
+        target = Merging(RoutedTarget(context, routing), replace(merging(output.namespace), on=None))
     await target.begin()
     return target
 
