@@ -34,6 +34,11 @@ COUNTERS_KEY = COUNTERS_PREFIX + ident_bytes(OPLOG_IDENT)
 _TRUNCATED_AT_ONCE = 20_000
 
 
+def _key_below(before: int | None) -> bytes:
+    """The end of the keys of entries below that timestamp."""
+    return END_KEY if before is None else timestamp_key(before)
+
+
 def entry_optime(entry: bytes) -> OpTime:
     """`(t, ts)` of an entry; entries from before the first election have no term, which counts as -1."""
     timestamp, term = get_field(entry, "ts"), get_field(entry, "t")
@@ -127,13 +132,14 @@ class Oplog:
         """The highest timestamp given out, applied or heard of."""
         return self._time
 
-    def scan(self, reader: Reader, after: int) -> Iterator[bytes]:
-        """Entries with a timestamp above `after`, oldest first."""
-        return reader.values(Family.OPLOG, timestamp_key(after + 1), END_KEY)
+    def scan(self, reader: Reader, after: int, before: int | None = None) -> Iterator[bytes]:
+        """Entries with a timestamp above `after` and, where it is given, below `before`, oldest first."""
+        return reader.values(Family.OPLOG, timestamp_key(after + 1), _key_below(before))
 
-    def scan_back(self, reader: Reader, before: int | None = None) -> Iterator[bytes]:
-        """Entries with a timestamp below `before` (all without it), newest first."""
-        return reader.values(Family.OPLOG, MIN_KEY, END_KEY if before is None else timestamp_key(before), True)
+    def scan_back(self, reader: Reader, before: int | None = None, after: int | None = None) -> Iterator[bytes]:
+        """The same, newest first; all where neither is given."""
+        start = MIN_KEY if after is None else timestamp_key(after + 1)
+        return reader.values(Family.OPLOG, start, _key_below(before), True)
 
     def entry(self, timestamp: int) -> bytes | None:
         """The entry with exactly that timestamp."""

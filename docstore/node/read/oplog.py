@@ -23,6 +23,9 @@ from docstore.query.filter.tree import And, Comparison, Filter, Op
 from docstore.query.find import FindQuery
 from docstore.storage.engine import Snapshot
 
+_LAST = (1 << 64) - 1
+"""The highest timestamp that there can be."""
+
 
 def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> Steps[bytes]:
     """The first batch of a find on the oplog. Errors: BadValue for an order other than the natural one."""
@@ -36,7 +39,7 @@ def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> St
     if oplog is None:
         source = ListSource([])
     elif options.tailable:
-        log, start = OplogLog(node, oplog), start_of(query.filter)
+        log, start = OplogLog(node, oplog), bounds_of(query.filter)[0]
         source = Tail(node, log, query, start=start, await_data=options.await_data, ends_empty=False)
     else:
         source = OplogRange(node, oplog, query)
@@ -50,17 +53,21 @@ def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> St
     )
 
 
-def start_of(tree: Filter) -> int:
-    """The packed timestamp after which all entries lie that the filter can pick: its lower bound on `ts`."""
-    start = 0
+def bounds_of(tree: Filter) -> tuple[int, int | None]:
+    """Packed timestamps (after, before) between which all entries lie that the filter can pick: its bounds on `ts`."""
+    after, before = 0, 1 << 64
     for child in tree.children if isinstance(tree, And) else (tree,):
         if isinstance(child, Comparison) and child.path == "ts" and child.value[0] == TIMESTAMP:
             bound = int.from_bytes(child.value[1], "little")
             if child.op in (Op.GTE, Op.EQ):
-                start = max(start, bound - 1)
+                after = max(after, bound - 1)
             elif child.op is Op.GT:
-                start = max(start, bound)
-    return start
+                after = max(after, bound)
+            if child.op in (Op.LTE, Op.EQ):
+                before = min(before, bound + 1)
+            elif child.op is Op.LT:
+                before = min(before, bound)
+    return min(after, _LAST - 1), before if before <= _LAST else None
 
 
 class OplogRange:
@@ -71,8 +78,9 @@ class OplogRange:
         self._selection = Selection(query)
         self._snapshot: Snapshot = node.engine.snapshot()
         backwards = query.sort.natural < 0 or (query.hint is not None and query.hint.natural < 0)
+        after, before = bounds_of(query.filter)
         self._entries: Iterator[bytes] = (
-            oplog.scan_back(self._snapshot) if backwards else oplog.scan(self._snapshot, start_of(query.filter))
+            oplog.scan_back(self._snapshot, before, after) if backwards else oplog.scan(self._snapshot, after, before)
         )
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:

@@ -113,16 +113,27 @@ class RemoteMember:
             cursor, documents = batch_of(reply)
 
     async def log_backwards(self, before: OpTime) -> AsyncIterator[list[OpTime]]:
-        """Positions of its log up to the timestamp of `before`, newest first, by the batch."""
-        found = {
-            "find": "oplog.rs",
-            "filter": {"ts": {"$lte": unpack_timestamp(before.timestamp)}},
-            "sort": {"$natural": -1},
-            "projection": {"ts": 1, "t": 1},
-            "batchSize": POSITIONS_AT_ONCE,
-        }
-        async for documents in self.cursor("local", found):
-            yield [optime_of(document) for document in documents]
+        """Positions of its log up to the timestamp of `before`, newest first, some at a time.
+
+        Each are asked for by a command of their own: whoever gives up in between leaves nothing on the source, where a
+        cursor would keep the whole state of then.
+        """
+        bound = {"$lte": unpack_timestamp(before.timestamp)}
+        while True:
+            found = {
+                "find": "oplog.rs",
+                "filter": {"ts": bound},
+                "sort": {"$natural": -1},
+                "projection": {"ts": 1, "t": 1},
+                "limit": POSITIONS_AT_ONCE,
+                "singleBatch": True,
+            }
+            _, documents = batch_of(await self.command("local", found))
+            if not documents:
+                return
+            positions = [optime_of(document) for document in documents]
+            yield positions
+            bound = {"$lt": unpack_timestamp(positions[-1].timestamp)}
 
     async def cursor(self, database: str, command: Mapping[str, Any]) -> AsyncIterator[list[bytes]]:
         """The batches of a command that opens a cursor."""

@@ -52,11 +52,9 @@ async def find_common_point(store: Store, remote: RemoteMember) -> OpTime:
     found = None
     async for positions in remote.log_backwards(store.last_optime):
         found = common_point(positions, holds)
-        if found is not None or (positions and positions[-1].timestamp < oplog.first.timestamp):
+        if found is not None or positions[-1].timestamp < oplog.first.timestamp:
             break
         await asyncio.sleep(0)
-    # The source would keep its state of now for what is left of the log.
-    await remote.kill_unfinished()
     if found is not None:
         return found
     raise NoCommonPoint(f"{remote.address} has none of our log's entries up to {store.last_optime}")

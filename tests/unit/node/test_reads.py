@@ -256,7 +256,10 @@ def test_explain_shows_the_plan_that_ran() -> None:
     loop(work())
 
 
-def test_the_oplog_is_read_in_order_backwards_and_from_a_timestamp() -> None:
+LAST = Timestamp((1 << 32) - 1, (1 << 32) - 1)
+
+
+def test_the_oplog_is_read_in_order_backwards_and_between_timestamps() -> None:
     async def work() -> None:
         node = await filled(20, replicated=True)
         found = (await node.run({"find": "oplog.rs"}, "local"))["cursor"]["firstBatch"]
@@ -265,6 +268,17 @@ def test_the_oplog_is_read_in_order_backwards_and_from_a_timestamp() -> None:
         assert newest["cursor"]["firstBatch"] == [found[-1]]
         later = await node.run({"find": "oplog.rs", "filter": {"ts": {"$gte": found[15]["ts"]}}}, "local")
         assert later["cursor"]["firstBatch"] == found[15:]
+        for back in (1, -1):
+            for bounds, expected in (
+                ({"$gt": found[3]["ts"], "$lt": found[9]["ts"]}, found[4:9]),
+                ({"$gte": found[3]["ts"], "$lte": found[9]["ts"]}, found[3:10]),
+                ({"$eq": found[3]["ts"]}, found[3:4]),
+                ({"$gt": found[9]["ts"], "$lt": found[3]["ts"]}, []),
+                ({"$gte": Timestamp(0, 0), "$lte": LAST}, found),
+                ({"$gt": LAST}, []),
+            ):
+                between = {"find": "oplog.rs", "filter": {"ts": bounds}, "sort": {"$natural": back}}
+                assert (await node.run(between, "local"))["cursor"]["firstBatch"] == expected[::back]
         some = await node.run({"find": "oplog.rs", "filter": {"op": "i"}, "skip": 2, "limit": 3}, "local")
         assert some["cursor"]["firstBatch"] == found[3:6]
 
