@@ -83,7 +83,7 @@ class PlanCache:
 
         `indexes`: those that plans may choose.
         """
-        found = prepared(tree, replace(plan, rejected=()) if plan.rejected else plan, indexes)
+        found = prepared(tree, sort, replace(plan, rejected=()) if plan.rejected else plan, indexes)
         if found is not None and (plan.works or not plan.rejected):
             self._kept.put(shape, Kept(found, tree, sort, plan.works))
 

@@ -35,7 +35,7 @@ from docstore.query.find import FindQuery
 from docstore.query.plan.plan import choose
 from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion, prepared_scan, prepared_union
 from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
-from docstore.query.sort import Sort, parse_sort
+from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.storage import Family
 from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
@@ -256,5 +256,5 @@ def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple
     looked_up = lookup(tree, id_index)
     if looked_up is not None:
         return looked_up, id_index.prefix
-    found = prepared(tree, replace(choose(tree, indexes), rejected=()), indexes)
+    found = prepared(tree, UNSORTED, replace(choose(tree, indexes), rejected=()), indexes)
     return None if found is None else (found, cast("Index", found.index).prefix)

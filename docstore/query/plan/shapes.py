@@ -9,7 +9,8 @@ as long as the indexes are as they were. So only such values may differ as leave
 comparisons by bytes with one value of a type that has ranges of its own, and with one of a list of such values where no
 order is asked for; some other conditions are part of the shape as they stand. Disjunctions of all these bound nothing
 and are left to be checked. Indexes are those of values under no
-collation and no filter. Which of several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
+collation and no filter; others may stand beside them that have nothing to offer to any filter of the shape. Which of
+several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -200,13 +201,16 @@ def _ranges(conditions: Sequence[Filter]) -> Ranges:
     return found
 
 
-def prepared(tree: Filter, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared | None:
+def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared | None:
     """What is kept of a plan for a filter that has a shape; None where it may not be used for others of that shape.
 
     `indexes`: all that there were to choose from.
     """
     access = plan.access
-    if not isinstance(access, IndexScan) or access.once or not all(map(_is_plain, indexes)):
+    if not isinstance(access, IndexScan) or access.once or not _is_plain(access.index):
+        return None
+    spoken_of = _first_paths(tree, sort)
+    if not all(_is_plain(index) or _is_beside(index, spoken_of) for index in indexes):
         return None
     conditions = conjuncts(tree)
     fields = []
@@ -227,6 +231,24 @@ def prepared(tree: Filter, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared
         return None
     found = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), left)
     return found if found.bind(tree) == plan else None
+
+
+def _first_paths(tree: Filter, sort: Sort) -> set[str]:
+    """The paths by which an index may serve such a filter and order: each may be that of its first field."""
+    found = {sort.fields[0][0]} if sort.fields else set()
+    for each in conjuncts(tree):
+        parts = [part for child in each.children for part in conjuncts(child)] if isinstance(each, Or) else [each]
+        found.update(map(_path, parts))
+    return found
+
+
+def _is_beside(index: IndexInfo, first_paths: set[str]) -> bool:
+    """Whether the index has nothing to offer to filters of a shape, whatever their values: no shape asks for a text or
+    a region, and no other index is of use without its first field.
+    """
+    if index.text is not None or index.geometry is not None:
+        return True
+    return index.wildcard is None and index.fields[0][0] not in first_paths
 
 
 def _path(condition: Filter) -> str:

@@ -30,6 +30,11 @@ CONSTANTS: list[object] = [
     {"$gt": 0, "$ne": 2},
 ]  # fmt: skip
 """Conditions that are part of a shape as they stand."""
+SPECIAL: list[tuple[dict[str, object], dict[str, object]]] = [
+    ({"a": "text"}, {}), ({"a": 1, "b": "text"}, {}), ({"a": "2dsphere"}, {}), ({"a": 1, "b": "2dsphere"}, {}),
+    ({"a": 1, "b": 1}, {"collation": {"locale": "en"}}),
+]  # fmt: skip
+ALL_KINDS = KINDS | st.sampled_from(SPECIAL)
 OPERATORS = st.lists(st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), min_size=1, max_size=3, unique=True)
 
 
@@ -83,7 +88,7 @@ def offered(plan: Plan) -> list[Plan]:
 
 
 @settings(max_examples=800, deadline=None)
-@given(alike(), st.lists(KINDS, min_size=1, max_size=3), st.lists(DOCUMENTS, max_size=6), SORTS)
+@given(alike(), st.lists(ALL_KINDS, min_size=1, max_size=3), st.lists(DOCUMENTS, max_size=6), SORTS)
 def test_what_is_kept_for_one_filter_is_chosen_for_another_of_its_shape(
     filters: tuple[Filter, Filter],
     kinds: list[tuple[dict[str, object], dict[str, object]]],
@@ -99,7 +104,7 @@ def test_what_is_kept_for_one_filter_is_chosen_for_another_of_its_shape(
     assert shape == shape_of(other, sort)
     chosen, expected = choose(one, indexes, sort=sort), choose(other, indexes, sort=sort)
     for plan in offered(chosen):
-        kept = prepared(one, plan, indexes)
+        kept = prepared(one, sort, plan, indexes)
         bound = None if kept is None else kept.bind(other)
         if bound is not None:
             assert bound in offered(expected)
@@ -108,7 +113,7 @@ def test_what_is_kept_for_one_filter_is_chosen_for_another_of_its_shape(
 
 
 @settings(max_examples=300, deadline=None)
-@given(FILTERS, st.lists(KINDS, min_size=1, max_size=2), st.lists(DOCUMENTS, max_size=6), SORTS)
+@given(FILTERS, st.lists(ALL_KINDS, min_size=1, max_size=2), st.lists(DOCUMENTS, max_size=6), SORTS)
 def test_what_is_kept_of_any_filter_gives_its_own_plan(
     condition: dict[str, object],
     kinds: list[tuple[dict[str, object], dict[str, object]]],
@@ -120,8 +125,24 @@ def test_what_is_kept_of_any_filter_gives_its_own_plan(
         return
     indexes = built(kinds, contents)
     for plan in offered(choose(tree, indexes, sort=sort)):
-        kept = prepared(tree, plan, indexes)
+        kept = prepared(tree, sort, plan, indexes)
         assert kept is None or kept.bind(tree) == plan
+
+
+def test_plans_are_kept_beside_indexes_that_have_nothing_to_offer() -> None:
+    plain: tuple[dict[str, object], dict[str, object]] = ({"a": 1}, {})
+    beside: list[tuple[dict[str, object], dict[str, object]]] = [
+        ({"t": "text"}, {}), ({"a": 1, "g": "2dsphere"}, {}), ({"h": "hashed"}, {}),
+        ({"p": 1}, {"partialFilterExpression": {"p": 1}}), ({"c": 1}, {"collation": {"locale": "en"}}),
+    ]  # fmt: skip
+    tree = parse_filter(bson.encode({"a": 1, "b": 2}))
+    indexes = built([plain, *beside], [])
+    assert len(indexes) == 1 + len(beside)
+    assert prepared(tree, UNSORTED, choose(tree, indexes), indexes) is not None
+    partial: dict[str, object] = {"partialFilterExpression": {"b": 2}}
+    for kind in (({"b": "hashed"}, {}), ({"b": 1}, partial), ({"b": 1}, {"collation": {"locale": "en"}})):
+        several = built([plain, kind], [])
+        assert prepared(tree, UNSORTED, choose(tree, several), several) is None
 
 
 def test_shapes_tell_apart_what_is_planned_in_another_way() -> None:
