@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from docstore.bson.build import array_from, document_from
@@ -66,20 +66,23 @@ class BoundScan(NamedTuple):
     predicate: Predicate | None
 
     def documents(
-        self, reader: Reader, wanted: int, owned: Predicate | None, met: list[bytes] | None = None
+        self, reader: Reader, wanted: int, owned: Predicate | None, met: list[bytes] | None = None, *, skip: int = 0
     ) -> list[bytes] | None:
-        """The first `wanted` documents, in order; None where that takes more than a step. `met`: where to put their
-        entries, for `rest`.
+        """The first `wanted` documents behind `skip`, in order; None where that takes more than a step. `met`: where to
+        put the entries of all that were looked at, for `rest`.
         """
         found: list[bytes] = []
         order = self.scan.order
+        if order is None and self.predicate is None and owned is None and not self._once:
+            # What is passed over is known by its entry.
+            return found if self._fetch(reader, wanted, owned, found, met, skip) else None
         # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
-        if not self._fetch(reader, wanted if order is None else MOST_LOOKS + 1, owned, found, met):
+        if not self._fetch(reader, skip + wanted if order is None else MOST_LOOKS + 1, owned, found, met):
             return None
         if order is not None:
             found.sort(key=order.sort_key)
-            del found[wanted:]
-        return found
+            del found[skip + wanted :]
+        return found[skip:] if skip else found
 
     def first(self, reader: Reader, owned: Predicate | None) -> tuple[int, bytes] | None:
         """(record id, document) of the first document, `NOTHING` where there is none; None where that takes more than
@@ -123,12 +126,23 @@ class BoundScan(NamedTuple):
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
 
     def _fetch(
-        self, reader: Reader, wanted: int, owned: Predicate | None, found: list[bytes], met: list[bytes] | None
+        self,
+        reader: Reader,
+        wanted: int,
+        owned: Predicate | None,
+        found: list[bytes],
+        met: list[bytes] | None,
+        skip: int = 0,
     ) -> bool:
         scan, coll = self.scan, self.coll
         most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
-        predicate, once, few = self.predicate, self._once, wanted <= _FEW
+        predicate, once, few = self.predicate, self._once, wanted + skip <= _FEW
+        if skip >= most:
+            return False
         entries = self._entries(reader, few=few)
+        if skip:
+            most -= skip
+            next(islice(entries, skip - 1, None), None)
         if few:
             get = partial(reader.get, _RECORDS)
             ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)

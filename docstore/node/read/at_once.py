@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from docstore.aggregation.expression_context import new_context
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
@@ -23,7 +24,7 @@ from docstore.node.read.snapshot import newest
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
-from docstore.query.projection.projection import Projection
+from docstore.query.projection.projection import Projection, metadata_kinds
 
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
 _LONGEST = 1024
@@ -60,7 +61,7 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
         return None
     projection = None
     if "projection" in given:
-        projection = plain_projection(given["projection"])
+        projection = known_projection(given["projection"])
         if projection is None:
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
@@ -75,11 +76,14 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
     ends = given.get("singleBatch", False) or 0 < limit <= batch
     wanted = min(limit or batch, batch)
     met: list[bytes] | None = None if ends else []
-    found = bound.documents(node.engine, skip + wanted, owned, met)
+    found = bound.documents(node.engine, wanted, owned, met, skip=skip)
     if found is None:
         return None
-    if met is not None and len(found) == skip + wanted:
-        # A cursor stays behind a full batch, whether there is more or not.
+    # A cursor stays behind a full batch, whether there is more or not.
+    stays = met is not None and len(found) == wanted
+    if projection is not None and not projection.is_plain:
+        return None if stays else _computed(context, bound, found, projection)
+    if met is not None and stays:
         snapshot = node.engine.snapshot()
         behind = bound.rest(snapshot, found, met)
         if behind is None:
@@ -90,12 +94,20 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
             behind, _both(bound.predicate, owned), None if projection is None else projection.apply, node.clock
         )
         source = ReleasingSource(ScanSource(taking, limit and limit - wanted), snapshot.close)
-        batch_found = found[skip:] if skip else found
-        return opened_reply(context, batch_found if projection is None else projection.apply_all(batch_found), source)
+        return opened_reply(context, found if projection is None else projection.apply_all(found), source)
     bound.used()
-    if skip:
-        found = found[skip:]
     return cursor_reply(found if projection is None else projection.apply_all(found), 0, context.namespace)
+
+
+def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> bytes | None:
+    """The reply of the documents with what a projection makes of them; None where it is an error."""
+    try:
+        made = projection.apply_all(found)
+    except CommandError:
+        # The general way ends with it too.
+        return None
+    bound.used()
+    return cursor_reply(made, 0, context.namespace)
 
 
 def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
@@ -139,14 +151,20 @@ def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> 
 
 def plain_projection(raw: bytes) -> Projection | None:
     """The projection, where it only says which fields are given, and is short."""
-    return _plain_projection(raw) if len(raw) <= _LONGEST else None
+    projection = known_projection(raw)
+    return projection if projection is not None and projection.is_plain else None
+
+
+def known_projection(raw: bytes) -> Projection | None:
+    """The projection, where it is short and knows nothing but a document: neither how that was found nor a request."""
+    return _known_projection(raw) if len(raw) <= _LONGEST else None
 
 
 @lru_cache(maxsize=256)
-def _plain_projection(raw: bytes) -> Projection | None:
+def _known_projection(raw: bytes) -> Projection | None:
     try:
-        projection = parse_projection(raw)
+        projection = parse_projection(raw, query_context=new_context())
     except CommandError:
         # The general way says so.
         return None
-    return projection if isinstance(projection, Projection) and projection.is_plain else None
+    return projection if isinstance(projection, Projection) and not metadata_kinds(projection) else None
