@@ -17,7 +17,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined
 from docstore.key_layout import RECORD_ID_BYTES
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.find import FindQuery
 from docstore.query.pausing import PAUSED, PAUSING, allowing
 from docstore.query.plan.access import CollectionScan, IndexScan, Plan
@@ -168,6 +168,9 @@ def plan_count(
                 assert coll is not None
                 coll.plans.keep(shape, query.filter, UNSORTED, chosen, usable_indexes(coll))
             return chosen
+    if query.filter == MATCH_ALL:
+        # There is nothing to choose.
+        return plan
     return plan_query(coll, query.filter, hint=query.hint, reader=reader, indexes=indexes, kept=kept)
 
 

@@ -6,14 +6,14 @@ order is taken over a collection scan even without bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import And, Filter, Nor, Not, conjunction
 from docstore.query.plan.access import CollectionScan, Eof, IndexScan, Merge, Plan, index_scan
-from docstore.query.plan.bounds import FieldBounds, field_bounds
+from docstore.query.plan.bounds import FieldBounds, conditions, field_bounds
 from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable_bounds
 from docstore.query.plan.intervals import EVERYTHING, HIGHEST, LOWEST
 from docstore.query.plan.ordering import exploded, sort_direction
@@ -43,7 +43,10 @@ def collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
 def index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[Candidate]:
     """What each of the indexes has to offer."""
     candidates: list[Candidate] = []
+    bounded_paths = conditions(tree).keys() if indexes else frozenset()
     for index in indexes:
+        if not _may_serve(index, bounded_paths, sort):
+            continue
         coverage = covers(tree, index)
         if index.wildcard is not None:
             candidates += _wildcard_plans(tree, index, sort) if coverage.bounded else []
@@ -54,6 +57,14 @@ def index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[
             ordered = int(plan.provides_sort and bool(sort))
             candidates.append(((_tightness(bounds, index), ordered, -len(index.fields)), plan))
     return candidates
+
+
+def _may_serve(index: IndexInfo, bounded_paths: Collection[str], sort: Sort) -> bool:
+    """Whether the index has its first field bounded, or in front of the order, as far as that is seen at a glance."""
+    if index.wildcard is not None or index.geometry is not None:
+        return True
+    first = index.fields[0][0]
+    return index.text is None and (first in bounded_paths or (bool(sort.fields) and sort.fields[0][0] == first))
 
 
 def index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
