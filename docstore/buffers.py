@@ -32,10 +32,12 @@ BUFFERS = ProcessBuffers()
 class OperationBuffers:
     """The share of one operation, from its start to the end of its cursor."""
 
-    __slots__ = ("_closed", "held")
+    __slots__ = ("_closed", "held", "most")
 
     def __init__(self) -> None:
         self.held = 0
+        self.most = 0
+        """What it has held at once, at most."""
         self._closed = False
 
     def change(self, size: int) -> None:
@@ -43,6 +45,8 @@ class OperationBuffers:
         if not self._closed:
             self.held += size
             BUFFERS.held += size
+            if self.held > self.most:
+                self.most = self.held
 
     @property
     def crowded(self) -> bool:

@@ -21,11 +21,15 @@ from docstore.node.upkeep.execution import execution_of
 from docstore.query.find import Hint
 from docstore.spill import SpillFile
 
+_SMALL_BYTES = 64 * 1024
+"""What is freed at once."""
+
 
 class PipelineSource:
     """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed.
 
-    Documents that did not fit the last batch are counted in `buffers`.
+    Documents that did not fit the last batch are counted in `buffers`. `long`: what the stages have been told may be
+    large by itself.
     """
 
     def __init__(
@@ -34,7 +38,10 @@ class PipelineSource:
         buffers: OperationBuffers,
         close: Callable[[], None],
         clock: Callable[[], float],
+        *,
+        long: bool = False,
     ) -> None:
+        self._long = long
         self._stream = stream
         self._buffers = buffers
         self._counted = 0
@@ -81,7 +88,8 @@ class PipelineSource:
         self._ready = []
         self._buffers.close()
         self._close()
-        free_later(self._stream)
+        if self._long or self._buffers.most > _SMALL_BYTES:
+            free_later(self._stream)
         self._stream = DocumentList(())
 
 
@@ -95,10 +103,12 @@ def open_pipeline(
     node = node_of(context)
     spill = SpillFile(node.settings.dbpath) if on_disk else None
     buffers = OperationBuffers()
+    long = len(context.raw) > _SMALL_BYTES
     collections = LocalCollections(context, view.reader, spill, buffers)
     environment = collections.environment(context.namespace)
     if pipeline.has_source:
-        return PipelineSource(pipeline.open_own(environment), buffers, partial(_close, None, spill), node.clock)
+        own = pipeline.open_own(environment)
+        return PipelineSource(own, buffers, partial(_close, None, spill), node.clock, long=long)
     query, rest = collections.split(context.namespace, pipeline, hint)
     counted = counted_group(rest.stages)
     if counted is not None:
@@ -114,7 +124,7 @@ def open_pipeline(
     if not rest.stages:
         return ReleasingSource(source, partial(_close, None, spill, buffers))
     stream = rest.open(FindStream(source), environment)
-    return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock)
+    return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock, long=long)
 
 
 def _close(source: DocumentSource | None, spill: SpillFile | None, buffers: OperationBuffers | None = None) -> None:
