@@ -12,7 +12,7 @@ from functools import partial
 
 from docstore.aggregation.expressions.model import Expression, Scope
 from docstore.bson.walk import Value
-from docstore.kernel.compute.dates import DatePart, DateText
+from docstore.kernel.compute.dates import DateBin, DateDistance, DatePart, DateSum, DateText
 from docstore.kernel.compute.expressions import (
     Calculation,
     Choice,
@@ -98,6 +98,21 @@ def calculated(name: str, expression: Expression, *, binary: bool) -> Expression
 def date_text(expression: Expression, pieces: Sequence[tuple[str | None, bytes]]) -> Expression:
     """The text of the date that is the only argument, in UTC. `pieces` are those of a `DateText`."""
     return _by(partial(DateText, pieces=pieces), expression)
+
+
+def date_bin(expression: Expression, *, months: int, length: int, begin: int) -> Expression:
+    """The beginning of the bin that the only argument is in, in UTC; see `OfUnit`."""
+    return _by(partial(DateBin, months=months, length=length, begin=begin), expression)
+
+
+def date_distance(expression: Expression, *, months: int, length: int, begin: int) -> Expression:
+    """How many beginnings of bins lie between the two arguments, in UTC."""
+    return _by(partial(DateDistance, months=months, length=length, begin=begin), expression)
+
+
+def date_sum(expression: Expression, *, months: int, length: int) -> Expression:
+    """The first argument so many units later as the second says, in UTC."""
+    return _by(partial(DateSum, months=months, length=length), expression)
 
 
 def _by(make: Make, expression: Expression) -> Expression:

@@ -5,8 +5,9 @@ Units of a day and more are counted on a zone's calendar; smaller ones are lengt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from docstore.aggregation.expressions.calculations import date_bin, date_distance, date_sum
 from docstore.aggregation.expressions.date_parts import date_value, milliseconds_of
 from docstore.aggregation.expressions.model import (
     Evaluate,
@@ -54,6 +55,8 @@ _MOST = {
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MOST_BINS = 100_000_000_000
+_MOST_PLAIN = 100_000
+"""How many of a unit a bin may have that the kernel finds."""
 _BINS_BEGIN = 10_957
 """The day from which bins of several units are counted: 2000-01-01."""
 
@@ -114,9 +117,36 @@ def _adding(name: str, sign: int) -> OperatorParser:
                 return NULL_VALUE
             return _moved(name, sign, present, zone_from(timezone, scope))
 
-        return folded(evaluate, list(given.values()))
+        made = folded(evaluate, list(given.values()))
+        plain = None if made.is_constant or parsing.binds else _plain_unit(given)
+        if plain is None:
+            return made
+        months, length, _ = plain
+        made = replace(made, arguments=(given["startDate"], given["amount"]))
+        return date_sum(made, months=sign * months, length=sign * length)
 
     return parse
+
+
+def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
+    """(months, milliseconds, day from which weeks are counted) of a unit that is constant, in UTC; None where something
+    else is asked for, or something is wrong.
+    """
+    unit = given["unit"].constant
+    if "timezone" in given or unit is None or unit[0] != STRING or not is_unit(name := text_of(unit)):
+        return None
+    week_start = 0
+    if "startOfWeek" in given and name == "week":
+        named = given["startOfWeek"].constant
+        if named is None or named[0] != STRING:
+            return None
+        found = _weekday_of(text_of(named))
+        if found is None:
+            return None
+        week_start = found
+    length = _LENGTHS.get(name, _DAYS.get(name, 0) * _DAY)
+    # The day 0 was a Thursday.
+    return _MONTHS.get(name, 0), length, week_start - 4
 
 
 def _moved(name: str, sign: int, operands: list[Value], zone: Zone | None) -> Value:
@@ -202,13 +232,17 @@ def _asked(functions: dict[str, Evaluate], scope: Scope) -> _Asked | None:
 def _weekday_named(name: str, value: Value) -> int:
     if value[0] != STRING:
         raise CommandError(5439015, f"{name} requires 'startOfWeek' to be a string, but got {type_name(value)}")
-    text = text_of(value).lower()
-    for number, weekday_name in enumerate(_WEEKDAYS):
-        if text in (weekday_name, weekday_name[:3]):
-            return number
-    raise CommandError(
-        5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {text_of(value)}"
-    )
+    found = _weekday_of(text_of(value))
+    if found is None:
+        raise CommandError(
+            5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {text_of(value)}"
+        )
+    return found
+
+
+def _weekday_of(text: str) -> int | None:
+    text = text.lower()
+    return next((place for place, name in enumerate(_WEEKDAYS) if text in (name, name[:3])), None)
 
 
 _DIFF = Named(
@@ -243,7 +277,14 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(5166308, "dateDiff overflowed")
         return int64_value(found)
 
-    return folded(evaluate, list(given.values()))
+    made = folded(evaluate, list(given.values()))
+    plain = None if made.is_constant or parsing.binds else _plain_unit(given)
+    if plain is None:
+        return made
+    months, length, week_start = plain
+    made = replace(made, arguments=(given["startDate"], given["endDate"]))
+    begin = week_start * _DAY if length == 7 * _DAY else 0
+    return date_distance(made, months=months, length=length, begin=begin)
 
 
 def truncate(instant: int, unit: str, size: int, zone: Zone = ZONE_UTC, week_start: int = 0) -> int:
@@ -295,7 +336,18 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(5166406, "dateAdd overflowed")
         return date_value(found)
 
-    return folded(evaluate, list(given.values()))
+    made = folded(evaluate, list(given.values()))
+    plain = None if made.is_constant or parsing.binds else _plain_unit(given)
+    size = given["binSize"].constant if "binSize" in given else int64_value(1)
+    number = integral_of(size) if size is not None and size[0] in NUMBERS else None
+    if plain is None or number is None or not 0 < number <= _MOST_PLAIN:
+        return made
+    months, length, week_start = plain
+    begin = _BINS_BEGIN
+    if length == 7 * _DAY:
+        begin += (week_start + 4 - weekday(_BINS_BEGIN)) % 7
+    made = replace(made, arguments=(given["date"],))
+    return date_bin(made, months=months * number, length=length * number, begin=24_000 if months else begin * _DAY)
 
 
 OPERATORS: Table = {

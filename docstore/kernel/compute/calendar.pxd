@@ -1,4 +1,4 @@
-cdef long long _floored(long long number, long long divisor) noexcept
+cdef long long floored(long long number, long long divisor) noexcept
 cpdef tuple day_and_rest(long long milliseconds)
 cpdef tuple civil(long long day)
 cpdef object day_of(long long year, long long month, long long of_month)

@@ -11,7 +11,7 @@ import cython
 MILLISECONDS_A_DAY = 86_400_000
 
 
-def _floored(number: cython.longlong, divisor: cython.longlong) -> cython.longlong:
+def floored(number: cython.longlong, divisor: cython.longlong) -> cython.longlong:
     """The quotient rounded down, compiled too."""
     if number >= 0:
         return number // divisor
@@ -20,14 +20,14 @@ def _floored(number: cython.longlong, divisor: cython.longlong) -> cython.longlo
 
 def day_and_rest(milliseconds: cython.longlong) -> tuple[int, int]:
     """(day, milliseconds since its midnight)."""
-    day: cython.longlong = _floored(milliseconds, 86_400_000)
+    day: cython.longlong = floored(milliseconds, 86_400_000)
     return day, milliseconds - day * 86_400_000
 
 
 def civil(day: cython.longlong) -> tuple[int, int, int]:
     """(year, month, day of the month) of a day."""
     shifted: cython.longlong = day + 719_468
-    cycle: cython.longlong = _floored(shifted, 146_097)
+    cycle: cython.longlong = floored(shifted, 146_097)
     of_cycle: cython.longlong = shifted - cycle * 146_097
     year: cython.longlong = (of_cycle - of_cycle // 1_460 + of_cycle // 36_524 - of_cycle // 146_096) // 365
     of_year: cython.longlong = of_cycle - (365 * year + year // 4 - year // 100)
@@ -40,7 +40,7 @@ def civil(day: cython.longlong) -> tuple[int, int, int]:
 
 def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longlong) -> int:
     """The day of a date. Months and days beyond their bounds are carried into years and months."""
-    carried: cython.longlong = _floored(month - 1, 12)
+    carried: cython.longlong = floored(month - 1, 12)
     month -= carried * 12
     year += carried
     if month <= 2:
@@ -48,7 +48,7 @@ def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longl
         march_month: cython.longlong = month + 9
     else:
         march_month = month - 3
-    cycle: cython.longlong = _floored(year, 400)
+    cycle: cython.longlong = floored(year, 400)
     of_cycle: cython.longlong = year - cycle * 400
     days: cython.longlong = of_cycle * 365 + of_cycle // 4 - of_cycle // 100 + (153 * march_month + 2) // 5
     return cycle * 146_097 + days + of_month - 719_469
@@ -56,7 +56,7 @@ def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longl
 
 def weekday(day: cython.longlong) -> int:
     """0 for Sunday to 6 for Saturday."""
-    return day + 4 - 7 * _floored(day + 4, 7)
+    return day + 4 - 7 * floored(day + 4, 7)
 
 
 def day_of_year(day: cython.longlong) -> int:

@@ -1,8 +1,8 @@
-from docstore.kernel.compute.expressions cimport Calculation, put_integer
-from docstore.kernel.compute.calendar cimport civil, day_and_rest, day_of_year, weekday
+from docstore.kernel.compute.expressions cimport Calculation, put_integer, put_long
+from docstore.kernel.compute.calendar cimport civil, day_and_rest, day_of, day_of_year, floored, weekday
 from docstore.kernel.group.sources cimport Place
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.bson.walk cimport DATE, INT32, STRING, int64_at
+from docstore.bson.walk cimport DATE, INT32, INT64, STRING, int32_at, int64_at
 
 cdef long long _date_part(int letter, long long milliseconds) except? -1
 
@@ -14,4 +14,21 @@ cdef class DateText(Calculation):
     cdef list _pieces
     cdef list _letters
     cdef KeyWriter _out
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef bint _is_far(long long milliseconds) noexcept
+cdef long long _month_of(long long milliseconds) except? -1
+
+cdef class OfUnit(Calculation):
+    cdef long long _months
+    cdef long long _length
+    cdef long long _begin
+
+cdef class DateBin(OfUnit):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class DateDistance(OfUnit):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class DateSum(OfUnit):
     cdef bint _calculated(self, bytes document, Place found) except -1

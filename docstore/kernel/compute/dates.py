@@ -1,4 +1,7 @@
-"""Parts and texts of dates in UTC, calculated as `docstore.kernel.compute.expressions` says."""
+"""Parts and texts of dates in UTC, their bins, distances and sums.
+
+They are calculated as `docstore.kernel.compute.expressions` says.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from collections.abc import Callable, Sequence
 import cython
 
 from docstore.bson.walk import Value
-from docstore.kernel.compute.calendar import civil, day_and_rest, day_of_year, weekday
+from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of_year, weekday
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import DATE, INT32, STRING, int64_at
-    from docstore.kernel.compute.expressions import put_integer
+    from docstore.bson.walk import DATE, INT32, INT64, STRING, int32_at, int64_at
+    from docstore.kernel.compute.calendar import floored
+    from docstore.kernel.compute.expressions import put_integer, put_long
 
 
 class DatePart(Calculation):
@@ -108,4 +112,127 @@ class DateText(Calculation):
         out.put(0)
         out.set_little(0, out.size - 4, 4)
         found.put(STRING, out.taken())
+        return True
+
+
+_LONGEST = 1 << 60
+_MOST_MONTHS = 1 << 24
+
+
+def _is_far(milliseconds: cython.longlong) -> cython.bint:
+    """Whether sums with it may not fit 64 bits."""
+    return not -2_305_843_009_213_693_952 < milliseconds < 2_305_843_009_213_693_952
+
+
+def _month_of(milliseconds: cython.longlong) -> cython.longlong:
+    """The month that a date is in, counted from the year 0."""
+    day, _ = day_and_rest(milliseconds)
+    year, month, _ = civil(day)
+    return year * 12 + month - 1
+
+
+class OfUnit(Calculation):
+    """Calculates with a unit: so many `months`, or a `length` of milliseconds where there are none.
+
+    Its bins are counted from `begin`, in months from the year 0 or in milliseconds.
+    """
+
+    _months: cython.longlong
+    _length: cython.longlong
+    _begin: cython.longlong
+
+    def __init__(
+        self,
+        operands: Sequence[Source],
+        otherwise: Callable[[bytes], Value | None],
+        *,
+        months: int = 0,
+        length: int = 0,
+        begin: int = 0,
+    ) -> None:
+        """Errors: ValueError for a unit too long to calculate with."""
+        if months > _MOST_MONTHS or length > _LONGEST:
+            raise ValueError("no such unit is calculated with")
+        super().__init__(operands, otherwise)
+        self._months = months
+        self._length = length
+        self._begin = begin
+
+
+class DateBin(OfUnit):
+    """`$dateTrunc`: the beginning of the bin that a date is in."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        instant: cython.longlong
+        count: cython.longlong
+        self._locate(0, document, self._one)
+        if self._one.code != DATE:
+            return False
+        instant = int64_at(self._one.raw, self._one.at)
+        if _is_far(instant):
+            return False
+        if self._months:
+            count = floored(_month_of(instant) - self._begin, self._months)
+            instant = day_of(0, self._begin + count * self._months + 1, 1)
+            instant *= 86_400_000
+        else:
+            instant = self._begin + floored(instant - self._begin, self._length) * self._length
+        put_long(found, DATE, instant)
+        return True
+
+
+class DateDistance(OfUnit):
+    """`$dateDiff`: how many beginnings of bins lie between two dates."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        start: cython.longlong
+        end: cython.longlong
+        self._locate(0, document, self._one)
+        self._locate(1, document, self._two)
+        if self._one.code != DATE or self._two.code != DATE:
+            return False
+        start = int64_at(self._one.raw, self._one.at)
+        end = int64_at(self._two.raw, self._two.at)
+        if _is_far(start) or _is_far(end):
+            return False
+        if self._months:
+            start, end = floored(_month_of(start), self._months), floored(_month_of(end), self._months)
+        else:
+            start, end = floored(start - self._begin, self._length), floored(end - self._begin, self._length)
+        put_long(found, INT64, end - start)
+        return True
+
+
+class DateSum(OfUnit):
+    """`$dateAdd`, and `$dateSubtract` by a negative unit: a date from 1970 on, so many units later."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        instant: cython.longlong
+        amount: cython.longlong
+        month: cython.longlong
+        first: cython.longlong
+        length: cython.longlong
+        most: cython.longlong
+        self._locate(0, document, self._one)
+        self._locate(1, document, self._two)
+        if self._one.code != DATE or self._two.code not in (INT32, INT64):
+            return False
+        instant = int64_at(self._one.raw, self._one.at)
+        if self._two.code == INT32:
+            amount = int32_at(self._two.raw, self._two.at)
+        else:
+            amount = int64_at(self._two.raw, self._two.at)
+        most = 1_000_000 if self._months else 2_147_483_648
+        if instant < 0 or _is_far(instant) or not -most < amount < most:
+            return False
+        if self._months:
+            day, rest = day_and_rest(instant)
+            _, _, of_month = civil(day)
+            month = _month_of(instant) + amount * self._months
+            first = day_of(0, month + 1, 1)
+            length = day_of(0, month + 2, 1) - first
+            instant = (first + (of_month if of_month < length else length) - 1) * 86_400_000 + rest
+        else:
+            instant += amount * self._length
+        put_long(found, DATE, instant)
         return True

@@ -13,6 +13,7 @@ cdef double _double(Place place) noexcept
 cdef bytes _integer_bytes(long long number, int size)
 cdef bytes _double_bytes(double number)
 cdef int put_integer(Place found, int code, long long number) except -1
+cdef int put_long(Place found, int code, long long number) except -1
 cdef int _put_boolean(Place found, bint truth) except -1
 cdef int _truth(Place place) noexcept
 cdef bint _is_small(long long number) noexcept

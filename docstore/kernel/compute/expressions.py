@@ -79,7 +79,12 @@ def put_integer(found: Place, code: cython.int, number: cython.longlong) -> cyth
     """An int that does not fit becomes a long."""
     if code == INT32 and -0x80000000 <= number <= 0x7FFFFFFF:
         return found.put(INT32, _integer_bytes(number, 4))
-    return found.put(INT64, _integer_bytes(number, 8))
+    return put_long(found, INT64, number)
+
+
+def put_long(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
+    """A value of eight bytes: a long, or a date."""
+    return found.put(code, _integer_bytes(number, 8))
 
 
 def _put_boolean(found: Place, truth: cython.bint) -> cython.int:

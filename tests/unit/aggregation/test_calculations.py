@@ -80,6 +80,34 @@ def test_texts_of_dates(layout: str | None) -> None:
         agree({"$dateToString": given}, {"a": value})
 
 
+UNITS = ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"]
+
+
+def moments(rng: random.Random) -> bson.datetime_ms.DatetimeMS:
+    most = rng.choice([10**11, 2 * 10**12, 10**15, 2**61, 2**62])
+    return bson.datetime_ms.DatetimeMS(rng.choice([rng.randint(-most, most), rng.randint(0, 20_000) * 86_400_000]))
+
+
+@pytest.mark.parametrize("unit", [*UNITS, "decade"])
+def test_bins_of_dates_distances_and_sums(unit: str) -> None:
+    rng = random.Random(UNITS.index(unit) if unit in UNITS else 99)
+    for turn in range(300):
+        week: dict[str, Any] = {} if turn % 2 else {"startOfWeek": rng.choice(["monday", "Sun", "friday", "nonsense"])}
+        size = rng.choice([1, 2, 3, 7, Int64(45), 100_000, 100_001, Int64(2**40), 0, -1, 2.0, 2.5])
+        amounts = (3, -40, 0, 10**6, Int64(2**31), Int64(10**15), 2.0, 2.5, None, "x")
+        document = {"a": moments(rng), "b": moments(rng), "n": rng.choice(amounts)}
+        if turn % 7 == 0:
+            document |= {rng.choice("ab"): rng.choice(VALUES)}
+        bins = {"date": "$a", "unit": unit, **week}
+        agree({"$dateTrunc": bins}, document)
+        agree({"$dateTrunc": bins | {"binSize": size}}, document)
+        agree({"$dateTrunc": bins | {"timezone": "America/New_York"}}, document)
+        agree({"$dateDiff": {"startDate": "$a", "endDate": "$b", "unit": unit, **week}}, document)
+        for name in ("$dateAdd", "$dateSubtract"):
+            agree({name: {"startDate": "$a", "unit": unit, "amount": "$n"}}, document)
+            agree({name: {"startDate": "$a", "unit": unit, "amount": 5}}, document)
+
+
 def test_choices() -> None:
     for value in VALUES:
         agree({"$cond": ["$a", "$a", "no"]}, {"a": value})
