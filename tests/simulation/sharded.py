@@ -30,7 +30,7 @@ SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500, "catc
 LIVELY_SECONDS = 60.0
 COLLECTION = "test.docs"
 LEAST, MOST = -1, 1_000_000
-"""Beyond all keys of `COLLECTION`, which is sharded by the number `k`."""
+"""Beyond all keys of `COLLECTION`, which is sharded by a number: `k` or, in some scenarios, the `_id`."""
 
 
 class SimulatedCluster:
@@ -84,14 +84,14 @@ class SimulatedCluster:
         where = address((on or self.routers[0]).name)
         return bson.decode(await self.pool.command(where, database, command, timeout=60.0))
 
-    async def shard_collection(self, points: list[int], namespace: str = COLLECTION) -> None:
-        """Shard by `k`, split at the points, every second chunk on the second shard."""
+    async def shard_collection(self, points: list[int], namespace: str = COLLECTION, key: str = "k") -> None:
+        """Shard by the key, split at the points, every second chunk on the second shard."""
         await self.admin({"enableSharding": namespace.partition(".")[0], "primaryShard": "shard0"})
-        await self.admin({"shardCollection": namespace, "key": {"k": 1}})
+        await self.admin({"shardCollection": namespace, "key": {key: 1}})
         for point in points:
-            await self.admin({"split": namespace, "middle": {"k": point}})
+            await self.admin({"split": namespace, "middle": {key: point}})
         for point in points[::2]:
-            await self.admin({"moveChunk": namespace, "find": {"k": point}, "to": "shard1"})
+            await self.admin({"moveChunk": namespace, "find": {key: point}, "to": "shard1"})
 
     # The end
 
@@ -128,19 +128,19 @@ class SimulatedCluster:
         found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
         return found
 
-    async def ownership(self, expected: set[Any], namespace: str = COLLECTION) -> list[Anomaly]:
+    async def ownership(self, expected: set[Any], namespace: str = COLLECTION, key: str = "k") -> list[Anomaly]:
         """Every document has one owner and is seen once."""
         database, _, name = namespace.partition(".")
         collections = await self.primary_documents(self.config, "config", "collections")
         record = next(each for each in collections if each["_id"] == namespace)
         chunks = await self.primary_documents(self.config, "config", "chunks")
         ranges = [
-            OwnedRange(_number(each["min"]["k"], LEAST), _number(each["max"]["k"], MOST), each["shard"])
+            OwnedRange(_number(each["min"][key], LEAST), _number(each["max"][key], MOST), each["shard"])
             for each in chunks
             if each.get("uuid") == record["uuid"] or each.get("ns") == namespace
         ]
         stored = {
-            shard: [Stored(each["_id"], each["k"]) for each in await self.primary_documents(members, database, name)]
+            shard: [Stored(each["_id"], each[key]) for each in await self.primary_documents(members, database, name)]
             for shard, members in self.shards.items()
         }
         found = check_chunk_map(ranges, LEAST, MOST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.plants import (
     change_streams,
     ddl,
+    groups,
     replication,
     routed_transactions,
     sharding,
@@ -13,5 +14,5 @@ from tests.simulation.plants import (
 )
 from tests.simulation.plants.plant import Plant
 
-MODULES = (replication, storage, sharding, ddl, change_streams, transactions, routed_transactions)
+MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

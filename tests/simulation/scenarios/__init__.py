@@ -10,6 +10,7 @@ from tests.simulation.scenarios import (
     disks,
     drain,
     elections,
+    groups,
     handover,
     heirs,
     lost_disks,
@@ -32,8 +33,8 @@ from tests.simulation.scenarios import (
 from tests.simulation.schedule import Scenario
 
 MODULES = (
-    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover, ddl,
-    moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover,
+    groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
     primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
 )  # fmt: skip
 

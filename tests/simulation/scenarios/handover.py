@@ -16,7 +16,8 @@ from typing import Any
 from docstore.errors import CommandError
 from docstore.net import NetworkError
 from tests.checkers.history import Anomaly, Kind, Operation
-from tests.simulation.clients import Client, Refused, Unknown, quietly
+from tests.simulation.clients import Client, Refused, Target, Unknown, quietly
+from tests.simulation.cluster_faults import ClusterNemesis
 from tests.simulation.moments import ROUTING_READ
 from tests.simulation.process import Incarnation, Machine
 from tests.simulation.scenarios import moves
@@ -39,10 +40,10 @@ PLENTY = 120
 """Documents, at least, that statements over many change: more on some shard than in one write unit."""
 
 
-async def a_small_cluster(world: World, members: int = 1) -> SimulatedCluster:
+async def a_small_cluster(world: World, members: int = 1, key: str = "k", width: int = WIDTH) -> SimulatedCluster:
     cluster = SimulatedCluster(world, members=members, configs=1)
     await cluster.start()
-    await cluster.shard_collection([number * WIDTH for number in range(1, CHUNKS)])
+    await cluster.shard_collection([number * width for number in range(1, CHUNKS)], key=key)
     return cluster
 
 
@@ -66,6 +67,9 @@ def forget(often: float, dice: random.Random, process: Incarnation, moment: str)
 class Documents(moves.Documents):
     """Some are on each chunk, and reads of one key go to its owner alone."""
 
+    sharded_by = ("k", WIDTH)
+    """The shard key, and how far the beginnings of chunks are from each other."""
+    clients = 8
     movers = 1
     """How many move chunks, side by side."""
     forgetful = 0.0
@@ -83,6 +87,11 @@ class Documents(moves.Documents):
     def routers(self, cluster: SimulatedCluster) -> list[list[Machine]]:
         """Those that the clients ask, one after another."""
         return [cluster.routers]
+
+    async def anomalies(self, cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
+        """What was refused, and what is not as it must be in the end."""
+        found = await moves.anomalies(cluster, work, concerns=self.concerns, key=self.sharded_by[0])
+        return [*self.refused, *found]
 
     async def act(self, client: Client, work: Workload) -> None:
         """More of what shows a chunk that is owned by nobody, or by two."""
@@ -271,14 +280,16 @@ class FarDocuments(Documents):
         }
 
 
-async def move_to_and_fro(cluster: SimulatedCluster, dice: random.Random, over: list[bool]) -> None:
+async def move_to_and_fro(
+    cluster: SimulatedCluster, dice: random.Random, over: list[bool], key: str, width: int
+) -> None:
     """Few chunks, each back again as soon as it has come."""
     world = cluster.world
     while not over:
-        point = dice.choice(MOVED) * WIDTH
+        point = dice.choice(MOVED) * width
         for shard in dice.sample(sorted(cluster.shards), 2):
             try:
-                command = {"moveChunk": moves.COLLECTION, "find": {"k": point}, "to": shard}
+                command = {"moveChunk": moves.COLLECTION, "find": {key: point}, "to": shard}
                 await cluster.admin(command, on=dice.choice(cluster.routers))
                 world.tell("operator", f"moved the chunk of {point} to {shard}")
                 world.counts["moves"] = world.counts.get("moves", 0) + 1
@@ -287,7 +298,9 @@ async def move_to_and_fro(cluster: SimulatedCluster, dice: random.Random, over: 
         await asyncio.sleep(dice.expovariate(1 / 0.02))
 
 
-async def handing_over(world: World, cluster: SimulatedCluster, kind: type[Documents] = Documents) -> None:
+async def handing_over(
+    world: World, cluster: SimulatedCluster, kind: type[Documents] = Documents, faults: Sequence[str] = ()
+) -> None:
     dice = world.fault_dice
     documents = kind()
     world.hiccups = dice.choice((0.0, 0.005))
@@ -297,21 +310,30 @@ async def handing_over(world: World, cluster: SimulatedCluster, kind: type[Docum
     numbers = random.Random(world.client_dice.getrandbits(64))
     world.moments.append(functools.partial(forget, documents.forgetful, random.Random(numbers.getrandbits(64))))
     routers = itertools.cycle(documents.routers(cluster))
-    work = Workload(world, lambda: of_routers(next(routers), random.Random(numbers.getrandbits(64))), clients=8)
+
+    def target() -> Target:
+        return of_routers(next(routers), random.Random(numbers.getrandbits(64)))
+
+    work = Workload(world, target, clients=documents.clients)
     work.start(documents.act)
     over: list[bool] = []
     running = [asyncio.ensure_future(keep_fresh(cluster, over))]
     for _ in range(documents.movers):
         dice = random.Random(numbers.getrandbits(64))
-        running.append(asyncio.ensure_future(move_to_and_fro(cluster, dice, over)))
-    await asyncio.sleep(SECONDS)
+        running.append(asyncio.ensure_future(move_to_and_fro(cluster, dice, over, *documents.sharded_by)))
+    if faults:
+        nemesis = ClusterNemesis(cluster)
+        await nemesis.run(2 * SECONDS, faults, count=2)
+        nemesis.end()
+    else:
+        await asyncio.sleep(SECONDS)
     over.append(True)
     await asyncio.gather(*running)
     await work.stop()
     world.network.slow.clear()
     await cluster.settled()
-    judge([*documents.refused, *await moves.anomalies(cluster, work, concerns=documents.concerns)])
-    world.counts |= {"operations": len(work.history)}
+    judge(await documents.anomalies(cluster, work))
+    world.counts |= {"operations": len(work.history), "acknowledged": sum(each.ok for each in work.history)}
 
 
 SCENARIOS = (

@@ -177,21 +177,16 @@ async def moving(
 
 
 async def anomalies(
-    cluster: SimulatedCluster, work: Workload, *, concerns: Concerns = lambda _operation, _id: True
+    cluster: SimulatedCluster, work: Workload, *, concerns: Concerns = lambda _operation, _id: True, key: str = "k"
 ) -> list[Anomaly]:
-    """What is not as it must be in the end. `concerns`: see `check_many`."""
+    """What is not as it must be in the end. `concerns`: see `check_many`; `key`: what the collection is sharded by."""
     history = work.history
     database, _, name = COLLECTION.partition(".")
     final = {each["_id"]: each["tags"] for each in await cluster.all_documents(cluster.routers[0], database, name)}
-    expected = {
-        each.key
-        for each in history
-        if each.kind is Kind.INSERT
-        and each.ok
-        and not any(o.kind is Kind.DELETE and o.key == each.key for o in history)
-    }
+    deleted = {each.key for each in history if each.kind is Kind.DELETE}
+    expected = {each.key for each in history if each.kind is Kind.INSERT and each.ok} - deleted
     found = [*check_inserts(history, set(final)), *check_many(history, final, concerns=concerns)]
-    found += await cluster.ownership(expected)
+    found += await cluster.ownership(expected, key=key)
     found += await cluster.catalogs()
     return found + await cluster.member_anomalies()
 
