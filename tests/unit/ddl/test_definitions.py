@@ -177,9 +177,9 @@ def test_a_change_of_indexes_ends_a_migration_that_began_before_it() -> None:
             await made.move("7", "shard1")
             await made.settled()
             held = made.network.held["_recvChunkDocuments"] = asyncio.Event()
+            made.network.seen.clear()
             moving = asyncio.ensure_future(made.move("7", "shard2"))
-            while not any(name == "_recvChunkDocuments" for _, name in made.network.seen):
-                await asyncio.sleep(0.001)
+            await made.network.comes("_recvChunkDocuments")
             await made.ask("shard1", change(made, create("a")))
             held.set()
             assert (await refused(moving)).code == Code.OperationFailed
@@ -199,7 +199,7 @@ def test_a_late_request_to_build_does_nothing_once_the_build_is_being_undone() -
             request = {"createIndexes": "test", "indexes": [{"key": {"b": 1, "c": 1}, "name": "bc"}]}
             asked: list[dict[str, Any]] = []
             command = made.network.command
-            undoing = asyncio.Event()
+            undoing, late_is_answered = asyncio.Event(), asyncio.Event()
 
             async def recording(address: str, db: str, body: Any, **options: Any) -> bytes:
                 if address == "shard1:1" and isinstance(body, dict) and "_shardsvrParticipantAct" in body:
@@ -207,7 +207,7 @@ def test_a_late_request_to_build_does_nothing_once_the_build_is_being_undone() -
                     reply = await command(address, db, body, **options)
                     if len(asked) == 2:
                         undoing.set()
-                        await asyncio.sleep(0.1)
+                        await late_is_answered.wait()
                     return reply
                 return await command(address, db, body, **options)
 
@@ -216,6 +216,7 @@ def test_a_late_request_to_build_does_nothing_once_the_build_is_being_undone() -
             await undoing.wait()
             assert [body["document"]["phase"] for body in asked] == ["preparing", "undoing"]
             late = bson.decode(await command("shard1:1", "admin", asked[0], check=False))
+            late_is_answered.set()
             assert late["code"] == Code.OperationFailed
             assert (await refused(asking)).code == Code.CannotIndexParallelArrays
             assert await indexes(made, "shard1") == ["_id_", "id_1"]

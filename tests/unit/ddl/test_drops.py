@@ -154,12 +154,11 @@ def test_a_half_dropped_collection_takes_no_write_and_leaves_no_ghost() -> None:
             old = await made.refresh()
             held = made.network.held["_configsvrRemoveCollection"] = asyncio.Event()
             dropping = asyncio.ensure_future(persistently(made, drop_collection(NAMESPACE, made.uuid)))
-            while ("config:1", "_configsvrRemoveCollection") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_configsvrRemoveCollection", to="config")
             made.members["shard2"].kill()
             await made.restart("shard2")
             writing = asyncio.ensure_future(insert(made, old, "shard2"))
-            await asyncio.sleep(0.05)
+            await made.network.waits("shard2", NAMESPACE)
             assert not writing.done()
             held.set()
             del made.network.held["_configsvrRemoveCollection"]
@@ -220,10 +219,9 @@ def test_two_routers_never_work_on_two_databases_of_one_name() -> None:
             await insert(made, slow, "shard1", "plain")
             held = made.network.held["_configsvrRemoveDatabase"] = asyncio.Event()
             dropping = asyncio.ensure_future(made.ask("shard1", drop_database("test", await version_of(made))))
-            while ("config:1", "_configsvrRemoveDatabase") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_configsvrRemoveDatabase", to="config")
             writing = [asyncio.ensure_future(insert(made, slow, "shard1", "plain")) for _ in range(2)]
-            await asyncio.sleep(0.05)
+            await made.network.waits("shard1", "test.plain", 2)
             assert not any(each.done() for each in writing)
             held.set()
             await dropping
@@ -277,11 +275,10 @@ def test_a_drop_ends_a_migration_and_none_begins_meanwhile() -> None:
         async with cluster() as made:
             held = made.network.held["_recvChunkDocuments"] = asyncio.Event()
             moving = asyncio.ensure_future(made.move("1", "shard2"))
-            while not any(name == "_recvChunkDocuments" for _, name in made.network.seen):
-                await asyncio.sleep(0.001)
+            await made.network.comes("_recvChunkDocuments")
             dropping = asyncio.ensure_future(made.ask("shard1", drop_collection(NAMESPACE, made.uuid)))
-            while made.members["shard1"].shard.shard_filter.holds.over(NAMESPACE) is None:
-                await asyncio.sleep(0.001)
+            holds = made.members["shard1"].shard.shard_filter.holds
+            await made.network.until(lambda: holds.over(NAMESPACE) is not None)
             held.set()
             assert (await dropping)["dropped"]
             assert await code_of(moving) in (Code.OperationFailed, Code.StaleEpoch)
@@ -298,8 +295,7 @@ def test_the_same_drop_asked_twice_is_one_and_another_one_waits() -> None:
             drop = drop_collection(NAMESPACE, made.uuid)
             held = made.network.held["_shardsvrParticipantAct"] = asyncio.Event()
             dropping = [asyncio.ensure_future(made.ask("shard1", drop)) for _ in range(2)]
-            while not any(name == "_shardsvrParticipantAct" for _, name in made.network.seen):
-                await asyncio.sleep(0.001)
+            await made.network.comes("_shardsvrParticipantAct")
             waiting = drop_database("test", await version_of(made))
             assert await code_of(made.ask("shard1", {**waiting, "maxTimeMS": 20})) == Code.MaxTimeMSExpired
             held.set()

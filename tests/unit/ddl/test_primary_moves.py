@@ -163,16 +163,14 @@ def test_writes_wait_while_a_database_is_copied_and_reads_while_its_record_chang
             held = made.network.held["_configsvrCommitMovePrimary"] = asyncio.Event()
             copying = made.network.held["getMore"] = asyncio.Event()
             moving = asyncio.ensure_future(moved(made))
-            while not any(name == "getMore" for _, name in made.network.seen):
-                await asyncio.sleep(0.001)
+            await made.network.comes("getMore")
             writing = asyncio.ensure_future(insert(made, old, "shard1", "plain"))
             await made.ask("shard1", find, "test")
             await made.insert("2")
             copying.set()
-            while ("config:1", "_configsvrCommitMovePrimary") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_configsvrCommitMovePrimary", to="config")
             reading = asyncio.ensure_future(made.ask("shard1", find, "test"))
-            await asyncio.sleep(0.05)
+            await made.network.waits("shard1", "test.plain", 2)
             assert not writing.done()
             assert not reading.done()
             await made.insert("3")
@@ -217,8 +215,7 @@ def test_what_was_copied_is_dropped_where_the_config_servers_refuse() -> None:
             old = await made.routing_of("test.plain")
             held = made.network.held["_configsvrCommitMovePrimary"] = asyncio.Event()
             moving = asyncio.ensure_future(moved(made))
-            while ("config:1", "_configsvrCommitMovePrimary") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_configsvrCommitMovePrimary", to="config")
             assert made.members["shard2"].node.store.collection("test.plain") is not None
             await made.ask("config", requests.remove_shard("shard2"))
             held.set()

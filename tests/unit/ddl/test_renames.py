@@ -16,7 +16,7 @@ from docstore.sharding import requests
 from docstore.sharding.ddl.requests import drop_database
 from docstore.sharding.routing import Routing
 from tests.unit.ddl.test_drops import cluster, code_of, insert, rows, run, version_of
-from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, turns
 
 
 def rename(made: Cluster, routing: Routing, target: Routing) -> dict[str, Any]:
@@ -48,10 +48,10 @@ def test_a_rename_waits_for_a_collection_that_is_being_sharded() -> None:
             await insert(made, source, "shard1", "made")
             held = made.network.held["_configsvrShardCollection"] = asyncio.Event()
             sharding = asyncio.ensure_future(made.ask("shard1", requests.shard_collection(NAMESPACE, {"id": 1}, False)))
-            while ("config:1", "_configsvrShardCollection") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_configsvrShardCollection", to="config")
             renaming = asyncio.ensure_future(made.ask("shard1", rename(made, source, target)))
-            await asyncio.sleep(0.05)
+            await made.network.comes(next(iter(rename(made, source, target))), to="shard1")
+            await turns()
             assert not renaming.done()
             held.set()
             await sharding

@@ -32,6 +32,7 @@ from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
 from docstore.net import NetworkError
 from docstore.net.pool import Pool, raise_for_error
 from docstore.node.commands import COMMANDS
@@ -39,6 +40,7 @@ from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.process.start import Extension, Service
+from docstore.node.shard_filter import Blocked, ShardFilter
 from docstore.node.transactions.registry import TransactionRegistry
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding import requests
@@ -59,6 +61,13 @@ from mongod.widecolumn.commands import COMMANDS as WIDE_COMMANDS
 from mongod.widecolumn.range_cloner import RowRangeCloner
 
 NAMESPACE = "test.test"
+PATIENCE_SECONDS = 30.0
+
+
+async def turns(count: int = 200) -> None:
+    """Return when whatever waits for nothing has come to its end, or to where it waits."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 class Powered:
@@ -123,11 +132,39 @@ class Network:
         self.members: dict[str, Member] = {}
         self.seen: list[tuple[str, str]] = []
         """(address, command) of each request but hello."""
+        self.answered: list[tuple[str, str]] = []
+        """Of those that were, whether or not the answer is lost on its way."""
+        self.kept_waiting: list[tuple[str, str]] = []
+        """(member, namespace) of each operation that waits for somebody who has the collection to himself."""
         self.lose_reply: Callable[[str, str], bool] = lambda address, command: False
         self.held: dict[str, asyncio.Event] = {}
         """By command: a request of that name is delivered when the event is set, even if its sender is gone by then."""
         self.dying: list[asyncio.Future[None]] = []
         self._under_way: set[asyncio.Future[bytes]] = set()
+        self._happening = asyncio.Event()
+
+    def happened(self) -> None:
+        """Said of whatever a test may wait for."""
+        self._happening.set()
+        self._happening = asyncio.Event()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Return when the condition holds. It is looked at when something has happened: a request was sent or answered,
+        a member has written, has an operation wait, or is gone. Errors: TimeoutError.
+        """
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not condition():
+                await self._happening.wait()
+
+    async def comes(self, command: str, *, to: str = "", times: int = 1) -> None:
+        """Return when so many requests of that name have been sent, to that member where one is named."""
+        await self.until(
+            lambda: times <= sum(name == command and address.startswith(to) for address, name in self.seen)
+        )
+
+    async def waits(self, name: str, namespace: str, times: int = 1) -> None:
+        """Return when so many operations on a namespace have come to a member that has them wait."""
+        await self.until(lambda: self.kept_waiting.count((name, namespace)) >= times)
 
     async def command(
         self,
@@ -146,12 +183,16 @@ class Network:
             raise NetworkError(address, "nobody listens", sent=False)
         if name != "hello":
             self.seen.append((address, name))
+            self.happened()
         request = asyncio.ensure_future(self._deliver(address, name, db, body, dict(sequences or {})))
         self._under_way.add(request)
         request.add_done_callback(self._under_way.discard)
         gone = asyncio.ensure_future(member.gone.wait())
         try:
             await asyncio.wait((request, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if request.done():
+                self.answered.append((address, name))
+            self.happened()
             if gone.done() or not request.done() or self.lose_reply(address, name):
                 raise NetworkError(address, "the connection broke", sent=True)
             reply = request.result()
@@ -219,6 +260,9 @@ class Member:
         )
         self._dispatcher = Dispatcher(services)
         self._services = list(extension.services(self.node, network))  # type: ignore[arg-type]
+        store.subscribe(lambda _commit: network.happened())
+        if self.node.shard_filter is not None:
+            self._tell_of_waiting(self.node.shard_filter)
 
     def _extension(self) -> Extension:
         if self.role is ClusterRole.CONFIG:
@@ -250,6 +294,19 @@ class Member:
         self.network.members[self.address] = self
         return self
 
+    def _tell_of_waiting(self, shard_filter: ShardFilter) -> None:
+        check = shard_filter.check_version
+
+        def telling(namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
+            try:
+                return check(namespace, shard_version, write=write)
+            except Blocked:
+                self.network.kept_waiting.append((self.name, namespace))
+                self.network.happened()
+                raise
+
+        shard_filter.check_version = telling  # type: ignore[method-assign]
+
     async def stop(self) -> None:
         self.network.members.pop(self.address, None)
         self.gone.set()
@@ -268,6 +325,7 @@ class Member:
         self._power.on = False
         self.network.members.pop(self.address, None)
         self.gone.set()
+        self.network.happened()
         self.network.dying.append(asyncio.ensure_future(self._bury()))
 
     async def _bury(self) -> None:
@@ -431,18 +489,18 @@ class Cluster:
         reply = await self.ask(shard, {"find": "test", "batchSize": 100_000}, "test")
         return sorted(row["id"] for row in reply["cursor"]["firstBatch"])
 
-    async def settled(self, *, patience: float = 20.0) -> None:
+    async def settled(self) -> None:
         """Return when no shard has a migration or range deletion left to do."""
-        deadline = time.monotonic() + patience
-        while True:
-            left = [
-                (name, [str(each) for each in shard.records.coordinators()], shard.records.deletions())
-                for name, member in self.members.items()
-                if member.role is ClusterRole.SHARD
-                for shard in [member.shard]
-                if shard.records.coordinators() or shard.records.deletions()
-            ]
-            if not left:
-                return
-            assert time.monotonic() < deadline, left
-            await asyncio.sleep(0.01)
+        try:
+            await self.network.until(lambda: not self._unfinished())
+        except TimeoutError:
+            raise AssertionError(str(self._unfinished())) from None
+
+    def _unfinished(self) -> list[Any]:
+        return [
+            (name, [str(each) for each in shard.records.coordinators()], shard.records.deletions())
+            for name, member in self.members.items()
+            if member.role is ClusterRole.SHARD
+            for shard in [member.shard]
+            if shard.records.coordinators() or shard.records.deletions()
+        ]

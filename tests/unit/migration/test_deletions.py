@@ -17,7 +17,7 @@ from docstore.storage import Reader
 from mongod.migration import ranges
 from mongod.migration.ranges import RangeRemoval
 from mongod.migration.session_history import executed, executed_since
-from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, turns
 
 IDS = [f"{number:03}" for number in range(100)]
 
@@ -40,11 +40,10 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(test())  # type: ignore[arg-type]
 
 
-async def turns(made: Cluster, shard: str = "shard1") -> None:
+async def deleter_looks(made: Cluster, shard: str = "shard1") -> None:
     """Time enough for the deleter to do what it must not do."""
     made.members[shard].shard.deleter.changed()
-    for _ in range(200):
-        await asyncio.sleep(0)
+    await turns()
 
 
 def deletion(made: Cluster, low: str) -> RangeDeletion:
@@ -68,7 +67,7 @@ def test_a_range_is_kept_for_the_delay_and_then_deleted() -> None:
     async def test() -> None:
         async with cluster() as made:
             await made.move("050", "shard2")
-            await turns(made)
+            await deleter_looks(made)
             assert await made.stored("shard1") == IDS
             made.members["shard1"].tunables.orphan_delay = 0.0
             await made.settled()
@@ -100,8 +99,11 @@ def test_what_is_owned_is_never_deleted_whatever_the_documents_say() -> None:
         async with cluster() as made:
             shard = made.members["shard1"].shard
             shard.records.write((RANGE_DELETIONS, deletion(made, "050").document()))
-            await turns(made)
-            await asyncio.sleep(0.05)
+            asked = ("config:1", "_configsvrGetRouting")
+            before = made.network.answered.count(asked)
+            shard.deleter.changed()
+            await made.network.until(lambda: made.network.answered.count(asked) > before)
+            await turns()
             assert await made.stored("shard1") == IDS
             assert len(shard.records.deletions()) == 1
 
@@ -118,9 +120,12 @@ def test_a_pending_deletion_waits_for_its_decision() -> None:
             (found,) = shard.records.deletions()
             shard.records.write((RANGE_DELETIONS, replace(found, pending=True).document()))
             made.members["shard1"].tunables.orphan_delay = 0.0
-            await turns(made)
-            await asyncio.sleep(0.05)
+            await deleter_looks(made)
             assert await made.stored("shard1") == IDS
+            shard.records.write((RANGE_DELETIONS, replace(found, pending=False).document()))
+            shard.deleter.changed()
+            await made.settled()
+            assert await made.stored("shard1") == IDS[:50]
 
     run(test)
 

@@ -40,8 +40,10 @@ class Moving:
         """Return when the chunk has moved, which the donor does not hear before `end`."""
         self.made.network.lose_reply = lambda _address, command: command == COMMIT
         task = asyncio.ensure_future(self.made.move("0100", "shard2"))
-        while (await self.made.refresh()) and self.made.chunk("0100").shard == "shard1":
-            await asyncio.sleep(0.01)
+        network = self.made.network
+        await network.until(lambda: ("config:1", COMMIT) in network.answered)
+        await self.made.refresh()
+        assert self.made.chunk("0100").shard == "shard2"
         return task
 
     async def end(self, task: asyncio.Task[None]) -> None:
@@ -99,8 +101,7 @@ def test_a_secondary_goes_on_when_the_config_servers_have_refused() -> None:
         async with moving() as move:
             held = move.made.network.held[COMMIT] = asyncio.Event()
             task = asyncio.ensure_future(move.made.move("0100", "shard2"))
-            while ("config:1", COMMIT) not in move.made.network.seen:
-                await asyncio.sleep(0.01)
+            await move.made.network.comes(COMMIT, to="config")
             move.follow()
             reading = move.read("0150")
             _, waiting = await asyncio.wait((reading,), timeout=0.1)

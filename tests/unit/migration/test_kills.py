@@ -163,8 +163,7 @@ def test_a_commit_that_arrives_after_the_donor_died_and_came_back_is_refused() -
             command = "_configsvrCommitChunkMigration"
             held = cluster.network.held[command] = asyncio.Event()
             moving = asyncio.ensure_future(cluster.move("1", "shard2"))
-            while ("config:1", command) not in cluster.network.seen:
-                await asyncio.sleep(0.001)
+            await cluster.network.comes(command, to="config")
             cluster.members["shard1"].kill()
             with contextlib.suppress(CommandError, NetworkError):
                 await moving
@@ -189,8 +188,7 @@ def test_a_donor_that_came_back_serves_nothing_before_it_knows_the_outcome() -> 
             held = cluster.network.held["_configsvrEnsureChunkVersionIsGreaterThan"] = asyncio.Event()
             cluster.network.held["_configsvrCommitChunkMigration"] = asyncio.Event()
             moving = asyncio.ensure_future(cluster.move("1", "shard2"))
-            while ("config:1", "_configsvrCommitChunkMigration") not in cluster.network.seen:
-                await asyncio.sleep(0.001)
+            await cluster.network.comes("_configsvrCommitChunkMigration", to="config")
             cluster.members["shard1"].kill()
             with contextlib.suppress(CommandError, NetworkError):
                 await moving

@@ -50,8 +50,7 @@ def is_held(made: Cluster) -> bool:
 async def looks(made: Cluster, count: int) -> None:
     """Return when a shard has asked so many times more whether it is one."""
     wanted = made.network.seen.count(LOOK) + count
-    while made.network.seen.count(LOOK) < wanted:
-        await asyncio.sleep(0.001)
+    await made.network.until(lambda: made.network.seen.count(LOOK) >= wanted)
 
 
 async def remove(made: Cluster) -> None:
@@ -61,8 +60,7 @@ async def remove(made: Cluster) -> None:
 
 
 async def is_let_go(made: Cluster) -> None:
-    while is_held(made):
-        await asyncio.sleep(0.001)
+    await made.network.until(lambda: not is_held(made))
 
 
 def test_a_shard_that_was_removed_lets_go_for_good_of_what_it_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,17 +115,14 @@ def test_what_a_shard_was_being_sent_when_it_was_removed_is_deleted_there(monkey
             await made.insert("1")
             made.network.held["_recvChunkCommit"] = asyncio.Event()
             moving = asyncio.ensure_future(made.move("1", "shard2"))
-            while ("shard1:1", "_shardsvrMoveRange") not in made.network.seen:
-                await asyncio.sleep(0.001)
-            while ("shard2:1", "_recvChunkCommit") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_shardsvrMoveRange", to="shard1")
+            await made.network.comes("_recvChunkCommit", to="shard2")
             made.members["shard1"].kill()
             shard = made.members["shard2"].shard
             await looks(made, 3)
             assert [each.pending for each in shard.records.deletions()] == [True]
             await remove(made)
-            while shard.records.deletions():
-                await asyncio.sleep(0.001)
+            await made.network.until(lambda: not shard.records.deletions())
             assert shard.recipient.running is None
             stored = shard.node.store.collection(NAMESPACE)
             assert stored is not None
@@ -147,8 +142,7 @@ def test_an_operation_that_has_no_way_back_goes_on_without_a_shard_that_has_let_
             await made.insert("1")
             held = made.network.held["_shardsvrParticipantAct"] = asyncio.Event()
             dropping = asyncio.ensure_future(made.ask("shard1", drop_collection(NAMESPACE, made.uuid)))
-            while ("shard2:1", "_shardsvrParticipantAct") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_shardsvrParticipantAct", to="shard2")
             shard = made.members["shard2"].shard
             (standing,) = shard.shard_filter.holds.all_standing()
             shard.shard_filter.holds.release(shard.records, standing)
@@ -169,8 +163,7 @@ def test_an_operation_that_can_be_given_up_is_where_a_shard_has_let_it_go() -> N
             held = made.network.held["_shardsvrParticipantAct"] = asyncio.Event()
             command = requests.shard_collection(NAMESPACE, {"id": 1}, False)
             sharding = asyncio.ensure_future(made.ask("shard1", command))
-            while ("shard1:1", "_shardsvrParticipantAct") not in made.network.seen:
-                await asyncio.sleep(0.001)
+            await made.network.comes("_shardsvrParticipantAct", to="shard1")
             shard = made.members["shard1"].shard
             (standing,) = shard.shard_filter.holds.all_standing()
             shard.shard_filter.holds.release(shard.records, standing)

@@ -240,9 +240,16 @@ def test_a_move_waits_for_statements_over_many_documents_and_is_given_up_where_t
             shard = made.members["shard1"].shard
             await shard.shard_filter.refresh(NAMESPACE)
             hold = shard.shard_filter.hold(NAMESPACE, None)
+            held_back = asyncio.Event()
+            hold_back = shard.shard_filter.statements.hold_back
+
+            def telling(namespace: str) -> None:
+                hold_back(namespace)
+                held_back.set()
+
+            monkeypatch.setattr(shard.shard_filter.statements, "hold_back", telling)
             moving = asyncio.ensure_future(made.move("0200", "shard2"))
-            while NAMESPACE not in shard.shard_filter.statements._gates:
-                await asyncio.sleep(0.01)
+            await held_back.wait()
             later = asyncio.ensure_future(
                 LocalRouter(made).write("update", {"q": {}, "u": {"$inc": {"x": 1}}, "multi": True})
             )
@@ -298,8 +305,9 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
     """For a while: where other writes are the reason, waiting does not help."""
 
     async def test() -> None:
-        monkeypatch.setattr(statements, "_CATCH_UP_SECONDS", 0.05)
-        monkeypatch.setattr(statements, "STATEMENT_SECONDS", 0.2)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now)
         running = statements.RunningStatements(Claims())
         turn = statements.MovesTurn(running, NAMESPACE)
         known: Any = SimpleNamespace(routing=SimpleNamespace(collection=None), owned=None)
@@ -310,11 +318,11 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
 
         assert not await turn.comes(few=False)
         begin().close()
-        await asyncio.sleep(0.06)
+        now += 0.6
         assert not await turn.comes(few=False)
         with pytest.raises(MustWait):
             begin()
-        await asyncio.sleep(0.2)
+        now += statements.STATEMENT_SECONDS
         assert not await turn.comes(few=False)
         begin().close()
         assert await turn.comes(few=True)

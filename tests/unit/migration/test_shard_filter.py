@@ -135,10 +135,11 @@ def test_a_forgotten_routing_is_read_again_even_by_who_was_reading_it() -> None:
             shard_filter = made.members["shard1"].shard.shard_filter
             shard_filter.forget(NAMESPACE)
             held = made.network.held["_configsvrGetRouting"] = asyncio.Event()
-            reading = asyncio.ensure_future(shard_filter.refresh(NAMESPACE))
-            await asyncio.sleep(0.01)
-            shard_filter.forget(NAMESPACE)
             before = made.network.seen.count(("config:1", "_configsvrGetRouting"))
+            reading = asyncio.ensure_future(shard_filter.refresh(NAMESPACE))
+            before += 1
+            await made.network.comes("_configsvrGetRouting", to="config", times=before)
+            shard_filter.forget(NAMESPACE)
             held.set()
             await reading
             assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1

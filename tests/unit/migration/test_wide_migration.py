@@ -153,8 +153,7 @@ def test_the_recipient_holds_what_the_donor_held() -> None:
         network = wide.cluster.network
         network.held["_recvChunkDocuments"] = asyncio.Event()
         moving = asyncio.ensure_future(wide.move(0, "shard2"))
-        while not any(name == "_recvChunkDocuments" for _, name in network.seen):
-            await asyncio.sleep(0.001)
+        await network.comes("_recvChunkDocuments")
         await wide.insert(moved[0], "b", "back again", 21)
         await wide.insert(moved[2], "d", "newer", 30)
         await wide.insert(moved[2], "a", "older", 5)
@@ -193,8 +192,7 @@ def test_a_move_gives_way_to_a_change_of_the_column_family(change: dict[str, Any
         network = wide.cluster.network
         network.held["_recvChunkDocuments"] = asyncio.Event()
         moving = asyncio.ensure_future(wide.move(0, "shard2"))
-        while not any(name == "_recvChunkDocuments" for _, name in network.seen):
-            await asyncio.sleep(0.001)
+        await network.comes("_recvChunkDocuments")
         for shard in ("shard1", "shard2"):
             await wide.ask(shard, change, "ks")
         network.held.pop("_recvChunkDocuments").set()
@@ -217,8 +215,7 @@ def test_rows_on_their_way_are_not_collected() -> None:
         network = wide.cluster.network
         network.held["_recvChunkCommit"] = asyncio.Event()
         moving = asyncio.ensure_future(wide.move(0, "shard2"))
-        while not any(name == "_recvChunkCommit" for _, name in network.seen):
-            await asyncio.sleep(0.001)
+        await network.comes("_recvChunkCommit")
         recipient = wide.cluster.members["shard2"].node
         wide_of(recipient).now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
         before = wide.stored("shard2")
