@@ -6,7 +6,6 @@ refreshes when they are stale, and says when an outcome is unknown.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from scripts.deployment import Member, stopped_at_end
 from tests.harness.deployment import ForkedDeployment
-from tests.harness.waiting import wait_until
+from tests.harness.waiting import tried_until_done, wait_until
 
 NAMESPACE = "test.test"
 _AGAIN = frozenset((*STATE_CHANGE_CODES, Code.StaleConfig, Code.HostUnreachable, Code.FailedToSatisfyReadPreference))
@@ -32,6 +31,10 @@ RAW: Any = bson.codec_options.CodecOptions(document_class=RawBSONDocument)
 
 class Unknown(Exception):
     """A write may or may not have happened."""
+
+
+class NotNow(Exception):
+    """Nothing was done, and it may be asked for again."""
 
 
 class TwoShards:
@@ -135,17 +138,12 @@ class Router:
             client.close()
 
     def refresh(self, timeout: float = 60.0) -> Routing:
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                reply = self._clients["config"].admin.command(routing_request(NAMESPACE, None), codec_options=RAW)
-            except (ConnectionFailure, OperationFailure):
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.02)
-            else:
-                self._routing = apply_routing(NAMESPACE, None, reply.raw)
-                return self._routing
+        def ask() -> Any:
+            return self._clients["config"].admin.command(routing_request(NAMESPACE, None), codec_options=RAW)
+
+        reply = tried_until_done(ask, (ConnectionFailure, OperationFailure), timeout)
+        self._routing = apply_routing(NAMESPACE, None, reply.raw)
+        return self._routing
 
     @property
     def routing(self) -> Routing:
@@ -166,53 +164,48 @@ class Router:
         return self.routing.collection.chunks.chunk_at(self.key.bound(bson.encode({"id": value})).key)
 
     def write(self, command: dict[str, Any], value: int, timeout: float = 60.0) -> dict[str, Any]:
-        """Run a write of one document where its id belongs. Unknown when it may have happened."""
-        end = time.monotonic() + timeout
-        while True:
-            shard = self.chunk(value).shard
-            version = self.routing.shard_version(shard).to_document()
-            try:
-                reply = self._clients[shard].test.command({**command, "shardVersion": version})
-            except ConnectionFailure as error:
-                if isinstance(error, ServerSelectionTimeoutError) and time.monotonic() < end:
-                    self.refresh()
-                    continue
+        """Run a write of one document where its id belongs. Errors: Unknown when it may have happened; NotNow."""
+        return tried_until_done(lambda: self._write(command, value), (NotNow,), timeout)
+
+    def _write(self, command: dict[str, Any], value: int) -> dict[str, Any]:
+        shard = self.chunk(value).shard
+        version = self.routing.shard_version(shard).to_document()
+        try:
+            reply = self._clients[shard].test.command({**command, "shardVersion": version})
+        except ConnectionFailure as error:
+            if not isinstance(error, ServerSelectionTimeoutError):
                 raise Unknown from error
-            except OperationFailure as error:
-                if error.code not in _AGAIN or time.monotonic() > end:
-                    raise
-                if error.code == Code.InterruptedDueToReplStateChange:
-                    raise Unknown from error
-                time.sleep(0.01)
-                self.refresh()
-                continue
-            errors = reply.get("writeErrors", [])
-            if any(row["code"] == Code.InterruptedDueToReplStateChange for row in errors):
-                raise Unknown
-            if any(row["code"] in _AGAIN for row in errors):
-                self.refresh()
-                continue
-            assert not errors, errors
-            return dict(reply)
+            self.refresh()
+            raise NotNow from error
+        except OperationFailure as error:
+            if error.code == Code.InterruptedDueToReplStateChange:
+                raise Unknown from error
+            if error.code not in _AGAIN:
+                raise
+            self.refresh()
+            raise NotNow from error
+        errors = reply.get("writeErrors", [])
+        if any(row["code"] == Code.InterruptedDueToReplStateChange for row in errors):
+            raise Unknown
+        if any(row["code"] in _AGAIN for row in errors):
+            self.refresh()
+            raise NotNow(str(errors))
+        assert not errors, errors
+        return dict(reply)
 
     def find_all(self, timeout: float = 60.0) -> list[dict[str, Any]]:
         """Every document that a broadcast read finds."""
-        end = time.monotonic() + timeout
-        while True:
-            routing = self.refresh()
-            assert routing.collection is not None
-            found: list[dict[str, Any]] = []
-            try:
-                for shard in sorted(routing.collection.chunks.shards):
-                    version = routing.shard_version(shard).to_document()
-                    command = {"find": "test", "batchSize": 100_000, "shardVersion": version}
-                    found += self._clients[shard].test.command(command)["cursor"]["firstBatch"]
-            except (ConnectionFailure, OperationFailure):
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.02)
-                continue
-            return found
+        return tried_until_done(self._find_all, (ConnectionFailure, OperationFailure), timeout)
+
+    def _find_all(self) -> list[dict[str, Any]]:
+        routing = self.refresh()
+        assert routing.collection is not None
+        found: list[dict[str, Any]] = []
+        for shard in sorted(routing.collection.chunks.shards):
+            version = routing.shard_version(shard).to_document()
+            command = {"find": "test", "batchSize": 100_000, "shardVersion": version}
+            found += self._clients[shard].test.command(command)["cursor"]["firstBatch"]
+        return found
 
 
 @contextmanager
