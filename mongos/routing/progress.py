@@ -9,7 +9,8 @@ Shards answer under the version that a request carries, and some call it stale. 
 * a statement over many documents looks at each range of shard keys once: what a shard has seen to is what it owned
   under the version of the request, and only the rest is asked for again, of whoever owns it by then. It means what
   stays where it is: a document whose shard key changes meanwhile may be passed over, or met twice;
-* of two shards that remember a retried statement, because its document moved in between, one counts.
+* of two shards of which one remembers a statement that the other has carried out or remembers too, because its document
+  moved in between, one counts, whichever answers first: the document may also have moved since this try has begun.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Progress:
     narrow: bool = False
     """Only the likely shard is asked."""
     _widened: bool = False
+    _remembered: bool = False
     _reach: Reach = Reach.ONE
     _answered: list[Part] = field(default_factory=list)
     _seen_to: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -63,10 +65,11 @@ class Progress:
         return [part for part in parts if part.keys]
 
     def answered(self, part: Part, count: int, *, retried: bool) -> bool:
-        """A shard has carried out its part, on so many documents; whether these count."""
+        """A shard has carried out its part, on so many documents, or remembers it as `retried`; whether these count."""
         self._answered.append(part)
-        again = retried and self.found
+        again = self.found and (retried or self._remembered)
         self.found = self.found or count > 0
+        self._remembered = self._remembered or retried
         return not again
 
     def end_round(self, routing: Routing, stale: Sequence[Part]) -> bool:

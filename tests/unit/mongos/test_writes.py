@@ -274,6 +274,16 @@ def test_a_retried_statement_that_two_shards_remember_counts_once():
     assert write(cluster, "update", [BY_ID]) == {"n": 1, "retriedStmtIds": [0], "nModified": 1}
 
 
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_statement_whose_document_moved_while_it_was_sent_counts_once(first: str):
+    """The recipient has been told that it was carried out, and answers before or after the donor, which did it."""
+    cluster = FakeCluster()
+    cluster.session = Session(bytes(5), 1, None)
+    for name, shard in cluster.shards.items():
+        shard.replies = [{"n": 1, "nModified": 1, **({"retriedStmtIds": [0]} if name == first else {})}]
+    assert write(cluster, "update", [BY_ID]) == {"n": 1, "retriedStmtIds": [0], "nModified": 1}
+
+
 def test_a_statement_that_every_shard_refuses_has_one_error():
     cluster = FakeCluster()
     for shard in cluster.shards.values():
