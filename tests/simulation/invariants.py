@@ -1,6 +1,7 @@
 """What must hold of a replica set after every step of any of its members, looked at from outside all of them.
 
-* One member wins a term, and not the same one twice across a restart.
+* One member wins a term, and not the same one twice across a restart. Who has nobody else to ask has won when it takes
+  writes: its own vote is on its way to the disk before.
 * A new primary holds every entry that was committed; the terms of a log never fall.
 * The committed parts of all logs are one history, which only grows; no member gives a part of it up.
 * The majorities of a primary's configuration and of the one that it replaces overlap.
@@ -85,7 +86,7 @@ class SetInvariants:
         state = seen.replica_set.membership.core.state
         if state.role is not seen.role:
             seen.role = state.role
-            if state.role is Role.LEADER:
+            if state.role is Role.LEADER and state.config is not None and len(state.config.voters) > 1:
                 self._leader(process, state)
             self._moment(process, state.role.name.lower())
         if state.follower_state is not seen.follower_state:
@@ -153,6 +154,7 @@ class SetInvariants:
 
     def _primary(self, process: Incarnation, seen: _Seen, state: State) -> None:
         self._world.tell(process.name, f"takes writes in term {state.term}")
+        self._leader(process, state)
         if state.term == seen.reign:
             # It has not stepped down after all; somebody else may have been elected meanwhile.
             return
