@@ -315,7 +315,7 @@ class AmidFaults(ById):
     """Where primaries die, and what was carried out under one is asked for again of the next."""
 
     may_fail = True
-    clients = 4
+    clients = 3
     sizes = SIZES[:4]
 
 
@@ -325,6 +325,7 @@ class ByNumber(ById):
     """
 
     sharded_by = ("k", WIDTH)
+    clients = 5
 
     def ordered(self, client: Client) -> bool:
         """See the base. Statements of an ordered command are sent one by one."""
