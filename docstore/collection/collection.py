@@ -30,6 +30,8 @@ from docstore.collection.read.index_filters import IndexFilters
 from docstore.collection.read.plan_cache import PlanCache
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key, identity_key
+from docstore.kernel.keys.entry_source import EntrySource
+from docstore.kernel.keys.gathered import GatheredEntries
 from docstore.kernel.keys.pattern import KeyPattern, array_places
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.covered import identity_marks
@@ -221,6 +223,19 @@ class Index:
             return places
 
         return add
+
+    def entry_source(self, *, tolerant: bool) -> EntrySource:
+        """What gathers the entries of documents. Errors: as `marked_keys`."""
+        if self._covered is None and not tolerant and self._keys_of == self.key_pattern.marked_keys:
+            return EntrySource(self.prefix, self.key_pattern)
+
+        def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
+            keys, places, marks = self.marked_keys(raw, tolerant=tolerant)
+            for key in keys:
+                into.add(prefix + key + rid, marks)
+            return places
+
+        return EntrySource(self.prefix, gather)
 
     def covers(self, raw: bytes) -> bool:
         """Whether the index holds the document."""

@@ -13,10 +13,12 @@ Writes come from one thread. Reads and `flush` may come from others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import Any, Protocol
+
+from docstore.kernel.keys.gathered import GatheredEntries
 
 
 class Family(IntEnum):
@@ -126,10 +128,8 @@ class Load(Protocol):
     stands. A crash in the last step may leave entries that were to go: nobody may rely on the range before it is done.
     """
 
-    def add(self, keys: list[bytes], values: Mapping[bytes, bytes]) -> None:
-        """Keys that are all different, also from those before; their values, where they are not empty. The list is the
-        load's from then on. Not after the first step.
-        """
+    entries: GatheredEntries
+    """What is to come in; nothing may be added after the first step."""
 
     @property
     def full(self) -> bool:

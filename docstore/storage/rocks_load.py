@@ -7,21 +7,23 @@ its files. What a process that was killed has left there is removed when the dir
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
 from rocksdict import Options, SstFileWriter
 
-from docstore.kernel.log.batches import put_sorted
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, StorageError
-from docstore.storage.load import Later, SortedRuns
+from docstore.storage.load import Later, entries_between
 
 NO_SPACE = "No space left on device"
 """In RocksDB's words for a full disk."""
 
 _FILE_BYTES = 16 << 20
+
+_PUT_AT_ONCE = 2_048
+"""So many entries go into a file between two looks at the clock."""
 
 
 class LoadedFiles:
@@ -65,22 +67,21 @@ class FileLoad:
         self.later = Later(family, start, end)
         self._files = files
         self._family = family
-        self._runs = SortedRuns()
+        self.entries = entries_between(start, end)
         self._writer: SstFileWriter | None = None
         self._file = ""
 
-    def add(self, keys: list[bytes], values: Mapping[bytes, bytes]) -> None:
-        self._runs.add(keys, values)
-
     @property
     def full(self) -> bool:
-        return self._runs.size >= _FILE_BYTES
+        return self.entries.size >= _FILE_BYTES
 
     def step(self, deadline: float) -> bool:
-        runs = self._runs
+        entries = self.entries
         try:
-            while runs.size and (keys := runs.take()):
-                put_sorted(self._writer or self._begin(), keys, runs.values)
+            while entries.sort_run(1):
+                if monotonic() >= deadline:
+                    return False
+            while entries.count and entries.put_next(self._writer or self._begin(), _PUT_AT_ONCE):
                 if monotonic() >= deadline:
                     return False
             if self._writer is not None:

@@ -245,8 +245,10 @@ def test_a_load_brings_entries_in_and_later_writes_stand(engine: Engine) -> None
     write(engine, a=b"old", z=b"old")
     before = engine.snapshot()
     load = engine.begin_load(RECORDS, b"a", b"y")
-    load.add([f"k{n}".encode() for n in range(500)], {f"k{n}".encode(): b"value" for n in range(0, 500, 2)})
-    load.add([b"b", b"c", b"ab"], dict.fromkeys([b"b", b"c", b"ab"], b"loaded"))
+    for n in range(500):
+        load.entries.add(f"k{n}".encode(), b"" if n % 2 else b"value")
+    for key in (b"b", b"c", b"ab"):
+        load.entries.add(key, b"loaded")
     write(engine, b=b"later", c=None, k7=b"later", z=b"new")
     batch = Batch()
     batch.delete_range(RECORDS, b"k1", b"k2")
@@ -268,9 +270,8 @@ def test_a_load_brings_entries_in_and_later_writes_stand(engine: Engine) -> None
 def test_loads_of_one_range_follow_each_other(engine: Engine) -> None:
     for start in range(3):
         load = engine.begin_load(INDEXES, b"k", b"l")
-        keys = [b"k%03d" % n for n in range(start, 300, 3)]
-        load.add(keys, dict.fromkeys(keys, b"%d" % start))
-        load.add([], {})
+        for n in range(start, 300, 3):
+            load.entries.add(b"k%03d" % n, b"%d" % start)
         while not load.step(0.0):
             pass
         load.abandon()
@@ -279,7 +280,8 @@ def test_loads_of_one_range_follow_each_other(engine: Engine) -> None:
 
 def test_an_abandoned_load_leaves_nothing(engine: Engine) -> None:
     load = engine.begin_load(INDEXES, b"k", b"l")
-    load.add([b"k%05d" % n for n in range(20_000)], {})
+    for n in range(20_000):
+        load.entries.add(b"k%05d" % n, b"")
     load.abandon()
     load.abandon()
     assert contents(engine, INDEXES) == {}

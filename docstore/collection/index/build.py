@@ -19,6 +19,8 @@ from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import CommandError
+from docstore.kernel.keys.entry_source import gather_documents
+from docstore.kernel.keys.gathered import RUN_ENTRIES
 from docstore.key_layout import RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
 from docstore.storage import Batch, Family, Load
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from docstore.collection.unit_of_work import WriteUnitOfWork
 
 _CLOCK_EVERY = 128
-_SLICE_ENTRIES = 4_096
 _ABORTED = 276  # IndexBuildAborted
 
 
@@ -89,23 +90,20 @@ class IndexBuild:
         return self._store.engine.begin_load(Family.INDEXES, first.prefix, last.end)
 
     def _gather(self, load: Load, deadline: float) -> None:
-        coll, tolerant = self.collection, self._tolerant
-        added: list[bytes] = []
-        marked: dict[bytes, bytes] = {}
-        sources = [(index.prefix, index.adder(tolerant=tolerant), index) for index in self._indexes]
+        coll, entries = self.collection, load.entries
+        sources = [index.entry_source(tolerant=self._tolerant) for index in self._indexes]
         start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
-        for seen, (place, raw) in enumerate(self._store.engine.items(Family.RECORDS, start, end), 1):
-            rid = place[-RECORD_ID_BYTES:]
-            for prefix, add, index in sources:
-                places = add(prefix, raw, rid, added, marked)
-                if places:
-                    index.places |= places
-            if len(added) >= _SLICE_ENTRIES or (seen % _CLOCK_EVERY == 0 and monotonic() >= deadline):
-                self._place = long_of(rid)
+        records = iter(self._store.engine.items(Family.RECORDS, start, end))
+        most = entries.count + RUN_ENTRIES
+        while entries.count < most:
+            rid = gather_documents(records, sources, entries, _CLOCK_EVERY)
+            self._place = self._last if rid is None else long_of(rid)
+            if rid is None or monotonic() >= deadline:
                 break
-        else:
-            self._place = self._last
-        load.add(added, marked)
+        for index, source in zip(self._indexes, sources, strict=True):
+            index.places |= source.places
+        while entries.sort_run() and monotonic() < deadline:
+            pass
 
     def _look_through(self, deadline: float) -> None:
         """Note which keys of a unique index have two documents. DuplicateKey for the first."""

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from docstore.bson.walk import EMPTY_DOCUMENT, Value, encoded_name, get_field, place_in_array, values
+from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.expansion import Field, expand
+from docstore.kernel.keys.gathered import GatheredEntries
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.scan.covered import OPAQUE
 
@@ -32,11 +34,6 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
     from docstore.kernel.scan.covered import ABSENT_MARK, OPAQUE_MARK, mark_of
 
-_NULL: Value = (NULL, b"")
-_UNDEFINED: Value = (UNDEFINED, b"")
-_EMPTY_ARRAY: Value = (ARRAY, EMPTY_DOCUMENT)
-_AMBIGUOUS_NUMBER = 16746
-
 
 class KeyPattern:
     """An ordered list of (dotted path, 1 for ascending or -1 for descending). Used by one thread at a time.
@@ -49,6 +46,7 @@ class KeyPattern:
     _paths: list[list[bytes]]
     _descending: list[bool]
     _out: KeyWriter
+    _behind: KeyWriter
     _array_at: cython.Py_ssize_t
     _array_end: cython.Py_ssize_t
     _array_is_leaf: cython.bint
@@ -65,6 +63,7 @@ class KeyPattern:
         self._leaf_places = _leaf_places([path for path, _ in self.fields])
         self._descending = [direction < 0 for _, direction in self.fields]
         self._out = KeyWriter()
+        self._behind = KeyWriter()
         self._array_at = 0
         self._array_end = 0
         self._array_is_leaf = False
@@ -100,10 +99,10 @@ class KeyPattern:
             return sorted(found[0]), self._leaf_places[found[1]]
         self._opaque = True
         combinations: list[tuple[Value, ...]] = []
-        fields: list[_Field] = []
+        fields: list[Field] = []
         for position, (path, _) in enumerate(self.fields):
-            fields.append(_Field((OBJECT, raw), path.split("."), (), "", self._leaf_places[position]))
-        places = _expand(fields, combinations)
+            fields.append(Field((OBJECT, raw), path.split("."), (), "", self._leaf_places[position]))
+        places = expand(fields, combinations)
         return sorted({self.encode(members) for members in combinations}), places
 
     def marked_keys(self, raw: bytes) -> tuple[list[bytes], int, bytes]:
@@ -150,11 +149,92 @@ class KeyPattern:
             marked.update(dict.fromkeys(added, marks))
         return places
 
+    def gather(self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
+        """As `add_entries`, with the entries gathered where they can be sorted; those of one key may come twice."""
+        position: cython.Py_ssize_t
+        self._begin_marks()
+        self._out.clear()
+        self._out.put_bytes(prefix)
+        for position in range(len(self._paths)):
+            if not self._append_path(raw, position):
+                return self._gather_array(prefix, raw, rid, into, position)
+        self._out.put_bytes(rid)
+        into.add_written(self._out)
+        self._give_marks(into, into.count - 1)
+        return 0
+
+    def _gather_array(
+        self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries, varying: cython.Py_ssize_t
+    ) -> int:
+        """`gather` where an array was met at that field, of which what stands before has been written."""
+        out: KeyWriter = self._out
+        behind: KeyWriter = self._behind
+        position: cython.Py_ssize_t = varying
+        stop: cython.Py_ssize_t = self._array_end
+        at: cython.Py_ssize_t = self._array_at
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        split: cython.Py_ssize_t
+        first: cython.Py_ssize_t = into.count
+        after: bytes
+        code: cython.int
+        single: cython.bint = self._array_is_leaf
+        descending: cython.bint = self._descending[varying]
+        if single:
+            if self._marking:
+                self._mark(varying, 0)
+            behind.clear()
+            self._out = behind
+            try:
+                while single and position + 1 < len(self._paths):
+                    position += 1
+                    single = self._append_path(raw, position) == 1
+            finally:
+                self._out = out
+        if not single:
+            keys, places, marks = self.marked_keys(raw)
+            for key in keys:
+                into.add(prefix + key + rid, marks)
+            return places
+        behind.put_bytes(rid)
+        after = behind.taken()
+        split = out.size
+        stop = document_stop(raw, at, stop)
+        at += 4
+        while at < stop or into.count == first:
+            code, begin, end = UNDEFINED, stop, stop
+            if at < stop:
+                code = raw[at]
+                begin = name_end(raw, at + 1, stop) + 1
+                end = value_end(raw, code, begin, stop)
+                if code == ARRAY or mark_of(code, raw, begin) == OPAQUE_MARK:
+                    self._opaque = True
+            out.size = split
+            self._append_directed(out, code, raw, begin, end, descending)
+            out.put_bytes(after)
+            into.add_written(out)
+            at = end
+        self._give_marks(into, first)
+        return self._leaf_places[varying]
+
+    def _give_marks(self, into: GatheredEntries, first: cython.Py_ssize_t) -> cython.int:
+        marks: bytes
+        if self._marked or self._opaque:
+            marks = self._taken_marks()
+            if marks:
+                into.give_value(first, marks)
+        self._marking = False
+        return 0
+
     def _taken_marks(self) -> bytes:
         self._marking = False
         if self._opaque and self.fold is None:
             return OPAQUE
-        return bytes(self._marks[: self._marked]) if self._marked else b""
+        if not self._marked:
+            return b""
+        if cython.compiled:
+            return cython.cast(cython.p_char, self._marks)[: self._marked]  # type: ignore[index, return-value]
+        return bytes(self._marks[: self._marked])
 
     def _begin_marks(self) -> None:
         self._marking = self.fold is None
@@ -321,125 +401,3 @@ def array_places(paths: Sequence[str], places: int) -> frozenset[str]:
                 found.add(".".join(names[:depth]))
             bit <<= 1
     return frozenset(found)
-
-
-class _Field:
-    """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
-
-    The place holds the number of every array's element on the way, named by the path or not: two fields that reach one
-    array by different paths expand it together. `name` is the last name of the place that the path has.
-
-    A field that is `done` has its value, even if that is an array. One that has just got it by the number of an array's
-    element `counts` as one that expands an array, although the array stays whole. `leaf` is the bit of the last name of
-    its path.
-    """
-
-    value: Value
-    rest: list[str]
-    place: tuple[str, ...]
-    name: str
-    leaf: int
-    done: bool
-    counts: bool
-
-    def __init__(
-        self,
-        value: Value,
-        rest: list[str],
-        place: tuple[str, ...],
-        name: str,
-        leaf: int,
-        done: bool = False,
-        counts: bool = False,
-    ) -> None:
-        self.value = value
-        self.rest = rest
-        self.place = place
-        self.name = name
-        self.leaf = leaf
-        self.done = done
-        self.counts = counts
-
-    def follow(self) -> None:
-        """Go on to the end of the path, or to the first array on it."""
-        while not self.done and self.value[0] != ARRAY:
-            if not self.rest:
-                self.done = True
-                return
-            found = get_field(self.value[1], self.rest[0]) if self.value[0] == OBJECT else None
-            if found is None:
-                self.value = _NULL
-                self.done = True
-                return
-            self.value = found
-            self.name = self.rest[0]
-            self.place = (*self.place, self.name)
-            self.rest = self.rest[1:]
-
-    def enter(self, member: Value, number: int, members: list[Value]) -> _Field:
-        """The field within the member of that number of the array that it has reached."""
-        if not self.rest:
-            return _Field(member, [], self.place, self.name, self.leaf, True)
-        index = place_in_array(self.rest[0])
-        if 0 <= index < len(members):
-            named = members[index]
-            last = len(self.rest) == 1
-            counts = last and named[0] == ARRAY
-            if last and named == _EMPTY_ARRAY:
-                named = _UNDEFINED
-            return _Field(named, self.rest[1:], (*self.place, str(index)), self.rest[0], self.leaf, last, counts)
-        place = (*self.place, str(number))
-        return _Field(member if member[0] == OBJECT else _NULL, self.rest, place, self.name, self.leaf)
-
-
-def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> int:
-    """Add every tuple of values that the fields can have together; the bits of the places where arrays were met."""
-    array: _Field | None = None
-    counted: _Field | None = None
-    places: int = 0
-    for field in fields:
-        field.follow()
-        if field.done and not field.counts:
-            continue
-        if counted is not None and counted.place != field.place:
-            raise CommandError(
-                Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{field.name}] [{counted.name}]"
-            )
-        counted = field
-        if not field.done:
-            array = field
-            places |= field.leaf >> len(field.rest)
-    if array is None:
-        combinations.append(tuple([field.value for field in fields]))
-        return 0
-    members = values(array.value[1])
-    if not members:
-        for field in fields:
-            if not field.done:
-                field.value = _NULL if field.rest else _UNDEFINED
-                field.done = True
-        return places | _expand(fields, combinations)
-    for number, member in enumerate(members):
-        if member[0] == OBJECT:
-            _refuse_ambiguous_numbers(fields, member[1], len(members))
-        inner = [
-            _Field(field.value, [], field.place, field.name, field.leaf, True)
-            if field.done
-            else field.enter(member, number, members)
-            for field in fields
-        ]
-        places |= _expand(inner, combinations)
-    return places
-
-
-def _refuse_ambiguous_numbers(fields: list[_Field], member: bytes, size: int) -> None:
-    """A number in a path may name an element of an array of that size or a field of its documents, but not both."""
-    for field in fields:
-        if field.done or not field.rest or not 0 <= place_in_array(field.rest[0]) < size:
-            continue
-        if get_field(member, field.rest[0]) is not None:
-            raise CommandError(
-                _AMBIGUOUS_NUMBER,
-                f"Ambiguous field name found in array (do not use numeric field names in embedded elements in an "
-                f"array), field: '{field.rest[0]}' for array: {field.name}",
-            )

@@ -26,16 +26,6 @@ def put_changes(target: Any, handles: Sequence[Any], changes: tuple[dict[bytes, 
                     target[key] = value
 
 
-def put_sorted(target: Any, keys: list[bytes], values: dict[bytes, bytes]) -> None:
-    """Put keys with their values, those that are not empty, into the writer of a sorted file."""
-    if values:
-        for key in keys:
-            target[key] = values.get(key, b"")
-    else:
-        for key in keys:
-            target[key] = b""
-
-
 def note_keys(noted: tuple[set[bytes], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:
     """Note the keys that change, those of each family by themselves; how many are noted now."""
     place: cython.Py_ssize_t

@@ -67,6 +67,12 @@ def test_entries_are_the_marked_keys_between_their_ends(kernel: Kernel) -> None:
         assert pattern.add_entries(b"pre", raw, b"rid", entries, marked) == places
         assert sorted(entries) == [b"pre" + key + b"rid" for key in keys]
         assert marked == (dict.fromkeys(entries, marks) if marks else {})
+        gathered = kernel.keys.gathered.GatheredEntries(2)
+        assert pattern.gather(b"pre", raw, b"rid", gathered) == places
+        gathered.sort_run(1)
+        given: dict[bytes, bytes] = {}
+        assert gathered.put_next(given, 1_000) == len(keys)
+        assert list(given.items()) == [(b"pre" + key + b"rid", marks) for key in keys]
 
 
 @pytest.mark.parametrize(("pattern", "thing", "rows", "multikey"), CASES)

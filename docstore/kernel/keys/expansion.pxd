@@ -1,0 +1,1 @@
+from docstore.bson.walk cimport ARRAY, NULL, OBJECT, UNDEFINED

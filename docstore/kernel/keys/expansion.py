@@ -1,0 +1,141 @@
+"""Arrays on the paths of a key pattern: which values its fields have together.
+
+Two fields that reach one array expand it together; arrays of which neither lies inside the other cannot be combined.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.bson.walk import EMPTY_DOCUMENT, Value, get_field, place_in_array, values
+from docstore.errors import Code, CommandError
+
+if not cython.compiled:
+    from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED
+
+_NULL: Value = (NULL, b"")
+_UNDEFINED: Value = (UNDEFINED, b"")
+_EMPTY_ARRAY: Value = (ARRAY, EMPTY_DOCUMENT)
+_AMBIGUOUS_NUMBER = 16746
+
+
+class Field:
+    """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
+
+    The place holds the number of every array's element on the way, named by the path or not: two fields that reach one
+    array by different paths expand it together. `name` is the last name of the place that the path has.
+
+    A field that is `done` has its value, even if that is an array. One that has just got it by the number of an array's
+    element `counts` as one that expands an array, although the array stays whole. `leaf` is the bit of the last name of
+    its path.
+    """
+
+    value: Value
+    rest: list[str]
+    place: tuple[str, ...]
+    name: str
+    leaf: int
+    done: bool
+    counts: bool
+
+    def __init__(
+        self,
+        value: Value,
+        rest: list[str],
+        place: tuple[str, ...],
+        name: str,
+        leaf: int,
+        done: bool = False,
+        counts: bool = False,
+    ) -> None:
+        self.value = value
+        self.rest = rest
+        self.place = place
+        self.name = name
+        self.leaf = leaf
+        self.done = done
+        self.counts = counts
+
+    def follow(self) -> None:
+        """Go on to the end of the path, or to the first array on it."""
+        while not self.done and self.value[0] != ARRAY:
+            if not self.rest:
+                self.done = True
+                return
+            found = get_field(self.value[1], self.rest[0]) if self.value[0] == OBJECT else None
+            if found is None:
+                self.value = _NULL
+                self.done = True
+                return
+            self.value = found
+            self.name = self.rest[0]
+            self.place = (*self.place, self.name)
+            self.rest = self.rest[1:]
+
+    def enter(self, member: Value, number: int, members: list[Value]) -> Field:
+        """The field within the member of that number of the array that it has reached."""
+        if not self.rest:
+            return Field(member, [], self.place, self.name, self.leaf, True)
+        index = place_in_array(self.rest[0])
+        if 0 <= index < len(members):
+            named = members[index]
+            last = len(self.rest) == 1
+            counts = last and named[0] == ARRAY
+            if last and named == _EMPTY_ARRAY:
+                named = _UNDEFINED
+            return Field(named, self.rest[1:], (*self.place, str(index)), self.rest[0], self.leaf, last, counts)
+        place = (*self.place, str(number))
+        return Field(member if member[0] == OBJECT else _NULL, self.rest, place, self.name, self.leaf)
+
+
+def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
+    """Add every tuple of values that the fields can have together; the bits of the places where arrays were met."""
+    array: Field | None = None
+    counted: Field | None = None
+    places: int = 0
+    for field in fields:
+        field.follow()
+        if field.done and not field.counts:
+            continue
+        if counted is not None and counted.place != field.place:
+            raise CommandError(
+                Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{field.name}] [{counted.name}]"
+            )
+        counted = field
+        if not field.done:
+            array = field
+            places |= field.leaf >> len(field.rest)
+    if array is None:
+        combinations.append(tuple([field.value for field in fields]))
+        return 0
+    members = values(array.value[1])
+    if not members:
+        for field in fields:
+            if not field.done:
+                field.value = _NULL if field.rest else _UNDEFINED
+                field.done = True
+        return places | expand(fields, combinations)
+    for number, member in enumerate(members):
+        if member[0] == OBJECT:
+            _refuse_ambiguous_numbers(fields, member[1], len(members))
+        inner = [
+            Field(field.value, [], field.place, field.name, field.leaf, True)
+            if field.done
+            else field.enter(member, number, members)
+            for field in fields
+        ]
+        places |= expand(inner, combinations)
+    return places
+
+
+def _refuse_ambiguous_numbers(fields: list[Field], member: bytes, size: int) -> None:
+    """A number in a path may name an element of an array of that size or a field of its documents, but not both."""
+    for field in fields:
+        if field.done or not field.rest or not 0 <= place_in_array(field.rest[0]) < size:
+            continue
+        if get_field(member, field.rest[0]) is not None:
+            raise CommandError(
+                _AMBIGUOUS_NUMBER,
+                f"Ambiguous field name found in array (do not use numeric field names in embedded elements in an "
+                f"array), field: '{field.rest[0]}' for array: {field.name}",
+            )

@@ -1,0 +1,312 @@
+"""Entries of indexes in the making: gathered in any order, given out in the order of their keys.
+
+Compiled, they lie in memory of their own, one behind the other, and become `bytes` only when they are given out.
+Always true: no more than a run of entries is sorted at one go, so that no step takes long; a key that was added twice,
+with one value, is given out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import cython
+
+from docstore.kernel.keys.writer import KeyWriter
+
+RUN_ENTRIES = 16_384
+"""How many entries are sorted at one go: a millisecond or two."""
+
+_FEW = 12
+"""Of so many, each is put in its place among those before it."""
+
+if not cython.compiled:
+    Entry: TypeAlias = Any
+    EntryPointer: TypeAlias = Any
+    Source: TypeAlias = Any
+    SourcePointer: TypeAlias = Any
+    free: Any = None
+    memcmp: Any = None
+    memcpy: Any = None
+    realloc: Any = None
+
+_key = itemgetter(0)
+
+
+class GatheredEntries:
+    """`skip`: how many bytes all keys have in common at their beginning, as far as that is known.
+
+    First `add`, then `put_next` until it gives 0; nothing may be added after that has begun.
+    """
+
+    size: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    _skip: cython.Py_ssize_t
+    _sorted: cython.Py_ssize_t
+    _bytes: cython.p_char
+    _room: cython.Py_ssize_t
+    _used: cython.Py_ssize_t
+    _entries: EntryPointer
+    _entry_room: cython.Py_ssize_t
+    _spare: EntryPointer
+    _sources: SourcePointer
+    _source_count: cython.Py_ssize_t
+    _last: EntryPointer
+    _starts: list[int]
+    _values: list[bytes]
+    _places: dict[bytes, int]
+    _newest_value: bytes
+    _newest_place: cython.int
+    _plain: list[tuple[bytes, bytes]]
+    _runs: list[list[tuple[bytes, bytes]]]
+    _merged: Iterator[tuple[bytes, bytes]] | None
+
+    def __init__(self, skip: int = 0) -> None:
+        self.size = 0
+        self.count = 0
+        self._skip = skip
+        self._sorted = 0
+        self._room = self._used = self._entry_room = self._source_count = 0
+        self._starts = []
+        self._values = [b""]
+        self._places = {b"": 0}
+        self._newest_value = b""
+        self._newest_place = 0
+        self._plain = []
+        self._runs = []
+        self._merged = None
+
+    def __dealloc__(self) -> None:
+        if cython.compiled:
+            free(self._bytes)
+            free(self._entries)
+            free(self._spare)
+            free(self._sources)
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """Gather one entry."""
+        if cython.compiled:
+            self._append(cython.cast(cython.p_char, key), len(key))
+            self._give_newest(self.count - 1, value)
+        else:
+            self._plain.append((key, value))
+            self.count += 1
+            self.size += len(key) + len(value)
+
+    def add_written(self, out: KeyWriter) -> cython.int:
+        """Gather an entry with the key that was written, without a value."""
+        if cython.compiled:
+            self._append(cython.cast(cython.p_char, out._buffer), out.size)
+        else:
+            self.add(out.taken(), b"")
+        return 0
+
+    def give_value(self, start: cython.Py_ssize_t, value: bytes) -> cython.int:
+        """Give a value to every entry that was added since there were `start`, before a run was sorted."""
+        if cython.compiled:
+            self._give_newest(start, value)
+        else:
+            start -= self._sorted
+            self.size += len(value) * (len(self._plain) - start)
+            self._plain[start:] = [(key, value) for key, _ in self._plain[start:]]
+        return 0
+
+    def sort_run(self, least: int = RUN_ENTRIES) -> bool:
+        """Sort the next run; False when fewer than `least` entries are waiting for that."""
+        waiting: cython.Py_ssize_t = self.count - self._sorted
+        if waiting == 0 or waiting < least:
+            return False
+        waiting = min(waiting, RUN_ENTRIES)
+        if cython.compiled:
+            if self._spare == cython.NULL:
+                self._spare = cython.cast(EntryPointer, _room_for(cython.NULL, RUN_ENTRIES * cython.sizeof(Entry)))
+            _sort(self._entries + self._sorted, waiting, self._spare, self._bytes, self._skip)
+            self._starts.append(self._sorted)
+        else:
+            run = self._plain[:waiting]
+            del self._plain[:waiting]
+            run.sort()
+            self._runs.append(run)
+        self._sorted += waiting
+        return True
+
+    def put_next(self, target: Any, most: int) -> int:
+        """Put the next entries into `target`, a mapping, in order; how many: 0 at the end. All runs are sorted."""
+        assert self._sorted == self.count, "runs are sorted before they are merged"
+        if cython.compiled:
+            return self._put_next(target, most)
+        if self._merged is None:
+            self._merged = _distinct(self._runs)
+        done = 0
+        for key, value in islice(self._merged, most):
+            target[key] = value
+            done += 1
+        return done
+
+    def _append(self, key: cython.p_char, size: cython.Py_ssize_t) -> cython.int:
+        entry: EntryPointer
+        if self._room - self._used < size:
+            self._room = 2 * self._room + size + 4096
+            self._bytes = cython.cast(cython.p_char, _room_for(self._bytes, self._room))
+        if self.count == self._entry_room:
+            self._entry_room = 2 * self._entry_room + 256
+            self._entries = cython.cast(EntryPointer, _room_for(self._entries, self._entry_room * cython.sizeof(Entry)))
+        entry = self._entries + self.count
+        entry.at = self._used
+        entry.size = size
+        entry.value = 0
+        memcpy(cython.address(self._bytes[self._used]), key, size)
+        entry.order = _order_of(self._bytes, self._used + self._skip, self._used + size)
+        self._used += size
+        self.count += 1
+        self.size += size
+        return 0
+
+    def _give_newest(self, start: cython.Py_ssize_t, value: bytes) -> cython.int:
+        place: cython.int
+        at: cython.Py_ssize_t
+        if value != self._newest_value:
+            known: int | None = self._places.get(value)
+            if known is None:
+                known = self._places[value] = len(self._values)
+                self._values.append(value)
+            self._newest_value = value
+            self._newest_place = known
+        place = self._newest_place
+        for at in range(start, self.count):
+            self._entries[at].value = place
+        self.size += len(value) * (self.count - start)
+        return 0
+
+    def _begin_merge(self) -> cython.int:
+        number: cython.Py_ssize_t
+        runs: cython.Py_ssize_t = len(self._starts)
+        self._sources = cython.cast(SourcePointer, _room_for(cython.NULL, (runs + 1) * cython.sizeof(Source)))
+        for number in range(runs):
+            start: cython.Py_ssize_t = self._starts[number]
+            end: cython.Py_ssize_t = self._starts[number + 1] if number + 1 < runs else self.count
+            self._sources[number].next = self._entries + start
+            self._sources[number].end = self._entries + end
+        self._source_count = runs
+        for number in range(runs // 2 - 1, -1, -1):
+            self._sink(number)
+        return 0
+
+    def _put_next(self, target: Any, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        done: cython.Py_ssize_t = 0
+        entry: EntryPointer
+        values: list[bytes] = self._values
+        if self._sources == cython.NULL:
+            self._begin_merge()
+        while done < most and self._source_count > 0:
+            entry = self._sources[0].next
+            if self._last == cython.NULL or _before(self._last, entry, self._bytes, self._skip):
+                key: bytes = (self._bytes + entry.at)[: entry.size]
+                target[key] = values[entry.value]
+                done += 1
+            self._last = entry
+            self._sources[0].next += 1
+            if self._sources[0].next == self._sources[0].end:
+                self._source_count -= 1
+                self._sources[0] = self._sources[self._source_count]
+            self._sink(0)
+        return done
+
+    def _sink(self, number: cython.Py_ssize_t) -> cython.int:
+        """Put one of the sources, of which the first is to have the least entry, where it belongs below `number`."""
+        sunk: Source = self._sources[number]
+        below: cython.Py_ssize_t = 2 * number + 1
+        count: cython.Py_ssize_t = self._source_count
+        while below < count:
+            if below + 1 < count and _before(
+                self._sources[below + 1].next, self._sources[below].next, self._bytes, self._skip
+            ):
+                below += 1
+            if not _before(self._sources[below].next, sunk.next, self._bytes, self._skip):
+                break
+            self._sources[number] = self._sources[below]
+            number = below
+            below = 2 * number + 1
+        if number < count:
+            self._sources[number] = sunk
+        return 0
+
+
+def _distinct(runs: list[list[tuple[bytes, bytes]]]) -> Iterator[tuple[bytes, bytes]]:
+    for _, same in groupby(merge(*runs), _key):
+        yield next(same)
+
+
+def _room_for(held: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
+    """Memory of that size, with what is held already."""
+    room: cython.p_void = realloc(held, size)
+    if room == cython.NULL:
+        raise MemoryError
+    return room
+
+
+def _order_of(keys: cython.p_char, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
+    """The first 8 bytes of [at, end) as a number that compares as they do; what is missing counts as 0."""
+    order: cython.ulonglong = 0
+    place: cython.Py_ssize_t
+    for place in range(at, at + 8):
+        order <<= 8
+        if place < end:
+            order |= cython.cast(cython.uchar, keys[place])
+    return order
+
+
+def _before(one: EntryPointer, other: EntryPointer, keys: cython.p_char, skip: cython.Py_ssize_t) -> cython.bint:
+    """Whether one key is less than the other."""
+    size: cython.Py_ssize_t
+    found: cython.int
+    if one.order != other.order:
+        return bool(one.order < other.order)
+    size = min(one.size, other.size)
+    found = memcmp(keys + one.at + skip, keys + other.at + skip, size - skip) if size > skip else 0
+    if found == 0:
+        return bool(one.size < other.size)
+    return found < 0
+
+
+def _sort(
+    entries: EntryPointer,
+    count: cython.Py_ssize_t,
+    spare: EntryPointer,
+    keys: cython.p_char,
+    skip: cython.Py_ssize_t,
+) -> cython.int:
+    """Sort entries by their keys, with room for as many in `spare`."""
+    half: cython.Py_ssize_t = count // 2
+    at: cython.Py_ssize_t
+    place: cython.Py_ssize_t
+    left: cython.Py_ssize_t = 0
+    right: cython.Py_ssize_t = half
+    moved: Entry
+    if count <= _FEW:
+        for at in range(1, count):
+            moved = entries[at]
+            place = at
+            while place > 0 and _before(cython.address(moved), entries + place - 1, keys, skip):
+                entries[place] = entries[place - 1]
+                place -= 1
+            entries[place] = moved
+        return 0
+    _sort(entries, half, spare, keys, skip)
+    _sort(entries + half, count - half, spare, keys, skip)
+    if not _before(entries + half, entries + half - 1, keys, skip):
+        return 0
+    memcpy(spare, entries, half * cython.sizeof(Entry))
+    at = 0
+    while left < half:
+        if right < count and _before(entries + right, spare + left, keys, skip):
+            entries[at] = entries[right]
+            right += 1
+        else:
+            entries[at] = spare[left]
+            left += 1
+        at += 1
+    return 0
