@@ -33,6 +33,14 @@ def test_changes_go_into_their_families(kernel: Kernel) -> None:
     assert target.seen == [("one", b"a", b"1"), ("one", b"b", None), ("three", b"a", b"")]
 
 
+def test_many_changes_go_in_by_the_order_of_their_keys(kernel: Kernel) -> None:
+    target = Target()
+    changes: dict[bytes, bytes | None] = {b"%03d" % (number * 7 % 500): b"v" for number in range(500)}
+    changes[b"100"] = None
+    kernel.log.batches.put_changes(target, ("one",), (changes,))
+    assert target.seen == [("one", key, changes[key]) for key in sorted(changes)]
+
+
 def test_keys_are_noted_by_family_and_counted_once(kernel: Kernel) -> None:
     noted: tuple[set[bytes], ...] = (set(), {b"old"}, set())
     assert kernel.log.batches.note_keys(noted, CHANGES) == 4
