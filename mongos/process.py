@@ -113,8 +113,8 @@ async def serve(process: Process, options: Options) -> None:
         )
         services.access.passes_on = True
         dispatcher = Dispatcher(services, translate=as_command_error)
-        apply_options(dispatcher, options)
         listener.append(_listener(dispatcher, options, certificates))
+        apply_options(dispatcher, options)
         await _run(process, router, listener[0], options)
         await pool.close()
         if hint_log is not None:

@@ -22,6 +22,7 @@ from docstore.commands.dispatch import Outcome, Pending, StreamedReply
 from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.rate_limiter import Admission
 from docstore.net.relayed_request import begins
 from docstore.net.sockets import keep_alive
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, claimed_bytes, wrap
@@ -105,6 +106,11 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def admit(self) -> None:
+        """Handle what the client sends: until now it has waited to be let in."""
+        self._busy = False
+        self._schedule()
+
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,8 +120,10 @@ class Connection(asyncio.Protocol):
         remote, bound = _address(transport.get_extra_info("peername")), transport.get_extra_info("sockname")
         local = bound if isinstance(bound, str) else _address(bound)
         self.peer = ClientConnection(self._listener.next_connection_id(), remote, self.abort, local=local)
-        if not self._listener.opened(self):
+        admission = self._listener.opened(self)
+        if admission is Admission.REFUSED:
             self.transport.abort()
+        self._busy = admission is Admission.QUEUED
 
     def data_received(self, data: bytes) -> None:
         self._listener.bytes_in += len(data)

@@ -14,6 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.connection import Connection
 from docstore.net.guarded_connection import GuardedConnection
+from docstore.net.rate_limiter import Admission, RateLimiter
 from docstore.net.sockets import BACKLOG, bind
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.door import Door
@@ -39,6 +40,7 @@ class NetworkStatistics:
     bytes_out: int
     requests: int
     max_connections: int
+    rate_limiter: RateLimiter
 
 
 class Listener:
@@ -73,6 +75,8 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._last_id = 0
         self._refused = 0
+        self._rate_limiter = RateLimiter(dispatcher.services.clock, self._later)
+        dispatcher.services.parameters.add(self._rate_limiter.parameters())
         self._cursor_timer: asyncio.TimerHandle | None = None
         self._session_timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
@@ -127,6 +131,7 @@ class Listener:
             server.close()
         for file in self._files:
             file.close()
+        self._rate_limiter.close()
         services = self.dispatcher.services
         shutdown = CommandError(Code.InterruptedAtShutdown, "interrupted at shutdown")
         services.operations.kill_where(lambda _operation: True, shutdown)
@@ -154,6 +159,7 @@ class Listener:
             bytes_out=self.bytes_out,
             requests=self.requests,
             max_connections=self._max_connections,
+            rate_limiter=self._rate_limiter,
         )
 
     @property
@@ -166,12 +172,16 @@ class Listener:
         self._last_id += 1
         return self._last_id
 
-    def opened(self, connection: Connection) -> bool:
-        """Whether there is room for one more."""
+    def opened(self, connection: Connection) -> Admission:
+        """Whether there is room for one more, and whether it has to wait."""
         if len(self._connections) >= self._max_connections:
             self._refused += 1
             LOG.warning("Connection refused because too many are open", max=self._max_connections)
-            return False
+            return Admission.REFUSED
+        admission = self._rate_limiter.ask(connection, connection.peer.remote, connection.admit)
+        if admission is Admission.REFUSED:
+            LOG.warning("Connection refused because too many wait to be let in", **connection.peer.describe())
+            return admission
         self._connections.add(connection)
         self.dispatcher.services.peers.add(connection.peer)
         if not log.is_quiet():
@@ -179,10 +189,11 @@ class Listener:
                 "Connection accepted", ctx="listener", **connection.peer.describe(),
                 connectionCount=len(self._connections),
             )  # fmt: skip
-        return True
+        return admission
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._rate_limiter.leave(connection)
         services = self.dispatcher.services
         services.peers.discard(connection.peer)
         if services.audit is not None:
@@ -199,6 +210,9 @@ class Listener:
         """A connection waits for this task; what it raises goes to the loop's exception handler."""
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, action)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -34,7 +34,9 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
             "available": network.max_connections - network.current,
             "totalCreated": network.total_created,
             "active": network.active,
+            **network.rate_limiter.connections_document(),
         },
+        "queues": {"ingressSessionEstablishment": network.rate_limiter.queue_document()},
         "network": {
             "bytesIn": Int64(network.bytes_in),
             "bytesOut": Int64(network.bytes_out),

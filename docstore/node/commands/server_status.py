@@ -109,7 +109,14 @@ def _connections(context: Context, node: DataNode) -> dict[str, Any] | None:
         "awaitingTopologyChanges": sum(
             operation.context.command.name in ("hello", "isMaster") for operation in context.services.operations
         ),
+        **metrics.rate_limiter.connections_document(),
     }
+
+
+def _queues(_context: Context, node: DataNode) -> dict[str, Any] | None:
+    if node.network is None:
+        return None
+    return {"ingressSessionEstablishment": node.network().rate_limiter.queue_document()}
 
 
 def _locks(context: Context, node: DataNode) -> dict[str, Any]:
@@ -218,6 +225,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "opLatencies": lambda context, _node: context.services.metrics.latencies(),
     "opcounters": _operations,
     "oplog": _oplog,
+    "queues": _queues,
     "repl": _replication,
     "security": lambda context, _node: certificate_document(context.services.transport_security),
     "storageEngine": _engine,

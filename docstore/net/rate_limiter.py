@@ -1,0 +1,253 @@
+"""How fast new connections are let in: a bucket of tokens, one for each connection, and a queue for those that find it
+empty. It is off until `ingressConnectionEstablishmentRateLimiterEnabled` is set.
+
+Always true: whoever waits is let in before those who come later; at most `max_queued` wait, and whoever comes when so
+many do is refused. What a connection that waits has sent is not looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any, Protocol
+
+from docstore.commands.parameters import ServerParameter, truth, whole_number
+from docstore.errors import Code, CommandError
+
+_PREFIX = "ingressConnectionEstablishment"
+_MAX_INT = 2**31 - 1
+
+
+class Admission(Enum):
+    """What becomes of a connection that has been accepted."""
+
+    ADMITTED = auto()
+    QUEUED = auto()
+    REFUSED = auto()
+
+
+class Timer(Protocol):
+    """What has been asked for later, and can be taken back."""
+
+    def cancel(self) -> None: ...
+
+
+class TokenBucket:
+    """Filled at a rate, up to what comes in so many seconds; a change of either fills it. Times are in seconds."""
+
+    def __init__(self) -> None:
+        self.per_second = _MAX_INT
+        self.burst_seconds = sys.float_info.max
+        self._tokens = self._capacity
+        self._filled_at = 0.0
+
+    @property
+    def _capacity(self) -> float:
+        return max(self.per_second * self.burst_seconds, 1.0)
+
+    def configure(self, per_second: int, burst_seconds: float) -> None:
+        self.per_second = per_second
+        self.burst_seconds = burst_seconds
+        self._tokens = self._capacity
+
+    def tokens(self, now: float) -> float:
+        """How many there are."""
+        self._tokens = min(self._capacity, self._tokens + max(now - self._filled_at, 0.0) * self.per_second)
+        self._filled_at = now
+        return self._tokens
+
+    def take(self, now: float) -> bool:
+        """Take one, if there is one."""
+        if self.tokens(now) < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def wait_seconds(self, now: float) -> float:
+        """How long until there is one."""
+        return max(1.0 - self.tokens(now), 0.0) / self.per_second
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has become of the connections that came while the limiter was on. `queued_seconds`: of all together."""
+
+    admitted: int = 0
+    exempted: int = 0
+    refused: int = 0
+    queued: int = 0
+    left: int = 0
+    """How many of the queued have gone before their turn."""
+    queued_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    admit: Callable[[], None]
+    since: float
+
+
+class RateLimiter:
+    """The limiter of one listener. `clock`: monotonic seconds; `later(seconds, action)` calls it then."""
+
+    def __init__(self, clock: Callable[[], float], later: Callable[[float, Callable[[], None]], Timer]) -> None:
+        self._clock = clock
+        self._later = later
+        self._enabled = False
+        self._max_queued = 0
+        self._bucket = TokenBucket()
+        self._exempt: tuple[IPv4Network | IPv6Network, ...] = ()
+        self._exempt_ranges: list[str] = []
+        self._queue: dict[object, _Waiting] = {}
+        self._timer: Timer | None = None
+        self._counts = Counts()
+
+    def ask(self, connection: object, remote: str, admit: Callable[[], None]) -> Admission:
+        """Whether a connection is let in. `remote`: "host:port" of its client. `admit` is called when the turn of a
+        queued one comes.
+        """
+        if not self._enabled:
+            return Admission.ADMITTED
+        if self._exempts(remote):
+            self._counts.exempted += 1
+            return Admission.ADMITTED
+        now = self._clock()
+        if not self._queue and self._bucket.take(now):
+            self._counts.admitted += 1
+            return Admission.ADMITTED
+        if len(self._queue) >= self._max_queued:
+            self._counts.refused += 1
+            return Admission.REFUSED
+        self._counts.queued += 1
+        self._queue[connection] = _Waiting(admit, now)
+        self._wait()
+        return Admission.QUEUED
+
+    def leave(self, connection: object) -> None:
+        """A connection has ended."""
+        if self._queue.pop(connection, None) is not None:
+            self._counts.left += 1
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def connections_document(self) -> dict[str, Any]:
+        """What `connections` of serverStatus says of it."""
+        counts = self._counts
+        return {
+            "queuedForEstablishment": len(self._queue),
+            "establishmentRateLimit": {
+                "rejected": counts.refused,
+                "exempted": counts.exempted,
+                "interruptedDueToClientDisconnect": counts.left,
+            },
+        }
+
+    def queue_document(self) -> dict[str, Any]:
+        """What `queues.ingressSessionEstablishment` of serverStatus says."""
+        counts = self._counts
+        ended = counts.queued - len(self._queue)
+        return {
+            "addedToQueue": counts.queued,
+            "removedFromQueue": ended,
+            "interruptedInQueue": counts.left,
+            "rejectedAdmissions": counts.refused,
+            "exemptedAdmissions": counts.exempted,
+            "successfulAdmissions": counts.admitted,
+            "attemptedAdmissions": counts.admitted + counts.refused + counts.left + len(self._queue),
+            "averageTimeQueuedMicros": counts.queued_seconds * 1e6 / max(ended - counts.left, 1),
+            "totalAvailableTokens": min(self._bucket.tokens(self._clock()), float(_MAX_INT)),
+        }
+
+    def parameters(self) -> tuple[ServerParameter, ...]:
+        return (
+            ServerParameter(name=f"{_PREFIX}RateLimiterEnabled", get=lambda: self._enabled, put=self._put_enabled),
+            ServerParameter(name=f"{_PREFIX}RatePerSec", get=lambda: self._bucket.per_second, put=self._put_rate),
+            ServerParameter(
+                name=f"{_PREFIX}BurstCapacitySecs", get=lambda: self._bucket.burst_seconds, put=self._put_burst
+            ),
+            ServerParameter(name=f"{_PREFIX}MaxQueueDepth", get=lambda: self._max_queued, put=self._put_depth),
+            ServerParameter(
+                name=f"{_PREFIX}RateLimiterBypass", get=lambda: {"ranges": self._exempt_ranges}, put=self._put_exempt
+            ),
+        )
+
+    def _exempts(self, remote: str) -> bool:
+        if not self._exempt:
+            return False
+        try:
+            address = ip_address(remote.rpartition(":")[0])
+        except ValueError:
+            return False
+        return any(address in network for network in self._exempt)
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = self._later(self._bucket.wait_seconds(self._clock()), self._admit_waiting)
+
+    def _admit_waiting(self) -> None:
+        """Let in as many of those who wait as there are tokens; all, where the limiter is off."""
+        self._timer = None
+        now = self._clock()
+        while self._queue and (not self._enabled or self._bucket.take(now)):
+            waiting = self._queue.pop(next(iter(self._queue)))
+            self._counts.admitted += 1
+            self._counts.queued_seconds += now - waiting.since
+            waiting.admit()
+        if self._queue:
+            self._wait()
+
+    def _changed(self) -> None:
+        self.close()
+        self._admit_waiting()
+
+    def _put_enabled(self, value: Any) -> None:
+        self._enabled = truth(value)
+        self._changed()
+
+    def _put_rate(self, value: Any) -> None:
+        name = f"{_PREFIX}RatePerSec"
+        self._bucket.configure(_at_least(name, whole_number(name, value), 1), self._bucket.burst_seconds)
+        self._changed()
+
+    def _put_burst(self, value: Any) -> None:
+        name = f"{_PREFIX}BurstCapacitySecs"
+        try:
+            seconds = float(value)
+        except (TypeError, ValueError):
+            raise CommandError(Code.BadValue, f"Failed validating {name}: it takes a number") from None
+        if not seconds > 0:
+            raise CommandError(Code.BadValue, f"Invalid value for parameter {name}: {seconds:g} is not greater than 0")
+        self._bucket.configure(self._bucket.per_second, min(seconds, sys.float_info.max))
+        self._changed()
+
+    def _put_depth(self, value: Any) -> None:
+        name = f"{_PREFIX}MaxQueueDepth"
+        self._max_queued = _at_least(name, whole_number(name, value), 0)
+
+    def _put_exempt(self, value: Any) -> None:
+        name = f"{_PREFIX}RateLimiterBypass"
+        ranges = value.get("ranges") if isinstance(value, Mapping) and set(value) <= {"ranges"} else None
+        if not isinstance(ranges, list) or not all(isinstance(each, str) for each in ranges):
+            raise CommandError(Code.BadValue, f"{name} takes {{ranges: [addresses, or ranges of them]}}")
+        try:
+            exempt = tuple(ip_network(each, strict=False) for each in ranges)
+        except ValueError as error:
+            raise CommandError(Code.BadValue, f"Invalid value for parameter {name}: {error}") from None
+        self._exempt, self._exempt_ranges = exempt, list(ranges)
+
+
+def _at_least(name: str, number: int, least: int) -> int:
+    """Errors: BadValue."""
+    if not least <= number <= _MAX_INT:
+        raise CommandError(
+            Code.BadValue,
+            f"Invalid value for parameter {name}: {number} is not between {least} and {_MAX_INT}",
+        )
+    return number
