@@ -39,11 +39,11 @@ def agree(offered: Iterable[str]) -> tuple[str, ...]:
 
 
 def wrap(frame: bytes, compressor: int) -> bytes:
-    """The frame as OP_COMPRESSED, or the frame itself when that would not be shorter."""
+    """The frame as OP_COMPRESSED, though that be longer; the frame itself where no message may be as long."""
     _, request_id, response_to, opcode = HEADER.unpack_from(frame)
     body = memoryview(frame)[HEADER_BYTES:]
     packed = _compress(compressor, body)
-    if len(packed) + _HEAD.size >= len(body):
+    if _CONTENT_AT + len(packed) > MAX_MESSAGE_BYTES:
         return frame
     head = HEADER.pack(_CONTENT_AT + len(packed), request_id, response_to, OP_COMPRESSED)
     return b"".join((head, _HEAD.pack(opcode, len(body), compressor), packed))

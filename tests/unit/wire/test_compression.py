@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 
@@ -11,6 +12,7 @@ import pytest
 
 from docstore.wire import ProtocolError, decode_frame, encode_message
 from docstore.wire.compression import OP_COMPRESSED, agree, wrap
+from docstore.wire.framing import MAX_MESSAGE_BYTES
 
 LARGE = encode_message(bson.encode({"x": "a" * 5000}), request_id=1)
 
@@ -27,9 +29,20 @@ def test_a_compressible_message_gets_shorter_and_comes_back(compressor: int) -> 
     assert (message.body, message.compressor) == (decode_frame(LARGE).body, compressor)
 
 
-def test_a_message_that_would_not_get_shorter_stays_as_it_is() -> None:
+@pytest.mark.parametrize("compressor", [1, 2, 3])
+def test_a_message_that_gets_longer_is_compressed_all_the_same(compressor: int) -> None:
     frame = encode_message(bson.encode({"a": 1}), request_id=1)
-    assert wrap(frame, 2) == frame
+    packed = wrap(frame, compressor)
+    assert len(packed) > len(frame)
+    message = decode_frame(packed)
+    assert (message.body, message.compressor) == (decode_frame(frame).body, compressor)
+
+
+def test_what_would_be_longer_than_any_message_stays_as_it_is() -> None:
+    content = b"\0\0\0\0\0" + random.Random(7).randbytes(MAX_MESSAGE_BYTES - 21)
+    frame = struct.pack("<iiii", MAX_MESSAGE_BYTES, 1, 0, 2013) + content
+    assert wrap(frame, 1) == frame
+    assert len(wrap(frame[:16] + bytes(len(content)), 1)) < len(frame)
 
 
 def test_the_noop_compressor_is_understood() -> None:
