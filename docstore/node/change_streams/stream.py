@@ -32,7 +32,7 @@ from docstore.node.change_streams.events import Event, event_of, shown
 from docstore.node.change_streams.images import current_document, post_image, pre_image
 from docstore.node.change_streams.operations import Operation, operations_in
 from docstore.node.change_streams.shared_reader import is_lost
-from docstore.node.read.cursors import Batch, Documents
+from docstore.node.read.sources import Batch, Documents
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.value.notation import display

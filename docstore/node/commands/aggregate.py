@@ -25,9 +25,10 @@ from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import PipelineSource, open_pipeline
-from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, ReleasingSource, first_batch
+from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, first_batch
 from docstore.node.read.requests import hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.sources import ReleasingSource
 from docstore.node.read.views import (
     below_hint,
     check_other_views,

@@ -16,10 +16,10 @@ from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.at_once import distinct_at_once
-from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.requests import filter_of, hint_of, indexes_of, query_context_of
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.sources import DocumentSource, ReleasingSource
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
 from docstore.node.upkeep.execution import execution_of

@@ -19,8 +19,8 @@ from docstore.commands.declaration import Response, Result
 from docstore.commands.specs.files import FILE_MD5, chunks_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
 from docstore.query.filter.tree import Comparison, Op
 from docstore.query.find import FindQuery, Hint

@@ -24,7 +24,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.at_once import find_at_once
-from docstore.node.read.cursors import BATCH_BYTES, ReleasingSource, cursor_reply, first_batch
+from docstore.node.read.cursors import BATCH_BYTES, cursor_reply, first_batch
 from docstore.node.read.oplog import open_oplog
 from docstore.node.read.requests import (
     CursorOptions,
@@ -35,6 +35,7 @@ from docstore.node.read.requests import (
     query_context_of,
 )
 from docstore.node.read.snapshot import View, newest, view_of
+from docstore.node.read.sources import ReleasingSource
 from docstore.node.read.tailing import CappedLog, Tail
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import Steps, run_steps

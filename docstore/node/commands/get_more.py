@@ -16,6 +16,7 @@ from docstore.node.change_streams.opening import StreamFilling
 from docstore.node.change_streams.stream import ChangeStream
 from docstore.node.node import node_of
 from docstore.node.read.cursors import BATCH_BYTES, Filling, filled_reply, note_returned
+from docstore.node.read.sources import HeldBack
 from docstore.node.read.tailing import Tail
 from docstore.node.slices import Steps, run_steps
 from docstore.query.context import ScriptsWanted
@@ -41,6 +42,8 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) -> Steps[Result]:
     node, source = node_of(context), cursor.source
+    if isinstance(source, HeldBack):
+        source = source.source
     # That of a tailing cursor that awaits data.
     tail = source if isinstance(source, (Tail, ChangeStream)) and source.await_data else None
     try:
@@ -57,7 +60,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
         if isinstance(source, ChangeStream):
             filling: Filling = StreamFilling(context, source, most, most_bytes)
         else:
-            filling = Filling(source, most, node, most_bytes)
+            filling = Filling(cursor.source, most, node, most_bytes)
         yield from filling.fill()
         if tail is not None:
             until = node.clock() + (
@@ -79,6 +82,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
 
 def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     cursors = context.services.cursors
+    cursor.source = filling.source
     cursor.returned += filling.count
     cursor.batches += 1
     note_returned(context, filling)

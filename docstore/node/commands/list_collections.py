@@ -26,7 +26,8 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import split_namespace
 from docstore.node.entry import enter_read
 from docstore.node.node import node_of
-from docstore.node.read.cursors import MadeSource, first_batch
+from docstore.node.read.cursors import first_batch
+from docstore.node.read.sources import MadeSource
 from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.series import series_of
 from docstore.query.filter.compile import compile_filter

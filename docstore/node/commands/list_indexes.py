@@ -14,7 +14,8 @@ from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.errors import Code, CommandError
 from docstore.node.entry import enter_read
 from docstore.node.node import node_of
-from docstore.node.read.cursors import ListSource, first_batch
+from docstore.node.read.cursors import first_batch
+from docstore.node.read.sources import ListSource
 from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.indexes import measured_specs
 from docstore.node.timeseries.series import series_of

@@ -34,8 +34,8 @@ from docstore.node.explain.shown_command import shown_command
 from docstore.node.explain.stats import Run, execution
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream
-from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import finish_steps, until_done
 from docstore.query.find import FindQuery
 from docstore.query.pausing import PAUSED, allowing

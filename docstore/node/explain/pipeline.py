@@ -26,8 +26,8 @@ from docstore.node.explain.command import Subject, explained, frame
 from docstore.node.explain.filter import filter_document
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream, LocalCollections, located
-from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import finish_steps, until_done
 from docstore.query.find import Hint
 from docstore.spill import SpillFile

@@ -22,8 +22,8 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import node_of
 from docstore.node.pipeline.process_stages import process_documents
-from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.requests import indexes_of, query_context_at
+from docstore.node.read.sources import DocumentSource
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.filter.tree import In
 from docstore.query.find import FindQuery, Hint

@@ -14,7 +14,7 @@ from docstore.aggregation.stages.group import Group
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, INT32, OBJECT, STRING
 from docstore.collection.read.counting import Counting
-from docstore.node.read.cursors import Batch, Documents
+from docstore.node.read.sources import Batch, Documents
 from docstore.query.value.values import int32_value, int64_value
 
 _INT32_END = 1 << 31

@@ -20,7 +20,7 @@ from docstore.commands.requests.results import WRITE_FIELDS, Merging, OutOutput,
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.cursors import DocumentSource
+from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import Steps, slice_end
 from docstore.replicaset.hello import primary_host
 from docstore.replicaset.replicaset import ReplicaSet

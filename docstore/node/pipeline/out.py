@@ -26,7 +26,8 @@ from docstore.node.entry import Repeated, begun, enter_change, enter_write, writ
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
 from docstore.node.pipeline.on_primary import PrimaryTarget, primary_elsewhere, write_on_primary
-from docstore.node.read.cursors import DocumentSource, cursor_reply
+from docstore.node.read.cursors import cursor_reply
+from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import Steps, slice_end
 from docstore.node.write.documents import prepare
 from docstore.node.write.driver import effective_concern, wait_for_write

@@ -15,8 +15,8 @@ from docstore.deferred_free import free_later
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountSource, counted_group
-from docstore.node.read.cursors import Batch, Documents, DocumentSource, ReleasingSource
 from docstore.node.read.snapshot import View
+from docstore.node.read.sources import Batch, Documents, DocumentSource, ReleasingSource
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.find import Hint
 from docstore.spill import SpillFile

@@ -19,8 +19,9 @@ from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import And, Predicate
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, ReleasingSource, cursor_reply, opened_reply
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
+from docstore.node.read.sources import ReleasingSource
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
@@ -77,7 +78,7 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
     wanted = min(limit or batch, batch)
     met: list[bytes] | None = None if ends else []
     found = bound.documents(node.engine, wanted, owned, met, skip=skip)
-    if found is None:
+    if found is None or (len(found) > 1 and sum(map(len, found)) > MAX_BATCH_BYTES):
         return None
     # A cursor stays behind a full batch, whether there is more or not.
     stays = met is not None and len(found) == wanted

@@ -1,7 +1,8 @@
-"""Cursors over the node's data: what they read from, how a batch is filled, how a reply is put together.
+"""Cursors over the node's data: how a batch is filled, how a reply is put together.
 
-A batch ends when it has the documents asked for or 16 MiB; filling it holds the event loop for no more than a slice at
-a time. Replies are joined from stored bytes.
+A batch ends when it has the documents asked for, or before the one with which it would have more than 16 MiB; only its
+first document may be larger. Filling it holds the event loop for no more than a slice at a time. Replies are joined
+from stored bytes.
 
 Field order of replies as in MongoDB: data cursors give the batch before the id, cursors over the catalog after it.
 """
@@ -9,9 +10,6 @@ Field order of replies as in MongoDB: data cursors give the batch before the id,
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
 
 from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
@@ -19,6 +17,7 @@ from docstore.commands.declaration import Exceptional, Parameter, Type
 from docstore.commands.limits import check_internal_size
 from docstore.js import script_thread
 from docstore.node.node import DataNode, node_of
+from docstore.node.read.sources import Documents, DocumentSource, HeldBack
 from docstore.node.slices import PAUSE, Steps, slice_end
 from docstore.query.pausing import PAUSING, REFUSED
 
@@ -51,109 +50,11 @@ _LONG = struct.Struct("<q")
 _INT = struct.Struct("<i")
 
 
-class Batch(Protocol):
-    """What one step gave. `exhausted`: there is nothing after these documents."""
-
-    @property
-    def documents(self) -> list[bytes]: ...
-
-    @property
-    def exhausted(self) -> bool: ...
-
-
-class DocumentSource(Protocol):
-    """What a cursor reads from."""
-
-    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        """At most that many documents and bytes (but one document at least); fewer when `deadline` passes first."""
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """A batch made by hand. `at_end`: there is nothing after these documents yet."""
-
-    documents: list[bytes]
-    exhausted: bool
-    at_end: bool = False
-
-
-class ListSource:
-    """Documents that are all there already."""
-
-    def __init__(self, documents: list[bytes]) -> None:
-        self._documents = documents
-        self._at = 0
-
-    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        del deadline
-        taken: list[bytes] = []
-        size = 0
-        while self._at < len(self._documents) and len(taken) < max_docs:
-            raw = self._documents[self._at]
-            if taken and size + len(raw) > max_bytes:
-                break
-            taken.append(raw)
-            size += len(raw)
-            self._at += 1
-        return Documents(taken, self._at == len(self._documents))
-
-    def close(self) -> None:
-        self._documents = []
-
-
-class MadeSource:
-    """Documents that are made as they are wanted; None from `made` stands for one that was made for nothing."""
-
-    def __init__(self, made: Iterator[bytes | None], clock: Callable[[], float]) -> None:
-        self._made = made
-        self._clock = clock
-        self._next: bytes | None = None
-
-    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        taken: list[bytes] = []
-        size = 0
-        while True:
-            if self._next is None:
-                for made in self._made:
-                    self._next = made
-                    if made is not None or self._clock() >= deadline:
-                        break
-                else:
-                    return Documents(taken, True)
-            raw = self._next
-            if raw is None or len(taken) == max_docs or (taken and size + len(raw) > max_bytes):
-                return Documents(taken, False)
-            taken.append(raw)
-            size += len(raw)
-            self._next = None
-            if self._clock() >= deadline:
-                return Documents(taken, False)
-
-    def close(self) -> None:
-        self._made = iter(())
-
-
-class ReleasingSource:
-    """A source that gives its view back when it is closed."""
-
-    __slots__ = ("_release", "_source", "next_batch")
-
-    def __init__(self, source: DocumentSource, release: Callable[[], None]) -> None:
-        self._source = source
-        self._release = release
-        self.next_batch = source.next_batch
-
-    def close(self) -> None:
-        self._source.close()
-        self._release()
-
-
 class Filling:
     """A batch being filled, step by step.
 
-    A step that ends before its time has run out has filled the batch: the source had nothing more that fits.
+    A step that ends before its time has run out has filled the batch: the source had nothing more that fits. What a
+    source gives beyond the room is held back: then `source` is another one than before.
     `fields`: encoded ones that the reply has behind the batch.
     """
 
@@ -207,9 +108,13 @@ class Filling:
         while self._docs_left > 0:
             batch = self.source.next_batch(wanted, self._bytes_left, until)
             found = batch.documents
+            if isinstance(self.source, HeldBack) and self.source.is_spent:
+                self.source = self.source.source
             size = 0
             if found:
                 size = sum(map(len, found))
+                if size > self._bytes_left and self._hold_back(found, batch.exhausted):
+                    return True
                 self._add(found, size)
             if batch.exhausted:
                 self.exhausted = True
@@ -225,6 +130,16 @@ class Filling:
             if is_whole and self._docs_left > 0:
                 self._join()
                 wanted = min(self._docs_left, max(_PIECE_BYTES * wanted // size, 1))
+        return True
+
+    def _hold_back(self, found: list[bytes], ended: bool) -> bool:
+        """Take all but the last of these documents; whether the batch can do without that. Errors: as `check_sizes`."""
+        if self.count + len(found) == 1:
+            return False
+        *fitting, last = found
+        self.check_sizes([last])
+        self.source = HeldBack(self.source, last, ended)
+        self._add(fitting, sum(map(len, fitting)))
         return True
 
     def _add(self, found: list[bytes], size: int) -> None:

@@ -15,8 +15,9 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.scan.documents import scan
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.cursors import Batch, Documents, ListSource, first_batch
+from docstore.node.read.cursors import first_batch
 from docstore.node.read.requests import CursorOptions
+from docstore.node.read.sources import Batch, Documents, ListSource
 from docstore.node.read.tailing import Selection, Tail
 from docstore.node.slices import Steps
 from docstore.query.filter.tree import And, Comparison, Filter, Op

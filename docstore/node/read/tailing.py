@@ -18,7 +18,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, scan
 from docstore.key_layout import last_long, record_id_bytes
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import Batch, Documents
+from docstore.node.read.sources import Batch, Documents
 from docstore.query.filter.compile import compile_filter
 from docstore.query.find import FindQuery
 from docstore.query.projection.projection import DocumentProjection

@@ -18,9 +18,9 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.run import open_pipeline
-from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.requests import other_collation, query_context_at
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.sources import DocumentSource, ReleasingSource
 from docstore.node.slices import Steps
 from docstore.node.timeseries.indexes import bucket_hint
 from docstore.node.timeseries.series import series_over

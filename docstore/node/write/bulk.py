@@ -21,7 +21,8 @@ from docstore.errors import CommandError
 from docstore.namespace import split_namespace
 from docstore.node.entry import begun
 from docstore.node.node import node_of
-from docstore.node.read.cursors import ListSource, first_batch
+from docstore.node.read.cursors import first_batch
+from docstore.node.read.sources import ListSource
 from docstore.node.slices import PAUSE, Steps
 from docstore.node.write.batches import delete_batch, insert_batch, update_batch
 from docstore.node.write.driver import (

@@ -26,9 +26,9 @@ from docstore.js.results import INLINE_BYTES
 from docstore.namespace import check_collection_name
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.stored_functions import stored_functions
-from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.requests import filter_of, query_context_at, under
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import finish_steps, slice_end
 from docstore.query.find import FindQuery
 

@@ -28,9 +28,10 @@ from docstore.js.workers import Sink
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.map_reduce import MapReduceOutput
 from docstore.node.pipeline.stored_functions import stored_functions
-from docstore.node.read.cursors import DocumentSource, MadeSource, ReleasingSource, first_batch
+from docstore.node.read.cursors import first_batch
 from docstore.node.read.requests import filter_of, query_context_of, sort_of
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.sources import DocumentSource, MadeSource, ReleasingSource
 from docstore.node.slices import finish_steps, slice_end
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery

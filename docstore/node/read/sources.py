@@ -1,0 +1,139 @@
+"""What cursors read from, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Batch(Protocol):
+    """What one step gave. `exhausted`: there is nothing after these documents."""
+
+    @property
+    def documents(self) -> list[bytes]: ...
+
+    @property
+    def exhausted(self) -> bool: ...
+
+
+class DocumentSource(Protocol):
+    """What a cursor reads from."""
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        """At most that many documents and bytes (but one document at least); fewer when `deadline` passes first."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A batch made by hand. `at_end`: there is nothing after these documents yet."""
+
+    documents: list[bytes]
+    exhausted: bool
+    at_end: bool = False
+
+
+class ListSource:
+    """Documents that are all there already."""
+
+    def __init__(self, documents: list[bytes]) -> None:
+        self._documents = documents
+        self._at = 0
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        del deadline
+        taken: list[bytes] = []
+        size = 0
+        while self._at < len(self._documents) and len(taken) < max_docs:
+            raw = self._documents[self._at]
+            if taken and size + len(raw) > max_bytes:
+                break
+            taken.append(raw)
+            size += len(raw)
+            self._at += 1
+        return Documents(taken, self._at == len(self._documents))
+
+    def close(self) -> None:
+        self._documents = []
+
+
+class MadeSource:
+    """Documents that are made as they are wanted; None from `made` stands for one that was made for nothing."""
+
+    def __init__(self, made: Iterator[bytes | None], clock: Callable[[], float]) -> None:
+        self._made = made
+        self._clock = clock
+        self._next: bytes | None = None
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        taken: list[bytes] = []
+        size = 0
+        while True:
+            if self._next is None:
+                for made in self._made:
+                    self._next = made
+                    if made is not None or self._clock() >= deadline:
+                        break
+                else:
+                    return Documents(taken, True)
+            raw = self._next
+            if raw is None or len(taken) == max_docs or (taken and size + len(raw) > max_bytes):
+                return Documents(taken, False)
+            taken.append(raw)
+            size += len(raw)
+            self._next = None
+            if self._clock() >= deadline:
+                return Documents(taken, False)
+
+    def close(self) -> None:
+        self._made = iter(())
+
+
+class ReleasingSource:
+    """A source that gives its view back when it is closed."""
+
+    __slots__ = ("_release", "_source", "next_batch")
+
+    def __init__(self, source: DocumentSource, release: Callable[[], None]) -> None:
+        self._source = source
+        self._release = release
+        self.next_batch = source.next_batch
+
+    def close(self) -> None:
+        self._source.close()
+        self._release()
+
+
+class HeldBack:
+    """A source of which one document has been read already, for which there was no room in a batch. `ended`: nothing
+    comes behind that.
+    """
+
+    __slots__ = ("_document", "_ended", "source")
+
+    def __init__(self, source: DocumentSource, document: bytes, ended: bool) -> None:
+        self.source = source
+        self._document: bytes | None = document
+        self._ended = ended
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the document has been given and its source can do without this."""
+        return self._document is None and not self._ended
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        if self._document is None:
+            return Documents([], True) if self._ended else self.source.next_batch(max_docs, max_bytes, deadline)
+        documents, ended, at_end = [self._document], self._ended, False
+        room = max_bytes - len(self._document)
+        if not ended and max_docs > 1 and room > 0:
+            batch = self.source.next_batch(max_docs - 1, room, deadline)
+            documents += batch.documents
+            ended, at_end = batch.exhausted, isinstance(batch, Documents) and batch.at_end
+        self._document, self._ended = None, ended
+        return Documents(documents, ended, at_end)
+
+    def close(self) -> None:
+        self.source.close()
