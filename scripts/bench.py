@@ -44,10 +44,21 @@ Collection = pymongo.collection.Collection[dict[str, Any]]
 Database = pymongo.database.Database[dict[str, Any]]
 POSTS = 200_000
 JOINED = 20_000
+LINKED = 4_000
 CALCULATED = {
     "sum": {"$add": ["$n", 1]},
     "name": {"$concat": ["$id", "-", "$content"]},
     "size": {"$cond": [{"$gt": ["$n", 1000]}, "large", "small"]},
+}
+SUMS = {"sum": {"$sum": "$n"}, "mean": {"$avg": "$n"}, "least": {"$min": "$content"}}
+RUNNING = {
+    "sortBy": {"n": 1},
+    "output": {"total": {"$sum": "$n", "window": {"documents": ["unbounded", "current"]}}},
+}
+SLIDING = {
+    "partitionBy": {"$mod": ["$n", 100]},
+    "sortBy": {"id": 1},
+    "output": {"mean": {"$avg": "$n", "window": {"documents": [-5, 5]}}, "rank": {"$rank": {}}},
 }
 MAP = Code("function () { for (var i in this.tags) { emit(this.tags[i], 1) } }")
 MAP_EACH = Code("function () { emit(this._id, {n: this.n, tags: this.tags.length}) }")
@@ -157,6 +168,25 @@ def lookup(local: str, foreign: str) -> Callable[[Collection, Collection], None]
     return run
 
 
+def linked(count: int) -> Callable[[Collection, Collection], None]:
+    """Put `count` documents into the scratch collection, of which each names the one with half its number."""
+
+    def prepare(scratch: Collection, _: Collection) -> None:
+        scratch.insert_many(
+            [{"_id": number, "parent": number // 2, "name": f"node {number}"} for number in range(count)]
+        )
+
+    return prepare
+
+
+def graph_lookup(scratch: Collection, _: Collection) -> None:
+    """The way from each linked document to the first one."""
+    relation = {"startWith": "$parent", "connectFromField": "parent", "connectToField": "_id"}
+    search = {"from": scratch.name, **relation, "as": "way"}
+    for batch in scratch.aggregate_raw_batches([{"$graphLookup": search}]):
+        assert batch
+
+
 def in_threads(
     clients: int, run: Callable[[Collection, Collection], object]
 ) -> Callable[[Collection, Collection], None]:
@@ -216,6 +246,13 @@ WORKLOADS = [
     Workload("$sort of everything", POSTS, aggregate({"$sort": {"content": 1}}), 0.5),
     Workload("$lookup by an indexed field", JOINED, lookup("id", "id"), 0.5),
     Workload("$lookup by _id", JOINED, lookup("n", "_id"), 0.5),
+    Workload("$lookup of nothing by an index", JOINED, lookup("content", "id")),
+    Workload("$lookup of nothing by _id", JOINED, lookup("content", "_id")),
+    Workload("$graphLookup to the root", LINKED, graph_lookup, prepare=linked(LINKED)),
+    Workload("$bucketAuto, counts", POSTS, aggregate({"$bucketAuto": {"groupBy": "$n", "buckets": 10}})),
+    Workload("$bucketAuto, sums", POSTS, aggregate({"$bucketAuto": {"groupBy": "$id", "buckets": 50, "output": SUMS}})),
+    Workload("$setWindowFields, running", POSTS, aggregate({"$setWindowFields": RUNNING})),
+    Workload("$setWindowFields, sliding", POSTS, aggregate({"$setWindowFields": SLIDING})),
     Workload("$project, calculated", POSTS, aggregate({"$project": CALCULATED}, {"$match": {"sum": -1}})),
     Workload("map-reduce inline", POSTS, map_reduce, 8.0),
     Workload("map-reduce to a collection", POSTS, map_reduce_each, 3.0),

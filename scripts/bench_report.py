@@ -25,7 +25,7 @@ import pymongo
 
 from scripts.bench_picture import draw
 from scripts.deployment import places_of, unused_port
-from scripts.measuring import process_seconds, resident_mib
+from scripts.measuring import processor_seconds, resident_mib
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
 INDEXES = (1, 10, 40)
@@ -80,7 +80,7 @@ class Server:
         return self.process.pid
 
     def processor_seconds(self) -> float:
-        return process_seconds(self.pid)
+        return processor_seconds(self.pid)
 
     def disk_mib(self) -> float:
         return sum(file.stat().st_blocks * 512 for file in self.directory.rglob("*") if file.is_file()) / (1 << 20)

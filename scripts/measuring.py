@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pymongo
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+_SCHEDULED = 2
+"""The kind of a process's clock that counts what the scheduler gave it, in the number that Linux has for the clock."""
 
 
 def processor_seconds(pid: int) -> float:
-    """What the threads of a process that are alive have run so far; 0 where the system does not tell."""
-    total = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):
-            total += int(file.read_text().split()[0])
-    return total / 1e9
-
-
-def process_seconds(pid: int) -> float:
-    """What all threads of a process have run so far, those that have ended too; in hundredths of a second."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """What all threads of a process have run so far, those that have ended too; 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        return time.clock_gettime(~pid << 3 | _SCHEDULED)
+    return 0.0
 
 
 def resident_mib(pid: int) -> float:
