@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Run, Unread, memory_exceeded
 from docstore.buffers import BUFFERS
+from docstore.kernel.scan.pairs import pair_bytes, sorted_pairs
 
 RUN_LENGTH = 8192
 """Pairs sorted at one go: a few milliseconds."""
@@ -65,8 +66,7 @@ class SortedRuns:
         self._buffers.change(size)
 
     def _close_run(self) -> None:
-        self._open.sort(key=_key)
-        self._runs.append(self._open)
+        self._runs.append(sorted_pairs(self._open))
         self._open, self._open_bytes = [], 0
 
     def _make_room(self) -> None:
@@ -143,6 +143,9 @@ def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
         equal: list[list[Keyed]] = []
         following: list[tuple[list[Keyed], int]] = []
         for run, at in left:
+            if run[at][0] > border:
+                following.append((run, at))
+                continue
             begin = bisect_left(run, border, at, key=_key)
             end = bisect_right(run, border, begin, key=_key)
             below += run[at:begin]
@@ -150,8 +153,7 @@ def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
             _forget(run, at, end)
             if end < len(run):
                 following.append((run, end))
-        below.sort(key=_key)
-        yield below
+        yield sorted_pairs(below)
         del below
         yield from filter(None, equal)
         del equal
@@ -179,4 +181,4 @@ def _forget(run: list[Keyed], at: int, end: int) -> None:
 
 def size_of(pairs: list[Pair]) -> int:
     """The memory that pairs take, in bytes."""
-    return sum(map(len, chain.from_iterable(pairs))) + PER_PAIR * len(pairs)
+    return pair_bytes(pairs) + PER_PAIR * len(pairs)

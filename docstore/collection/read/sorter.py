@@ -8,6 +8,7 @@ that is allowed. Equal documents keep the order in which they came.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from operator import itemgetter
 from typing import Generic, TypeVar, cast
 
@@ -15,6 +16,7 @@ from docstore.aggregation.sorted_runs import PER_PAIR, RUN_BYTES, few_at_a_time,
 from docstore.aggregation.stage import Run, Spill
 from docstore.buffers import BUFFERS, OperationBuffers
 from docstore.errors import Code, CommandError
+from docstore.kernel.scan.pairs import items_of, key_bytes, sorted_pairs
 from docstore.query.metadata import Order
 
 MAX_BYTES = 100 * 1024 * 1024
@@ -23,8 +25,6 @@ _RUN = 4_096
 _LARGEST_TOP = 4_096
 
 T = TypeVar("T")
-
-_key = itemgetter(0)
 
 
 class Sorter(Generic[T]):
@@ -60,7 +60,7 @@ class Sorter(Generic[T]):
             self.cut = self.cut or len(pairs) < given
             size = mean * len(pairs)
         self._open += pairs
-        size += sum(len(key) for key, _ in pairs) + PER_PAIR * len(pairs)
+        size += key_bytes(pairs) + PER_PAIR * len(pairs)
         self._open_bytes += size
         self._hold(size)
         if self._limit:
@@ -81,8 +81,7 @@ class Sorter(Generic[T]):
         self._buffers.change(size)
 
     def _close_run(self) -> None:
-        self._open.sort(key=_key)
-        self._runs.append(self._open)
+        self._runs.append(sorted_pairs(self._open))
         self._run_bytes.append(self._open_bytes)
         self._open, self._open_bytes = [], 0
 
@@ -105,7 +104,7 @@ class Sorter(Generic[T]):
         given = len(self._open)
         if given < self._limit:
             return
-        self._open.sort(key=_key)
+        self._open = sorted_pairs(self._open)
         del self._open[self._limit :]
         self._worst = self._open[-1][0]
         self.cut = self.cut or given > self._limit
@@ -116,7 +115,7 @@ class Sorter(Generic[T]):
 
     def result(self) -> Iterator[T]:
         """The items in order. Nothing may be added afterwards. Errors: as `add`."""
-        self._open.sort(key=_key)
+        self._open = sorted_pairs(self._open)
         if self._limit:
             self.cut = self.cut or len(self._open) > self._limit
             del self._open[self._limit :]
@@ -125,11 +124,12 @@ class Sorter(Generic[T]):
             self._make_room()
         kept = self._given_back()
         if self._written:
-            written = merged_from_outside(self._written, cast("Iterator[tuple[bytes, bytes]]", kept))
+            pairs = cast("Iterator[tuple[bytes, bytes]]", chain.from_iterable(kept))
+            written = merged_from_outside(self._written, pairs)
             return cast("Iterator[T]", map(itemgetter(1), written))
-        return map(itemgetter(1), kept)
+        return chain.from_iterable(map(items_of, kept))
 
-    def _given_back(self) -> Iterator[tuple[bytes, T]]:
+    def _given_back(self) -> Iterator[list[tuple[bytes, T]]]:
         """What is in memory, in order; it counts as held until it is asked for."""
         runs, self._runs = self._runs, []
         left = sum(map(len, runs))
@@ -137,4 +137,4 @@ class Sorter(Generic[T]):
             if left:
                 self._hold(-(self._bytes * len(piece) // left))
                 left -= len(piece)
-            yield from piece
+            yield piece

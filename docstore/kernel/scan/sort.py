@@ -6,13 +6,11 @@ Documents with equal keys stay in the order in which they came.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import itemgetter
 
 import cython
 
 from docstore.kernel.keys.pattern import KeyPattern
-
-_key = itemgetter(0)
+from docstore.kernel.scan.pairs import items_of, sorted_pairs
 
 
 def keyed(pattern: KeyPattern, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
@@ -26,9 +24,7 @@ def keyed(pattern: KeyPattern, documents: Iterable[bytes]) -> list[tuple[bytes, 
 
 def sort_documents(pattern: KeyPattern, documents: Iterable[bytes]) -> list[bytes]:
     """The documents in order."""
-    pairs = keyed(pattern, documents)
-    pairs.sort(key=_key)
-    return [document for _, document in pairs]
+    return items_of(sorted_pairs(keyed(pattern, documents)))
 
 
 class FirstDocuments:
@@ -64,7 +60,7 @@ class FirstDocuments:
                 self._prune()
 
     def _prune(self) -> None:
-        self._kept.sort(key=_key)
+        self._kept = sorted_pairs(self._kept)
         del self._kept[self._limit :]
         if len(self._kept) == self._limit:
             self._worst = self._kept[self._limit - 1][0]
