@@ -90,7 +90,7 @@ def test_a_facet_that_does_not_fit_is_refused() -> None:
         {"$sort": {"n": 1}},
         {"$group": {"_id": "$n", "all": {"$push": "$_id"}, "s": {"$last": "$s"}}},
         {"$setWindowFields": {"sortBy": {"n": 1}, "output": {"r": {"$rank": {}}}}},
-        {"$bucketAuto": {"groupBy": "$n", "buckets": 5}},
+        {"$bucketAuto": {"groupBy": "$n", "buckets": 5, "output": {"s": {"$last": "$s"}, "n": {"$sum": 1}}}},
     ],
     ids=str,
 )

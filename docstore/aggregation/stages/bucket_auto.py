@@ -2,6 +2,7 @@
 
 Documents are sorted by the value and dealt out: each group takes its share and all that equal its last value. With a
 granularity the limits between groups are rounded to preferred numbers, and a group takes all below its upper limit.
+Of each document only what the groups need is kept (`docstore.kernel.group.rows`).
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.accumulators.accumulators import Accumulator
-from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.expressions.calculations import source_of
+from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
+from docstore.aggregation.sorted_runs import Pair, SortedRuns
+from docstore.aggregation.stage import GIVEN_BYTES, Declaration, Environment, Stage, StageRun
 from docstore.aggregation.stages.bucket import COUNTED, is_groupable
-from docstore.aggregation.stages.group import Field, parse_field
+from docstore.aggregation.stages.group import Field, parse_field, result_of
 from docstore.aggregation.stages.preferred_numbers import Rounding, is_zero, rounding
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
+from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
+from docstore.kernel.group.rows import RowGroup, Rows, sorted_value
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.context import QueryContext
 from docstore.query.value.notation import display
-from docstore.query.value.ordering import Ordering
-from docstore.query.value.values import NULL_VALUE, NUMBERS, integral_of, text_of, type_name
+from docstore.query.value.ordering import BINARY, Ordering
+from docstore.query.value.values import NUMBERS, integral_of, text_of, type_name
 
 _INT32_MAX = 2**31 - 1
 
@@ -34,7 +36,7 @@ _INT32_MAX = 2**31 - 1
 @dataclass(frozen=True, slots=True)
 class BucketAuto(PlainStage):
     raw: bytes
-    key: Evaluate
+    key: Expression
     buckets: int
     fields: tuple[Field, ...]
     rounding: Rounding | None
@@ -43,121 +45,134 @@ class BucketAuto(PlainStage):
     def start(self, environment: Environment) -> StageRun:
         return _BucketAutoRun(self, environment)
 
+    def rows(self) -> Rows:
+        """What is kept of documents."""
+        return Rows(
+            source_of(self.key),
+            [source_of(field.argument) for field in self.fields],
+            None if self.ordering is BINARY else self.ordering.key,
+            None if self.rounding is None else _check_rounded,
+        )
+
 
 class _BucketAutoRun:
     satisfied = False
 
     def __init__(self, stage: BucketAuto, environment: Environment) -> None:
         self._stage = stage
-        self._environment = environment
+        self._clock = environment.clock
+        self._rows = stage.rows()
         self._sorted = SortedRuns("$bucketAuto", environment)
         self._count = 0
         self._output: Iterator[bytes | None] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        evaluate, key_of = self._stage.key, self._stage.ordering.key
-        pairs: list[tuple[bytes, bytes]] = []
-        for document in documents:
-            value = evaluate(Scope(document)) or NULL_VALUE
-            if self._stage.rounding is not None:
-                _check_rounded(value)
-            pairs.append((key_of(value), document_from([("v", *value), ("d", OBJECT, document)])))
-        self._count += len(pairs)
-        self._sorted.add(pairs)
+        self._count += len(documents)
+        self._sorted.add(self._rows.pairs(documents))
         return []
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._documents()
-        return hand_out(self._output, self._environment.clock, deadline)
+        found: list[bytes] = []
+        size = 0
+        for document in self._output:
+            if document is not None:
+                found.append(document)
+                size += len(document)
+            if size >= GIVEN_BYTES or self._clock() >= deadline:
+                return found, False
+        return found, True
 
     def _documents(self) -> Iterator[bytes | None]:
-        """The documents of the groups; None for every document that is taken into one."""
+        """The documents of the groups; None for some rows that are taken into one."""
         stage = self._stage
         share = max(1, math.floor(self._count / stage.buckets + 0.5))
-        rows = _Rows(self._sorted.merged())
+        coming = _Coming(self._sorted.pieces())
         low: Value | None = None
         made = 0
-        while rows.current is not None:
-            bucket = _Bucket(stage.fields)
-            first = rows.value
+        yield from coming.look()
+        while coming.rows:
+            bucket = _Bucket(self._rows, stage.fields)
             made += 1
-            yield from self._fill(bucket, rows, share if made < stage.buckets else self._count)
+            yield from self._fill(bucket, coming, share if made < stage.buckets else self._count)
             if stage.rounding is None:
-                high = bucket.last if rows.current is None else rows.value
-                yield bucket.document(first, high)
+                yield bucket.document(bucket.first, coming.value if coming.rows else bucket.last)
                 continue
-            high = yield from self._round_up(bucket, rows, stage.rounding)
-            yield bucket.document(stage.rounding.down(first) if low is None else low, high)
+            high = yield from self._round_up(bucket, coming, stage.rounding)
+            yield bucket.document(stage.rounding.down(bucket.first) if low is None else low, high)
             low = high
 
     @staticmethod
-    def _fill(bucket: _Bucket, rows: _Rows, wanted: int) -> Iterator[None]:
+    def _fill(bucket: _Bucket, coming: _Coming, wanted: int) -> Iterator[None]:
         """The share of a bucket, and what equals its last value."""
-        taken = 0
-        while rows.current is not None and (taken < wanted or rows.key == bucket.last_key):
-            bucket.take(rows)
-            taken += 1
-            yield
+        while coming.rows:
+            coming.at = bucket.group.take(coming.rows, coming.at, wanted)
+            if coming.at < len(coming.rows):
+                return
+            yield from coming.look()
 
     @staticmethod
-    def _round_up(bucket: _Bucket, rows: _Rows, rounded: Rounding) -> Generator[None, None, Value]:
+    def _round_up(bucket: _Bucket, coming: _Coming, rounded: Rounding) -> Generator[None, None, Value]:
         """The upper limit; all that is below it joins the bucket. Above zero it is what is next, rounded down."""
         if is_zero(bucket.last):
-            return bucket.last if rows.current is None else rounded.down(rows.value)
+            return rounded.down(coming.value) if coming.rows else bucket.last
         high = rounded.up(bucket.last)
         limit = encode_key(high)
-        while rows.current is not None and rows.key < limit:
-            bucket.take(rows)
-            yield
+        while coming.rows:
+            coming.at = bucket.group.take_below(coming.rows, coming.at, limit)
+            if coming.at < len(coming.rows):
+                break
+            yield from coming.look()
         return high
 
 
-class _Rows:
-    """The sorted documents, of which `current` is the next."""
+class _Coming:
+    """The rows in order, some at a time: those from `at` on are next. No rows: there are none left."""
 
-    def __init__(self, pairs: Iterator[tuple[bytes, bytes]]) -> None:
-        self._pairs = pairs
-        self.current: bytes | None = None
-        self.key = b""
-        self.value: Value = NULL_VALUE
-        self.advance()
+    def __init__(self, pieces: Iterator[list[Pair]]) -> None:
+        self._pieces = pieces
+        self.rows: list[Pair] = []
+        self.at = 0
 
-    def advance(self) -> None:
-        found = next(self._pairs, None)
-        if found is None:
-            self.current = None
-            return
-        self.key, row = found
-        value, document = get_field(row, "v"), get_field(row, "d")
-        assert value is not None, "a row has a value"
-        assert document is not None, "a row has a document"
-        self.value = value
-        self.current = document[1]
+    def look(self) -> Iterator[None]:
+        """Have the next rows, in place of those that were taken, if there are any left."""
+        self.rows, self.at = [], 0
+        for piece in self._pieces:
+            yield
+            if piece:
+                self.rows = piece
+                return
+
+    @property
+    def value(self) -> Value:
+        """The value of the next row."""
+        return sorted_value(self.rows[self.at][1])
 
 
 class _Bucket:
-    """One group in the making; `last` is the greatest value in it."""
+    """One group in the making."""
 
-    def __init__(self, fields: tuple[Field, ...]) -> None:
-        self._names = [field.name for field in fields]
-        self._arguments = [field.argument.evaluate for field in fields]
-        self._states: list[Accumulator] = [field.state(NULL_VALUE) for field in fields]
-        self.last: Value = NULL_VALUE
-        self.last_key = b""
+    def __init__(self, rows: Rows, fields: tuple[Field, ...]) -> None:
+        self._fields = fields
+        self._states = [field.row_state() for field in fields]
+        self.group = RowGroup(rows, self._states)
 
-    def take(self, rows: _Rows) -> None:
-        assert rows.current is not None, "there is a row to be taken"
-        scope = Scope(rows.current)
-        for state, argument in zip(self._states, self._arguments, strict=True):
-            state.add(argument(scope))
-        self.last, self.last_key = rows.value, rows.key
-        rows.advance()
+    @property
+    def first(self) -> Value:
+        """The least value in it."""
+        return sorted_value(self.group.first)
+
+    @property
+    def last(self) -> Value:
+        """The greatest value in it."""
+        return sorted_value(self.group.last)
 
     def document(self, low: Value, high: Value) -> bytes:
         limits = document_from([("min", *low), ("max", *high)])
-        made = [(name, *state.result()) for name, state in zip(self._names, self._states, strict=True)]
-        if "_id" in self._names:
+        pairs = zip(self._fields, self._states, strict=True)
+        made = [(field.name, *result_of(field.accumulator, state)) for field, state in pairs]
+        if any(field.name == "_id" for field in self._fields):
             return document_from(made)
         return document_from([("_id", OBJECT, limits), *made])
 
@@ -200,7 +215,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     return [
         BucketAuto(
             document_from([("$bucketAuto", *value)]),
-            parse_expression(given["groupBy"], query_context=query_context).evaluate,
+            parse_expression(given["groupBy"], query_context=query_context),
             buckets,
             fields,
             rounding(text_of(given["granularity"])) if "granularity" in given else None,

@@ -80,6 +80,28 @@ class Field:
             return state_of(self.accumulator, self.ordering, last=last_extremes)()
         return started(self.start, self.count, key)
 
+    def row_state(self) -> State | Accumulator:
+        """The state for a group of sorted rows: the kernel's where it has one that orders values so."""
+        if self.accumulator in STATES and self.ordering is BINARY:
+            return STATES[self.accumulator]()
+        return self.state(NULL_VALUE)
+
+
+def result_of(accumulator: str, state: State | Accumulator) -> Value:
+    """What comes of the state that an accumulator began with."""
+    if isinstance(state, State) and state.extras is not None:
+        return _finished(accumulator, state, partly=False)
+    return state.result()
+
+
+def _finished(accumulator: str, state: State, *, partly: bool) -> Value:
+    """What comes of a state of the kernel that has kept something aside."""
+    own = ACCUMULATORS[accumulator]()
+    own.merge(state.partial())
+    for value in state.extras or ():
+        own.add(value)
+    return own.partial() if partly else own.result()
+
 
 @dataclass(frozen=True, slots=True)
 class Group(PlainStage):
@@ -143,12 +165,7 @@ class Group(PlainStage):
         return Grouping(source_of(self.key), fields, self._finished, unwind)
 
     def _finished(self, position: int, state: State, partly: bool) -> Value:
-        """What comes of a state of the kernel that has kept something aside."""
-        accumulator = ACCUMULATORS[self.fields[position].accumulator]()
-        accumulator.merge(state.partial())
-        for value in state.extras or ():
-            accumulator.add(value)
-        return accumulator.partial() if partly else accumulator.result()
+        return _finished(self.fields[position].accumulator, state, partly=partly)
 
     def document(self, key: Value, states: list[Accumulator]) -> bytes:
         """The document of a group: its results, or its states when those are to be merged."""

@@ -48,6 +48,7 @@ COMPILED = (
     "kernel.group.sources",
     "kernel.group.accumulators",
     "kernel.group.grouping",
+    "kernel.group.rows",
     "kernel.scan.pairs",
     "kernel.scan.sort",
     "kernel.compute.calendar",
