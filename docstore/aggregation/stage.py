@@ -49,10 +49,15 @@ class Stream(Protocol):
 @dataclass(frozen=True, slots=True)
 class Equality:
     """`each` finds the documents whose value equals one of some values; None where a query for the values of many
-    documents finds the partners of each in the same order.
+    documents finds the partners of each in the same order. `ascending`: that is the order of the values.
+
+    `by_keys`, where there is one, finds the same documents as that query without planning it, given the sorted keys of
+    the values. It is not for values whose equality is not that of their keys: null, undefined, arrays, patterns.
     """
 
     each: Callable[[list[Value]], Iterator[bytes]] | None
+    ascending: bool = False
+    by_keys: Callable[[list[bytes]], Stream] | None = None
 
 
 class Foreign(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 
 import cython
 
-from docstore.bson.walk import Value, encoded_name
+from docstore.bson.walk import EMPTY_DOCUMENT, Value, encoded_name
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
@@ -139,6 +139,8 @@ def with_documents(raw: bytes, name: str, documents: Iterable[bytes]) -> bytes |
     size: cython.Py_ssize_t
     if find(raw, 0, len(raw), encoded) >= 0:
         return None
+    if isinstance(documents, list) and not documents:
+        return append_fields(raw, b"\x04" + encoded + b"\0" + EMPTY_DOCUMENT)
     parts, size = documents_array_parts(documents)
     size += len(raw) + len(encoded) + 2
     parts[0] = b"".join((size.to_bytes(4, "little"), part(raw, 4, len(raw) - 1), b"\x04", encoded, b"\0", parts[0]))

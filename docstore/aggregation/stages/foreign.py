@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.stage import Environment, Foreign, Stream
@@ -87,6 +88,21 @@ def values_at(document: bytes, parts: list[str]) -> list[Value]:
     found: list[Value] = []
     _gather((OBJECT, document), parts, 0, found)
     return found or [NULL_VALUE]
+
+
+def values_reader(parts: list[str]) -> Callable[[bytes], list[Value]]:
+    """As `values_at`, for many documents."""
+    if len(parts) > 1:
+        return lambda document: values_at(document, parts)
+    (name,) = parts
+
+    def read(document: bytes) -> list[Value]:
+        found = get_field(document, name)
+        if found is None:
+            return [NULL_VALUE]
+        return (values(found[1]) or [NULL_VALUE]) if found[0] == ARRAY else [found]
+
+    return read
 
 
 def _gather(value: Value, parts: list[str], depth: int, found: list[Value]) -> None:

@@ -15,7 +15,7 @@ from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Stream
 from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections
 from docstore.aggregation.streams import DocumentList
-from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, get_field, values
+from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, get_field, values
 from docstore.buffers import SMALL_BYTES
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
@@ -90,6 +90,9 @@ class BatchJoin:
         self._single: Value | None = None
         self._known: dict[Value, list[bytes]] = {}
         self._wanted: list[list[Value]] = []
+        self._keys: list[bytes | None] = []
+        """The key of the only value that a document asks for, where keys tell what has it."""
+        self._by_keys: Callable[[list[bytes]], Stream] | None = None
         self._held = 0
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
@@ -100,6 +103,7 @@ class BatchJoin:
             if served is not None:
                 self._batch = _FIRST_BATCH
                 self._asking = served.each
+                self._by_keys = served.by_keys
         if self._asking is None and not self._prepare(deadline):
             return [], False
         if self._asking is not None and self._at == len(self._given):
@@ -135,10 +139,8 @@ class BatchJoin:
         """The partners of the document at hand; None while they are not all there."""
         if self._finding is None:
             asked = self._wanted[self._at]
-            if self._asking is None and len(asked) == 1:
-                found = self._table.find_one(asked[0])
-                if found is not None:
-                    return found
+            if self._asking is None and (key := self._keys[self._at]) is not None:
+                return self._table.with_key(key)
             self._single = asked[0] if len(asked) == 1 else None
             known = self._known.get(self._single) if self._single is not None else None
             if known is not None:
@@ -231,10 +233,8 @@ class BatchJoin:
                 return False
             self._wanted = list(map(self._keyed.values, self._given))
             self._results = {}
-            asked = {self._key_of(value): value for wanted in self._wanted for value in wanted}
             self._table = Table(self._path, self._query_context)
-            wanted = equal_to_any(self._path, list(asked.values()), self._query_context.collation)
-            self._reading = other_collections(self._environment).open(self._collection, self._keyed.all.behind(wanted))
+            self._reading = self._query(self._asked())
         while True:
             documents, last = self._reading.next_batch(deadline)
             before = self._table.size
@@ -246,6 +246,24 @@ class BatchJoin:
                 return True
             if not documents or self._environment.clock() >= deadline:
                 return False
+
+    def _asked(self) -> dict[bytes, Value]:
+        """What the documents of the batch ask for, by keys."""
+        asked: dict[bytes, Value] = {}
+        self._keys = []
+        for wanted in self._wanted:
+            for value in wanted:
+                key = self._key_of(value)
+                asked[key] = value
+            self._keys.append(key if len(wanted) == 1 and value[0] not in _TESTED else None)
+        return asked
+
+    def _query(self, asked: dict[bytes, Value]) -> Stream:
+        """The partners of a batch."""
+        if self._by_keys is not None and _NO_POINTS.isdisjoint([value[0] for value in asked.values()]):
+            return self._by_keys(sorted(asked))
+        wanted = equal_to_any(self._path, list(asked.values()), self._query_context.collation)
+        return other_collections(self._environment).open(self._collection, self._keyed.all.behind(wanted))
 
 
 class Table:
@@ -274,11 +292,10 @@ class Table:
                 else:
                     positions.append(position)
 
-    def find_one(self, value: Value) -> list[bytes] | None:
-        """The documents that have the value; None where that is not told by keys alone."""
-        if value[0] in _TESTED:
-            return None
-        return [self._documents[position] for position in self._by_key.get(self._key_of(value), ())]
+    def with_key(self, key: bytes) -> list[bytes]:
+        """The documents that have a value whose equality its key tells."""
+        positions = self._by_key.get(key)
+        return [self._documents[position] for position in positions] if positions is not None else []
 
     def find(self, asked: list[Value]) -> Iterator[bytes]:
         """The documents that have one of the values."""
@@ -306,3 +323,5 @@ _NULL_KEY = encode_key((NULL, b""))
 _UNDEFINED_KEY = encode_key((UNDEFINED, b""))
 _TESTED = frozenset((ARRAY, NULL, UNDEFINED))
 """Types of values whose equality is not that of their index keys."""
+_NO_POINTS = _TESTED | {REGEX}
+"""Those that mean something else to a query than their keys."""

@@ -29,6 +29,7 @@ from docstore.aggregation.stages.foreign import (
     foreign_of,
     pipeline_of,
     values_at,
+    values_reader,
 )
 from docstore.aggregation.stages.join import BatchJoin, Keyed
 from docstore.aggregation.stages.match import Match
@@ -89,16 +90,17 @@ class Lookup(Stage):
 
     def joined(self, document: bytes, matches: list[bytes]) -> list[bytes]:
         """The documents that come of one and its matches. Errors: 4568 for too many bytes in one array."""
-        parts = self.as_path.split(".")
         if self.unwind is not None:
-            return self._unwound(document, parts, matches)
-        if sum(map(len, matches)) > _MOST_BYTES:
+            return self._unwound(document, self.as_path.split("."), matches)
+        if matches and sum(map(len, matches)) > _MOST_BYTES:
             raise CommandError(
                 4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
             )
-        if self.appends:
-            return [_with_last_array(document, parts, matches)]
-        return [with_array(document, parts, matches)]
+        made = None if "." in self.as_path else with_documents(document, self.as_path, matches)
+        if made is None:
+            with_list = _with_last_array if self.appends else with_array
+            made = with_list(document, self.as_path.split("."), matches)
+        return [made]
 
     @property
     def is_equality(self) -> bool:
@@ -275,7 +277,7 @@ def _keyed(given: _Given, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Ke
     if given.local is not None:
         assert given.foreign is not None, "an equality has two fields"
         parts = given.local.split(".")
-        found = Keyed(given.foreign, lambda document: values_at(document, parts), nothing, pipeline)
+        found = Keyed(given.foreign, values_reader(parts), nothing, pipeline)
     elif not names or names[0] != "$match":
         return None
     else:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from docstore.collection.collection import Collection
+from docstore.collection.collection import Collection, Index
 from docstore.collection.read.index_access import entries_of
+from docstore.kernel.keys.bounds import point_ranges
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined, Fetching
 from docstore.query.plan.access import IndexScan
 from docstore.storage import Family
+from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -37,6 +39,18 @@ def fetched(
     # Who looks at no entry before it is asked for wants exact figures.
     entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
     return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead, wanted=wanted)
+
+
+def fetched_by_keys(
+    coll: Collection, index: Index, keys: list[bytes], reader: Reader, examined: Examined
+) -> Iterator[bytes]:
+    """The documents that have one of these values, by their sorted keys, in the first field of an index that is
+    ascending there and has one entry for a document.
+    """
+    read = values_of_ranges if index.is_id else keys_of_ranges
+    entries = read(reader, Family.INDEXES, point_ranges(index.prefix, keys))
+    # Over the engine itself an update can move a document from one range into another.
+    return cast("Iterator[bytes]", fetching(coll, entries, reader, examined, set(), bare=True))
 
 
 def fetching(

@@ -30,6 +30,17 @@ def behind(prefix: bytes) -> bytes:
     return prefix[:last] + bytes((prefix[last] + 1,))
 
 
+def point_ranges(prefix: bytes, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """The ranges of what stands behind `prefix` and each of the keys, which are those of whole values."""
+    key: bytes
+    start: bytes
+    found: list[tuple[bytes, bytes]] = []
+    for key in keys:
+        start = prefix + key
+        found.append((start, behind(start)))
+    return found
+
+
 class Side:
     """One end of the range of a field: a cut at the key of the value at `place`, or behind it; without one the end of
     what compares with the other side's value, `cut`.

@@ -14,3 +14,5 @@ cdef class Moved:
     cdef bint _values
     cdef bytes _end
     cdef object _options
+    cdef bytes _empty_from
+    cdef bytes _stands_at

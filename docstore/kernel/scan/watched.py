@@ -65,6 +65,9 @@ class Moved:
     """The keys, or the values, in half-open ranges, one after the other, by one iterator of the engine that is moved
     from each to the next: cheaper than one for each range where ranges are short. `check(walk)` raises what has ended
     it; `options` are those that it was made with, which must live as long.
+
+    Where it stands behind a range, there is nothing before that from the end of the range on: ranges that begin there
+    are passed over, or begun with, without moving it.
     """
 
     _walk: Any
@@ -73,6 +76,8 @@ class Moved:
     _values: cython.bint
     _end: bytes | None
     _options: Any
+    _empty_from: bytes | None
+    _stands_at: bytes | None
 
     def __init__(
         self,
@@ -88,6 +93,8 @@ class Moved:
         self._check = check
         self._values = values
         self._end = None
+        self._empty_from = None
+        self._stands_at = None
 
     def __iter__(self) -> Moved:
         return self
@@ -99,7 +106,16 @@ class Moved:
         while True:
             if self._end is None:
                 bounds = next(self._ranges)
+                if self._empty_from is not None and bounds[0] >= self._empty_from:
+                    # At its end it stands nowhere, and behind everything.
+                    if self._stands_at is None or self._stands_at >= bounds[1]:
+                        continue
+                    if self._stands_at >= bounds[0]:
+                        self._end = bounds[1]
+                        self._empty_from = None
+                        return walk.value() if self._values else self._stands_at
                 self._end = bounds[1]
+                self._empty_from = None
                 walk.seek(bounds[0])
             else:
                 walk.next()
@@ -107,6 +123,9 @@ class Moved:
                 key = walk.key()
                 if key < self._end:
                     return walk.value() if self._values else key
+                self._stands_at = key
             else:
                 self._check(walk)
+                self._stands_at = None
+            self._empty_from = self._end
             self._end = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stage import Environment, Equality, Stream
@@ -15,8 +16,11 @@ from docstore.bson import NULL, Value
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import resolve_view
 from docstore.collection.collection import Collection
+from docstore.collection.read.access import PlanStats, count_uses
 from docstore.collection.read.execute import open_find
+from docstore.collection.read.fetch import fetched_by_keys
 from docstore.collection.read.planning import plan_query
+from docstore.collection.read.taking import ScanSource, Taking
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
@@ -27,12 +31,15 @@ from docstore.node.read.sources import DocumentSource
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.filter.tree import In
 from docstore.query.find import FindQuery, Hint
-from docstore.query.plan.access import CollectionScan, IndexScan
+from docstore.query.plan.access import CollectionScan, IndexScan, Plan
 from docstore.query.plan.near import located_path
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import string_value
 from docstore.spill import SpillFile
 from docstore.storage import Reader
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Index
 
 PUSHED_DOCUMENTS = 1000
 PUSHED_BYTES = 1024 * 1024
@@ -145,8 +152,21 @@ class LocalCollections:
         if isinstance(access, CollectionScan):
             return None
         if isinstance(access, IndexScan) and not access.index.multikey and access.wildcard is None:
-            return Equality(None)
+            index = cast("Index", access.index)
+            ascending = index.fields[0][1] > 0
+            plain = ascending and collation is None and index.collation is None and index.partial is None
+            if plain and index.fields[0][0] == path and not execution_of(self._context).exact:
+                return Equality(None, ascending, lambda keys: self._of_keys(collection, access, keys))
+            return Equality(None, ascending)
         return Equality(lambda values: self._equal(collection, in_values(path, values, collation)))
+
+    def _of_keys(self, collection: Collection, access: IndexScan, keys: list[bytes]) -> Stream:
+        """The documents of which the index has these keys in its first field."""
+        stats = PlanStats(Plan(access, None, provides_sort=False))
+        count_uses(collection, access)
+        execution_of(self._context).add(lambda: stats)
+        found = fetched_by_keys(collection, cast("Index", access.index), keys, self._reader, stats.examined)
+        return FindStream(ScanSource(Taking(found, None, None, self._node.clock), 0))
 
     def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
         execution = execution_of(self._context)

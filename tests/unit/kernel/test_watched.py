@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from bisect import bisect_left
+from random import Random
 from typing import Any
 
 import pytest
@@ -35,3 +37,52 @@ def test_what_the_look_at_the_end_raises_is_raised(kernel: Kernel) -> None:
     assert next(walk) == b"a"
     with pytest.raises(ValueError, match="damaged"):
         next(walk)
+
+
+class Walk:
+    """An iterator of an engine over sorted keys, whose values are the same in capitals. `moved`: how often it was."""
+
+    def __init__(self, keys: list[bytes]) -> None:
+        self._keys = keys
+        self._at = 0
+        self.moved = 0
+
+    def seek(self, key: bytes) -> None:
+        self._at = bisect_left(self._keys, key)
+        self.moved += 1
+
+    def next(self) -> None:
+        self._at += 1
+        self.moved += 1
+
+    def valid(self) -> bool:
+        return self._at < len(self._keys)
+
+    def key(self) -> bytes:
+        return self._keys[self._at]
+
+    def value(self) -> bytes:
+        return self._keys[self._at].upper()
+
+
+def moved(kernel: Kernel, keys: list[bytes], ranges: list[tuple[bytes, bytes]], *, values: bool = False) -> Any:
+    walk = Walk(keys)
+    return list(kernel.Moved(walk, None, ranges, values, lambda _: None)), walk.moved
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ranges_are_read_one_after_the_other_whatever_their_order(kernel: Kernel, seed: int) -> None:
+    rng = Random(seed)
+    keys = sorted({bytes(rng.choices(b"abc", k=rng.randrange(1, 5))) for _ in range(rng.choice([0, 3, 30]))})
+    bounds = [sorted(bytes(rng.choices(b"abcd", k=rng.randrange(4))) for _ in "ab") for _ in range(rng.randrange(12))]
+    ranges = [(low, high) for low, high in (bounds if seed % 2 else sorted(bounds))]
+    wanted = [key for low, high in ranges for key in keys if low <= key < high]
+    assert moved(kernel, keys, ranges)[0] == wanted
+    assert moved(kernel, keys, ranges, values=True)[0] == [key.upper() for key in wanted]
+
+
+def test_what_lies_before_the_place_is_not_sought(kernel: Kernel) -> None:
+    nothing = [(b"b%d" % number, b"b%d~" % number) for number in range(9)]
+    assert moved(kernel, [b"a", b"c"], nothing) == ([], 1)
+    assert moved(kernel, [b"a"], nothing) == ([], 1)
+    assert moved(kernel, [b"a", b"b", b"c"], [(b"a", b"b"), (b"b", b"c"), (b"c", b"d")]) == ([b"a", b"b", b"c"], 4)

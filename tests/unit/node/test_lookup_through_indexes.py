@@ -6,6 +6,9 @@ import random
 import re
 from typing import Any
 
+import pytest
+from bson import Decimal128, MinKey
+
 from tests.unit.node.local import LocalNode, loop
 
 VALUES: list[Any] = [None, 0, 1, 2.0, "a", "b", {"x": 1}, True]
@@ -37,6 +40,63 @@ def test_an_index_changes_no_partner_and_no_order() -> None:
                 assert sorted(first["j"], key=lambda found: found["_id"]) == sorted(
                     second["j"], key=lambda found: found["_id"]
                 )
+
+    loop(work())
+
+
+POINTS: list[Any] = [
+    0,
+    -0.0,
+    1,
+    2.0,
+    Decimal128("2"),
+    2**60,
+    float("nan"),
+    "a",
+    "b\0",
+    "",
+    {"x": 1},
+    True,
+    MinKey(),
+    b"x",
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"sparse": True}, {"collation": {"locale": "en", "strength": 1}}], ids=str)
+@pytest.mark.parametrize("key", [{"f": 1}, {"f": -1}, {"f": 1, "g": -1}, {"f": "hashed"}], ids=str)
+def test_partners_found_by_the_keys_of_an_index_are_those_of_a_scan(
+    key: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """Nobody asks for null here, nor for what an array is equal to."""
+    if options and "hashed" in key.values():
+        options = {}
+
+    async def work() -> None:
+        rng = random.Random(3)
+        node = LocalNode()
+        foreign = [{"_id": place, "f": rng.choice(POINTS), "g": rng.randrange(9)} for place in range(60)] + [
+            {"_id": 99}
+        ]
+        wanted = [*POINTS, "A", 7, [1, "a"], [2, 2.0]]
+        await node.run({"insert": "c", "documents": [{"_id": place, "a": rng.choice(wanted)} for place in range(300)]})
+        await node.run({"insert": "k", "documents": [*foreign, {"_id": 99}]})
+        stage = {"from": "k", "localField": "a", "foreignField": "f", "as": "j"}
+        plain = await _joined(node, "c", stage)
+        await node.run({"createIndexes": "k", "indexes": [{"key": key, "name": "f", **options}]})
+        assert await _joined(node, "c", stage) == plain
+
+    loop(work())
+
+
+def test_indexes_that_partners_are_found_by_count_as_used() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"insert": "c", "documents": [{"_id": place, "a": place} for place in range(50)]})
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]})
+        stage = {"from": "c", "localField": "_id", "foreignField": "a", "as": "j"}
+        assert all(found["j"] for found in await _joined(node, "c", stage))
+        stats = await node.run({"aggregate": "c", "pipeline": [{"$indexStats": {}}], "cursor": {}})
+        assert {each["name"]: each["accesses"]["ops"] for each in stats["cursor"]["firstBatch"]} == {"_id_": 0, "a": 1}
 
     loop(work())
 
