@@ -1,19 +1,14 @@
 """`$graphLookup`: from each document along a relation of another collection, breadth first.
 
-The values that one step leads to are asked for together, many of them in several queries. Every document is reached
-once, at the least depth. What a value leads to is kept for other searches, within bounds; where an index serves these
-queries it is found for many documents by the same ones, before they are searched from one by one.
+Each is searched from for itself, after what many of them lead to was found together: `graph_search`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.expressions.field_paths import walk
-from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.expressions.model import Evaluate
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import (
     Declaration,
@@ -22,14 +17,13 @@ from docstore.aggregation.stage import (
     Place,
     Stage,
     Stream,
-    memory_exceeded,
 )
-from docstore.aggregation.stages.foreign import check_collection, equal_to_any, other_collections
-from docstore.aggregation.stages.join import BATCH, Table
+from docstore.aggregation.stages.foreign import check_collection
+from docstore.aggregation.stages.graph_search import Ahead, Known, Search
+from docstore.aggregation.stages.join import BATCH
 from docstore.aggregation.stages.lookup import with_array
-from docstore.aggregation.stages.unwind import replaced
 from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED, Value, elements, get_field, values
+from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Exists, Filter
@@ -39,7 +33,6 @@ from docstore.query.value.values import (
     LONG_MAX,
     NUMBERS,
     TRUE,
-    int64_value,
     integral_of,
     text_of,
     truncated_of,
@@ -53,24 +46,8 @@ _REQUIRED = ("from", "as", "startWith", "connectFromField", "connectToField")
 _PATHS = ("as", "connectFromField", "connectToField", "depthField")
 
 
-_AT_ONCE = 64
-"""Documents that are reached between two looks at the clock."""
-
-_PARTS = 64
-_MOST_TOGETHER = 4096
-
-_ASKED_AT_ONCE = 8192
-"""Values that one query asks for: more would take long to be planned."""
-
 _FIRST_BATCH = 64
 """Documents that are looked ahead for at first: few may be all that is asked for."""
-
-_KNOWN_BYTES = 16 * 1024 * 1024
-_PER_NODE = 250
-"""Bytes of memory that a document costs besides its own, and as much again for each value that it leads to."""
-
-_ASKED_ALONE = frozenset((ARRAY, NULL, REGEX, UNDEFINED))
-"""Types of values whose equality is not that of their keys: these say nothing of the order of what they lead to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +81,15 @@ class _GraphStream:
         self._stage = stage
         self._source = source
         self._environment = environment
-        self._known = _Known(stage, environment)
+        self._known = Known(stage, environment)
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
         self._batch = _FIRST_BATCH
         """How many documents are looked ahead for; none once even one of them leads to too much."""
         self._ahead_to = 0
-        self._ahead: _Ahead | None = None
-        self._search: _Search | None = None
+        self._ahead: Ahead | None = None
+        self._search: Search | None = None
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
         made: list[bytes] = []
@@ -128,7 +105,7 @@ class _GraphStream:
             if self._search is None:
                 if not self._look_ahead(deadline):
                     return made, False
-                self._search = _Search(self._stage, self._given[self._at], self._known, self._environment)
+                self._search = Search(self._stage, self._given[self._at], self._known, self._environment)
             if not self._search.advance(deadline):
                 return made, False
             made.append(with_array(self._given[self._at], parts, self._search.found))
@@ -140,295 +117,16 @@ class _GraphStream:
     def _look_ahead(self, deadline: float) -> bool:
         """Find what the next documents lead to; False where that is not done yet."""
         if self._ahead is None:
-            if self._at < self._ahead_to or not self._batch or not self._known.is_served:
+            if self._at < self._ahead_to or not self._batch or self._known.served is None:
                 return True
             self._known.make_room()
             documents = self._given[self._at : self._at + self._batch]
-            self._ahead = _Ahead(self._stage, documents, self._known)
+            self._ahead = Ahead(self._stage, documents, self._known)
             self._ahead_to = self._at + len(documents)
         if not self._ahead.advance(deadline):
             return False
         self._batch = self._batch // 4 if self._ahead.was_too_much else min(BATCH, 2 * self._batch)
         self._ahead = None
-        return True
-
-
-Node = tuple[bytes, bytes, list[tuple[bytes, Value]]]
-"""A document that is reached: its encoded `_id`, itself, and the values that it leads to with their keys."""
-
-
-class _Known:
-    """What values lead to, kept for further searches within bounds: `nodes` by the keys of values, each in the order in
-    which a query for the value gives them.
-    """
-
-    def __init__(self, stage: GraphLookup, environment: Environment) -> None:
-        self._stage = stage
-        self._environment = environment
-        self._collation = stage.everything.query_context.collation
-        self.key_of = stage.everything.query_context.ordering.key
-        self.clock = environment.clock
-        self.nodes: dict[bytes, list[Node]] = {}
-        self._held = 0
-
-    @cached_property
-    def is_served(self) -> bool:
-        """Whether a query for many values finds what each leads to in the order of the values: by an index that has an
-        entry for a document.
-        """
-        stage = self._stage
-        if len(stage.conditions) > 1:
-            return False
-        found = other_collections(self._environment).equality(stage.collection, stage.connect_to, self._collation)
-        return found is not None and found.each is None
-
-    def query(self, values_asked: list[Value]) -> Stream:
-        """The documents that some values lead to."""
-        stage = self._stage
-        wanted = equal_to_any(stage.connect_to, values_asked, self._collation, besides=stage.conditions)
-        return other_collections(self._environment).open(stage.collection, stage.everything.behind(wanted))
-
-    def node(self, document: bytes) -> Node:
-        identity = get_field(document, "_id")
-        key = self.key_of(identity) if identity is not None else document
-        return key, document, self.leads(walk((OBJECT, document), self._stage.connect_from))
-
-    def leads(self, value: Value | None) -> list[tuple[bytes, Value]]:
-        """The values that are searched for, given what stands at the path, with their keys."""
-        if value is None:
-            return []
-        if value[0] != ARRAY:
-            return [(self.key_of(value), value)]
-        return [(self.key_of(member), member) for member in values(value[1])]
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more may be kept."""
-        return self._held <= _KNOWN_BYTES and not self._environment.buffers.crowded
-
-    def keep(self, key: bytes, nodes: list[Node]) -> None:
-        """Keep what a value leads to, unless that is very much. Where there is no room, all else is forgotten."""
-        size = len(key) + _PER_NODE + sum(len(node[1]) + _PER_NODE * (1 + len(node[2])) for node in nodes)
-        if size > _KNOWN_BYTES:
-            return
-        self.make_room()
-        self.nodes[key] = nodes
-        self.hold(size)
-
-    def make_room(self) -> None:
-        """Forget everything where there is no room for more."""
-        if not self.has_room:
-            self.nodes = {}
-            self.hold(-self._held)
-
-    def hold(self, size: int) -> None:
-        """Count so many bytes more in memory."""
-        self._held += size
-        self._environment.buffers.change(size)
-
-
-class _Ahead:
-    """Looks for what some documents lead to, at every depth for all of them by few queries, as far as there is room to
-    keep it.
-    """
-
-    def __init__(self, stage: GraphLookup, documents: list[bytes], known: _Known) -> None:
-        self._stage = stage
-        self._known = known
-        self._depth = -1
-        self._wanted: dict[bytes, Value] = {}
-        self._asking: list[tuple[bytes, Value]] = []
-        self._asked: list[tuple[bytes, Value]] = []
-        self._reading: Stream | None = None
-        self._table = Table(stage.connect_to, stage.everything.query_context)
-        self._sorting: Iterator[None] = iter(())
-        self.was_too_much = False
-        """Whether it has ended because there was no room."""
-        for document in documents:
-            try:
-                value = stage.start(Scope(document))
-            except CommandError:
-                # It comes up again with the search from this document, if that is asked for.
-                return
-            self._want(known.leads(value))
-
-    def _want(self, leads: list[tuple[bytes, Value]]) -> None:
-        known = self._known.nodes
-        for key, value in leads:
-            if key not in known and value[0] not in _ASKED_ALONE:
-                self._wanted[key] = value
-
-    def advance(self, deadline: float) -> bool:
-        """Go on; True at the end."""
-        known = self._known
-        while True:
-            for _ in self._sorting:
-                if known.clock() >= deadline:
-                    return False
-            if self.was_too_much or (self._reading is None and not self._ask()):
-                return True
-            assert self._reading is not None, "a query has begun"
-            documents, last = self._reading.next_batch(deadline)
-            before = self._table.size
-            self._table.add(documents)
-            known.hold(self._table.size - before)
-            self.was_too_much = not known.has_room
-            if last or self.was_too_much:
-                self._reading = None
-                self._sorting = self._sorted_out(self._table, complete=last)
-            elif not documents or known.clock() >= deadline:
-                return False
-
-    def _ask(self) -> bool:
-        """Begin with the next query; False where there is none."""
-        if not self._asking and not self._go_deeper():
-            return False
-        self._asked = self._asking[:BATCH]
-        del self._asking[:BATCH]
-        self._table = Table(self._stage.connect_to, self._stage.everything.query_context)
-        self._reading = self._known.query([value for _, value in self._asked])
-        return True
-
-    def _go_deeper(self) -> bool:
-        if not self._wanted or self._depth == self._stage.most:
-            return False
-        self._depth += 1
-        self._asking, self._wanted = list(self._wanted.items()), {}
-        return True
-
-    def _sorted_out(self, table: Table, *, complete: bool) -> Iterator[None]:
-        """Keep what each value that was asked for leads to, where all of that has been read; a few documents a step."""
-        known = self._known
-        known.hold(-table.size)
-        for key, value in self._asked if complete else ():
-            nodes: list[Node] = []
-            for place, document in enumerate(table.find([value]), 1):
-                nodes.append(known.node(document))
-                if place % _AT_ONCE == 0:
-                    yield
-            known.keep(key, nodes)
-            for node in nodes:
-                self._want(node[2])
-            yield
-
-
-class _Search:
-    """The search from one document. `found` are the documents reached."""
-
-    def __init__(self, stage: GraphLookup, document: bytes, known: _Known, environment: Environment) -> None:
-        self._stage = stage
-        self._environment = environment
-        self._known = known
-        self._depth_path = None if stage.depth_field is None else stage.depth_field.split(".")
-        self._depth = -1
-        self._asked: set[bytes] = set()
-        self._frontier: list[tuple[bytes, Value]] = []
-        self._asking: list[tuple[bytes, Value]] = []
-        self._reading: Stream | None = None
-        self._single: tuple[bytes, list[Node]] | None = None
-        """The key of the one value that is being asked for, and what it leads to so far."""
-        self._nodes: list[Node] = []
-        self._at = 0
-        self._held = 0
-        self._reached = _Keys()
-        self.found: list[bytes] = []
-        self._lead_to(known.leads(stage.start(Scope(document))))
-
-    def _lead_to(self, leads: list[tuple[bytes, Value]]) -> None:
-        asked = self._asked
-        for lead in leads:
-            if lead[0] not in asked:
-                asked.add(lead[0])
-                self._frontier.append(lead)
-
-    def advance(self, deadline: float) -> bool:
-        """Go on searching; True at the end."""
-        while True:
-            while self._at < len(self._nodes):
-                some = self._nodes[self._at : self._at + _AT_ONCE] if len(self._nodes) > _AT_ONCE else self._nodes
-                self._at += len(some)
-                for node in some:
-                    self._reach(node)
-                if self._environment.clock() >= deadline:
-                    return False
-            if self._reading is None:
-                if not self._asking and not self._go_deeper():
-                    return True
-                if not self._take_known():
-                    self._ask()
-                continue
-            documents, last = self._reading.next_batch(deadline)
-            self._nodes, self._at = list(map(self._known.node, documents)), 0
-            if self._single is not None:
-                self._single[1].extend(self._nodes)
-            if last:
-                self._reading = None
-                if self._single is not None:
-                    self._known.keep(*self._single)
-            elif not documents:
-                return False
-
-    def _go_deeper(self) -> bool:
-        """Begin with what the documents of one depth lead to; False where that is nothing, or too deep."""
-        if not self._frontier or self._depth == self._stage.most:
-            return False
-        self._depth += 1
-        self._asking, self._frontier = self._frontier, []
-        return True
-
-    def _take_known(self) -> bool:
-        """Have what the values lead to without asking; in the order in which a query for all of them gives it."""
-        nodes = self._known.nodes
-        if len(self._asking) == 1:
-            found = nodes.get(self._asking[0][0])
-            if found is None:
-                return False
-            self._nodes, self._at = found, 0
-            self._asking = []
-            return True
-        asked = self._asking[:_ASKED_AT_ONCE]
-        if not self._known.is_served or any(key not in nodes or value[0] in _ASKED_ALONE for key, value in asked):
-            return False
-        self._nodes, self._at = [node for key in sorted(key for key, _ in asked) for node in nodes[key]], 0
-        del self._asking[:_ASKED_AT_ONCE]
-        return True
-
-    def _ask(self) -> None:
-        asked = self._asking[:_ASKED_AT_ONCE]
-        del self._asking[:_ASKED_AT_ONCE]
-        self._single = (asked[0][0], []) if len(asked) == 1 else None
-        self._reading = self._known.query([value for _, value in asked])
-
-    def _reach(self, node: Node) -> None:
-        key, document, leads = node
-        if not self._reached.add(key):
-            return
-        self._lead_to(leads)
-        if self._depth_path is not None:
-            document = replaced(document, self._depth_path, int64_value(self._depth))
-        self.found.append(document)
-        self._held += len(key) + len(document)
-        if self._held > self._environment.memory_limit:
-            raise memory_exceeded("$graphLookup", self._environment.memory_limit)
-
-
-class _Keys:
-    """A set of keys. Where they are many they are spread over several sets: a large one would take long to grow."""
-
-    def __init__(self) -> None:
-        self._first: set[bytes] = set()
-        self._parts: list[set[bytes]] = []
-
-    def add(self, key: bytes) -> bool:
-        """Whether it was not there yet."""
-        keys = self._parts[hash(key) % _PARTS] if self._parts else self._first
-        if key in keys:
-            return False
-        keys.add(key)
-        if not self._parts and len(keys) > _MOST_TOGETHER:
-            self._parts = [set() for _ in range(_PARTS)]
-            for each in self._first:
-                self._parts[hash(each) % _PARTS].add(each)
         return True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation.stages import graph_lookup
+from docstore.aggregation.stages import graph_search
 from docstore.buffers import BUFFERS
 from tests.unit.node.local import LocalNode, loop
 
@@ -52,7 +52,7 @@ def reached(documents: list[Document], start: Document, most: int | None) -> dic
 @pytest.fixture(params=["room", "no room"])
 def _room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if request.param == "no room":
-        monkeypatch.setattr(graph_lookup, "_KNOWN_BYTES", 3000)
+        monkeypatch.setattr(graph_search, "_KNOWN_BYTES", 3000)
     held = BUFFERS.held
     yield
     assert BUFFERS.held == held
@@ -89,7 +89,7 @@ def test_what_is_known_comes_in_the_order_of_a_query(monkeypatch: pytest.MonkeyP
         await node.run({"createIndexes": "c", "indexes": [{"key": {"name": 1}, "name": "n"}]}, "test")
         found = []
         for room in (16 * 1024 * 1024, 0):
-            monkeypatch.setattr(graph_lookup, "_KNOWN_BYTES", room)
+            monkeypatch.setattr(graph_search, "_KNOWN_BYTES", room)
             pipeline = [{"$graphLookup": SEARCH}]
             reply = await node.run({"aggregate": "c", "pipeline": pipeline, "cursor": {"batchSize": 1000}}, "test")
             found.append(reply["cursor"]["firstBatch"])

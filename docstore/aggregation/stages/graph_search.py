@@ -1,0 +1,326 @@
+"""The searches of a `$graphLookup`, breadth first, and what is kept between them.
+
+The values that one step leads to are asked for together, many of them in several queries. Every document is reached
+once, at the least depth. What a value leads to is kept for other searches, within bounds (`Known`). Where an index
+serves these queries it is found for many documents by the same ones, before each is searched from (`Ahead`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.expressions.field_paths import walk
+from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.stage import Environment, Equality, Stream, memory_exceeded
+from docstore.aggregation.stages.foreign import equal_to_any, other_collections
+from docstore.aggregation.stages.join import BATCH, Table
+from docstore.aggregation.stages.unwind import replaced
+from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED, Value, get_field, values
+from docstore.errors import CommandError
+from docstore.query.value.values import int64_value
+
+if TYPE_CHECKING:
+    from docstore.aggregation.stages.graph_lookup import GraphLookup
+
+_AT_ONCE = 64
+"""Documents that are reached between two looks at the clock."""
+
+_PARTS = 64
+_MOST_TOGETHER = 4096
+
+_ASKED_AT_ONCE = 8192
+"""Values that one query asks for: more would take long to be planned."""
+
+_KNOWN_BYTES = 16 * 1024 * 1024
+_PER_NODE = 250
+"""Bytes of memory that a document costs besides its own, and as much again for each value that it leads to."""
+
+_ASKED_ALONE = frozenset((ARRAY, NULL, REGEX, UNDEFINED))
+"""Types of values whose equality is not that of their keys: these say nothing of the order of what they lead to."""
+
+
+Node = tuple[bytes, bytes, list[tuple[bytes, Value]]]
+"""A document that is reached: its encoded `_id`, itself, and the values that it leads to with their keys."""
+
+
+class Known:
+    """What values lead to, kept for further searches within bounds: `nodes` by the keys of values, each in the order in
+    which a query for the value gives them.
+    """
+
+    def __init__(self, stage: GraphLookup, environment: Environment) -> None:
+        self._stage = stage
+        self._environment = environment
+        self._collation = stage.everything.query_context.collation
+        self.key_of = stage.everything.query_context.ordering.key
+        self.clock = environment.clock
+        self.nodes: dict[bytes, list[Node]] = {}
+        self._held = 0
+
+    @cached_property
+    def served(self) -> Equality | None:
+        """How a query for many values finds what each leads to in the order of the values: by an index that has an
+        entry for a document; None where it does not.
+        """
+        stage = self._stage
+        if len(stage.conditions) > 1:
+            return None
+        found = other_collections(self._environment).equality(stage.collection, stage.connect_to, self._collation)
+        return found if found is not None and found.each is None and found.ascending else None
+
+    def query(self, values_asked: list[Value]) -> Stream:
+        """The documents that some values lead to."""
+        stage = self._stage
+        wanted = equal_to_any(stage.connect_to, values_asked, self._collation, besides=stage.conditions)
+        return other_collections(self._environment).open(stage.collection, stage.everything.behind(wanted))
+
+    def query_by_keys(self, asked: list[tuple[bytes, Value]]) -> Stream:
+        """As `query`, of values whose equality is that of their keys, which come with them."""
+        if self.served is not None and self.served.by_keys is not None:
+            return self.served.by_keys(sorted(key for key, _ in asked))
+        return self.query([value for _, value in asked])
+
+    def node(self, document: bytes) -> Node:
+        identity = get_field(document, "_id")
+        key = self.key_of(identity) if identity is not None else document
+        return key, document, self.leads(walk((OBJECT, document), self._stage.connect_from))
+
+    def leads(self, value: Value | None) -> list[tuple[bytes, Value]]:
+        """The values that are searched for, given what stands at the path, with their keys."""
+        if value is None:
+            return []
+        if value[0] != ARRAY:
+            return [(self.key_of(value), value)]
+        return [(self.key_of(member), member) for member in values(value[1])]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be kept."""
+        return self._held <= _KNOWN_BYTES and not self._environment.buffers.crowded
+
+    def keep(self, key: bytes, nodes: list[Node]) -> None:
+        """Keep what a value leads to, unless that is very much. Where there is no room, all else is forgotten."""
+        size = len(key) + _PER_NODE + sum(len(node[1]) + _PER_NODE * (1 + len(node[2])) for node in nodes)
+        if size > _KNOWN_BYTES:
+            return
+        self.make_room()
+        self.nodes[key] = nodes
+        self.hold(size)
+
+    def make_room(self) -> None:
+        """Forget everything where there is no room for more."""
+        if not self.has_room:
+            self.nodes = {}
+            self.hold(-self._held)
+
+    def hold(self, size: int) -> None:
+        """Count so many bytes more in memory."""
+        self._held += size
+        self._environment.buffers.change(size)
+
+
+class Ahead:
+    """Looks for what some documents lead to, at every depth for all of them by few queries, as far as there is room to
+    keep it.
+    """
+
+    def __init__(self, stage: GraphLookup, documents: list[bytes], known: Known) -> None:
+        self._stage = stage
+        self._known = known
+        self._depth = -1
+        self._wanted: dict[bytes, Value] = {}
+        self._asking: list[tuple[bytes, Value]] = []
+        self._asked: list[tuple[bytes, Value]] = []
+        self._reading: Stream | None = None
+        self._table = Table(stage.connect_to, stage.everything.query_context)
+        self._sorting: Iterator[None] = iter(())
+        self.was_too_much = False
+        """Whether it has ended because there was no room."""
+        for document in documents:
+            try:
+                value = stage.start(Scope(document))
+            except CommandError:
+                # It comes up again with the search from this document, if that is asked for.
+                return
+            self._want(known.leads(value))
+
+    def _want(self, leads: list[tuple[bytes, Value]]) -> None:
+        known = self._known.nodes
+        for key, value in leads:
+            if key not in known and value[0] not in _ASKED_ALONE:
+                self._wanted[key] = value
+
+    def advance(self, deadline: float) -> bool:
+        """Go on; True at the end."""
+        known = self._known
+        while True:
+            for _ in self._sorting:
+                if known.clock() >= deadline:
+                    return False
+            if self.was_too_much or (self._reading is None and not self._ask()):
+                return True
+            assert self._reading is not None, "a query has begun"
+            documents, last = self._reading.next_batch(deadline)
+            before = self._table.size
+            self._table.add(documents)
+            known.hold(self._table.size - before)
+            self.was_too_much = not known.has_room
+            if last or self.was_too_much:
+                self._reading = None
+                self._sorting = self._sorted_out(self._table, complete=last)
+            elif not documents or known.clock() >= deadline:
+                return False
+
+    def _ask(self) -> bool:
+        """Begin with the next query; False where there is none."""
+        if not self._asking and not self._go_deeper():
+            return False
+        self._asked = self._asking[:BATCH]
+        del self._asking[:BATCH]
+        self._table = Table(self._stage.connect_to, self._stage.everything.query_context)
+        self._reading = self._known.query_by_keys(self._asked)
+        return True
+
+    def _go_deeper(self) -> bool:
+        if not self._wanted or self._depth == self._stage.most:
+            return False
+        self._depth += 1
+        self._asking, self._wanted = list(self._wanted.items()), {}
+        return True
+
+    def _sorted_out(self, table: Table, *, complete: bool) -> Iterator[None]:
+        """Keep what each value that was asked for leads to, where all of that has been read; a few documents a step."""
+        known = self._known
+        known.hold(-table.size)
+        for key, value in self._asked if complete else ():
+            nodes: list[Node] = []
+            for place, document in enumerate(table.find([value]), 1):
+                nodes.append(known.node(document))
+                if place % _AT_ONCE == 0:
+                    yield
+            known.keep(key, nodes)
+            for node in nodes:
+                self._want(node[2])
+            yield
+
+
+class Search:
+    """The search from one document. `found` are the documents reached."""
+
+    def __init__(self, stage: GraphLookup, document: bytes, known: Known, environment: Environment) -> None:
+        self._stage = stage
+        self._environment = environment
+        self._known = known
+        self._depth_path = None if stage.depth_field is None else stage.depth_field.split(".")
+        self._depth = -1
+        self._asked: set[bytes] = set()
+        self._frontier: list[tuple[bytes, Value]] = []
+        self._asking: list[tuple[bytes, Value]] = []
+        self._reading: Stream | None = None
+        self._single: tuple[bytes, list[Node]] | None = None
+        """The key of the one value that is being asked for, and what it leads to so far."""
+        self._nodes: list[Node] = []
+        self._at = 0
+        self._held = 0
+        self._reached = _Keys()
+        self.found: list[bytes] = []
+        self._lead_to(known.leads(stage.start(Scope(document))))
+
+    def _lead_to(self, leads: list[tuple[bytes, Value]]) -> None:
+        asked = self._asked
+        for lead in leads:
+            if lead[0] not in asked:
+                asked.add(lead[0])
+                self._frontier.append(lead)
+
+    def advance(self, deadline: float) -> bool:
+        """Go on searching; True at the end."""
+        while True:
+            while self._at < len(self._nodes):
+                some = self._nodes[self._at : self._at + _AT_ONCE] if len(self._nodes) > _AT_ONCE else self._nodes
+                self._at += len(some)
+                for node in some:
+                    self._reach(node)
+                if self._environment.clock() >= deadline:
+                    return False
+            if self._reading is None:
+                if not self._asking and not self._go_deeper():
+                    return True
+                if not self._take_known():
+                    self._ask()
+                continue
+            documents, last = self._reading.next_batch(deadline)
+            self._nodes, self._at = list(map(self._known.node, documents)), 0
+            if self._single is not None:
+                self._single[1].extend(self._nodes)
+            if last:
+                self._reading = None
+                if self._single is not None:
+                    self._known.keep(*self._single)
+            elif not documents:
+                return False
+
+    def _go_deeper(self) -> bool:
+        """Begin with what the documents of one depth lead to; False where that is nothing, or too deep."""
+        if not self._frontier or self._depth == self._stage.most:
+            return False
+        self._depth += 1
+        self._asking, self._frontier = self._frontier, []
+        return True
+
+    def _take_known(self) -> bool:
+        """Have what the values lead to without asking; in the order in which a query for all of them gives it."""
+        nodes = self._known.nodes
+        if len(self._asking) == 1:
+            found = nodes.get(self._asking[0][0])
+            if found is None:
+                return False
+            self._nodes, self._at = found, 0
+            self._asking = []
+            return True
+        asked = self._asking[:_ASKED_AT_ONCE]
+        if self._known.served is None or any(key not in nodes or value[0] in _ASKED_ALONE for key, value in asked):
+            return False
+        self._nodes, self._at = [node for key in sorted(key for key, _ in asked) for node in nodes[key]], 0
+        del self._asking[:_ASKED_AT_ONCE]
+        return True
+
+    def _ask(self) -> None:
+        asked = self._asking[:_ASKED_AT_ONCE]
+        del self._asking[:_ASKED_AT_ONCE]
+        self._single = (asked[0][0], []) if len(asked) == 1 else None
+        self._reading = self._known.query([value for _, value in asked])
+
+    def _reach(self, node: Node) -> None:
+        key, document, leads = node
+        if not self._reached.add(key):
+            return
+        self._lead_to(leads)
+        if self._depth_path is not None:
+            document = replaced(document, self._depth_path, int64_value(self._depth))
+        self.found.append(document)
+        self._held += len(key) + len(document)
+        if self._held > self._environment.memory_limit:
+            raise memory_exceeded("$graphLookup", self._environment.memory_limit)
+
+
+class _Keys:
+    """A set of keys. Where they are many they are spread over several sets: a large one would take long to grow."""
+
+    def __init__(self) -> None:
+        self._first: set[bytes] = set()
+        self._parts: list[set[bytes]] = []
+
+    def add(self, key: bytes) -> bool:
+        """Whether it was not there yet."""
+        keys = self._parts[hash(key) % _PARTS] if self._parts else self._first
+        if key in keys:
+            return False
+        keys.add(key)
+        if not self._parts and len(keys) > _MOST_TOGETHER:
+            self._parts = [set() for _ in range(_PARTS)]
+            for each in self._first:
+                self._parts[hash(each) % _PARTS].add(each)
+        return True
