@@ -11,6 +11,8 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 import cython
 
 if not cython.compiled:
+    from struct import pack
+
     from docstore.bson.walk import DECIMAL, DOUBLE, INT32, double_at, int32_at, int64_at
 
 EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
@@ -18,6 +20,20 @@ EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
 
 _EXPONENT_BIAS = 6176
 _MAX_COEFFICIENT = 10**34 - 1
+
+
+def integer_bytes(number: cython.longlong, size: cython.int) -> bytes:
+    """The bytes of an int (4) or a long (8)."""
+    if cython.compiled:
+        return cython.cast(cython.p_char, cython.address(number))[:size]  # type: ignore[index, return-value]
+    return number.to_bytes(size, "little", signed=True)
+
+
+def double_bytes(number: cython.double) -> bytes:
+    """The bytes of a double."""
+    if cython.compiled:
+        return cython.cast(cython.p_char, cython.address(number))[:8]  # type: ignore[index, return-value]
+    return pack("<d", number)
 
 
 def decimal_value(raw: bytes, at: int) -> Decimal:

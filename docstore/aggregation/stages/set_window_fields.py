@@ -12,7 +12,7 @@ from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
+from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Declaration, Environment, Stage, StageRun
 from docstore.aggregation.streams import PlainStage
 from docstore.aggregation.window.functions import Open, parse_output
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
@@ -20,13 +20,15 @@ from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
+from docstore.kernel.group.sources import HeldSource
+from docstore.kernel.group.windows import WindowKeys, partition_end, partition_of
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.context import QueryContext
 from docstore.query.projection.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.sort import parse_sort_fields
-from docstore.query.value.ordering import Ordering
+from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import NULL_VALUE, int32_bytes, type_name
+from docstore.query.value.values import NULL_VALUE, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +47,31 @@ class _Outputs:
     """The fields being set: a projection that takes the values of the document at hand."""
 
     def __init__(self, outputs: tuple[tuple[str, Open], ...]) -> None:
-        self._values: list[Value | None] = [None] * len(outputs)
+        self._values = [HeldSource() for _ in outputs]
         self._opens = [function for _, function in outputs]
         root = Branch()
-        for position, (path, _) in enumerate(outputs):
-            plant(root, path, Computed(self._taking(position)))
+        for (path, _), value in zip(outputs, self._values, strict=True):
+            plant(root, path, Computed(value))
         self._projection: Projection = projection_of(root, keep_others=True, in_place=True)
 
-    def _taking(self, position: int) -> _Taking:
-        return _Taking(self._values, position)
-
-    def documents(self, partition: Partition) -> Iterator[bytes | None]:
-        """The documents; None for every step without one."""
-        opened: list[Placed] = [function(partition) for function in self._opens]
+    def documents(self, partition: Partition) -> Iterator[list[bytes]]:
+        """The documents, some at a time: none where that takes long."""
+        opened: list[tuple[HeldSource, Placed]] = [
+            (value, function(partition)) for value, function in zip(self._values, self._opens, strict=True)
+        ]
+        apply, document_at = self._projection.apply, partition.placed().document
+        made: list[bytes] = []
         for place in range(len(partition)):
-            for position, value_at in enumerate(opened):
+            for held, value_at in opened:
                 while (value := value_at(place)) is NOT_YET:
-                    yield None
-                self._values[position] = value
-            yield self._projection.apply(partition.document(place))
-
-
-class _Taking:
-    """The value of one output for the document at hand."""
-
-    __slots__ = ("_position", "_values")
-
-    def __init__(self, values: list[Value | None], position: int) -> None:
-        self._values = values
-        self._position = position
-
-    def __call__(self, document: bytes) -> Value | None:
-        return self._values[self._position]
+                    yield made
+                    made = []
+                held.held = value
+            made.append(apply(document_at(place)))
+            if len(made) == CLOCK_EVERY:
+                yield made
+                made = []
+        yield made
 
 
 class _WindowRun:
@@ -85,44 +80,51 @@ class _WindowRun:
     def __init__(self, stage: SetWindowFields, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
-        self._partition_of = None if stage.partition_by is None else source_of(stage.partition_by)
-        self._pattern = KeyPattern(list(stage.sort_fields), stage.ordering.fold) if stage.sort_fields else None
-        self._key_of = stage.ordering.key
+        self._keys = WindowKeys(
+            None if stage.partition_by is None else source_of(stage.partition_by),
+            KeyPattern(list(stage.sort_fields), stage.ordering.fold) if stage.sort_fields else None,
+            None if stage.ordering is BINARY else stage.ordering.key,
+            checked_partition,
+        )
         self._sorted = SortedRuns("$setWindowFields", environment)
-        self._output: Iterator[bytes | None] | None = None
+        self._output: Iterator[list[bytes]] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        self._sorted.add([(self._key(document), document) for document in documents])
+        self._sorted.add(self._keys.pairs(documents))
         return []
-
-    def _key(self, document: bytes) -> bytes:
-        """The partition's key behind its length, and the key in the order."""
-        partition = b""
-        if self._partition_of is not None:
-            partition = self._key_of(checked_partition(self._partition_of(document)))
-        order = b"" if self._pattern is None else self._pattern.sort_key(document)
-        return partition + order + int32_bytes(len(partition))
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._steps()
-        return hand_out(self._output, self._environment.clock, deadline)
+        found: list[bytes] = []
+        size = 0
+        for made in self._output:
+            found += made
+            size += sum(map(len, made))
+            if size >= GIVEN_BYTES or self._environment.clock() >= deadline:
+                return found, False
+        return found, True
 
-    def _steps(self) -> Iterator[bytes | None]:
-        """The documents; None for every one that is only taken in."""
+    def _steps(self) -> Iterator[list[bytes]]:
+        """The documents, some at a time; none where some are only taken in."""
         outputs = _Outputs(self._stage.outputs)
         partition = Partition(self._stage.sort_fields, self._environment)
         current: bytes | None = None
-        for pair in self._sorted.merged():
-            key = pair[0]
-            size = int.from_bytes(key[-4:], "little")
-            if key[:size] != current:
-                yield from outputs.documents(partition)
-                partition.close()
-                free_later(partition)
-                partition, current = Partition(self._stage.sort_fields, self._environment), key[:size]
-            partition.add(pair)
-            yield None
+        for piece in self._sorted.pieces():
+            at = 0
+            while at < len(piece):
+                end = at if current is None else partition_end(piece, at, current)
+                if end > at:
+                    partition.add(piece[at:end])
+                    at = end
+                    continue
+                if current is not None:
+                    yield from outputs.documents(partition)
+                    partition.close()
+                    free_later(partition)
+                partition = Partition(self._stage.sort_fields, self._environment)
+                current = partition_of(piece[at][0])
+            yield []
         yield from outputs.documents(partition)
 
 

@@ -9,11 +9,12 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen, started
 from docstore.aggregation.expressions.array_order import count_from
-from docstore.aggregation.expressions.calculations import Compute, source_of
+from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import Parser
 from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
@@ -21,11 +22,15 @@ from docstore.aggregation.stage import MEMORY_LIMIT
 from docstore.aggregation.window.bounds import STEPS, Slices, Window, parse_window
 from docstore.aggregation.window.partition import NOT_YET, Partition, Placed
 from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
-from docstore.aggregation.window.sliding import Sliding, SlidingQuantiles, sliding_choice, sliding_of
+from docstore.aggregation.window.sliding import SLIDING_SUMS, Sliding, SlidingQuantiles, sliding_choice, sliding_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.kernel.group.accumulators import STATES, State
+from docstore.kernel.group.sources import Source
+from docstore.kernel.group.windows import Growing, MovingSum
 from docstore.query.context import QueryContext
-from docstore.query.value.values import NULL_VALUE, int32_value
+from docstore.query.value.ordering import BINARY
+from docstore.query.value.values import NULL_VALUE, int32_value, int_of
 
 Open = Callable[[Partition], Placed]
 
@@ -37,23 +42,53 @@ _PER_VALUE = 100
 class _Accumulated:
     """An accumulator over a window."""
 
-    argument: Compute
+    argument: Source
     window: Window
     start: Callable[[], Accumulator] | None
     slide: Callable[[], Sliding]
     most_bytes: int = MEMORY_LIMIT
     """What the values in a window that slides may take."""
+    kernel_state: str | None = None
+    """The accumulator of the kernel that does the same."""
 
     def open(self, partition: Partition) -> Placed:
         slices = self.window.slices(partition.sort_value, len(partition), partition.descending)
-        argument = self.argument
+        argument, document_at = self.argument, partition.placed().document
+        in_kernel = self._in_kernel(partition)
+        if in_kernel is not None:
+            return in_kernel
 
         def at(place: int) -> Value | None:
-            return argument(partition.document(place))
+            return argument(document_at(place))
 
         if self.window.lower is None and self.start is not None:
             return _growing(self.start(), at, slices)
         return _sliding(self.slide(), at, slices, self.most_bytes)
+
+    def _in_kernel(self, partition: Partition) -> Placed | None:
+        """The same by the kernel, where it knows the accumulator and a window of such bounds."""
+        window, name = self.window, self.kernel_state
+        if name is None or window.ranged:
+            return None
+        lower = None if window.lower is None else int_of(window.lower)
+        upper = None if window.upper is None else int_of(window.upper)
+        placed, length = partition.placed(), len(partition)
+        if lower is None:
+            return Growing(placed, self.argument, STATES[name](), partial(_resumed, name), length, upper).value
+        if name not in SLIDING_SUMS:
+            return None
+        most, too_much = self.most_bytes, partial(_too_much, most_bytes=self.most_bytes)
+        resumed = SLIDING_SUMS[name].resumed
+        return MovingSum(placed, self.argument, name == "$avg", resumed, length, (lower, upper), most, too_much).value
+
+
+def _resumed(name: str, state: State) -> Accumulator:
+    """The accumulator with what a state of the kernel has taken in."""
+    own = ACCUMULATORS[name]()
+    own.merge(state.partial())
+    for value in state.extras or ():
+        own.add(value)
+    return own
 
 
 def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
@@ -183,4 +218,5 @@ def _parse_accumulated(
     ends = name in ("$first", "$last")
     growing = state_of(name, ordering) if name in ACCUMULATORS and not ends else None
     # A real server keeps only the ends for these, so they are not limited by what lies between.
-    return _Accumulated(compute, parsed, growing, sliding, sys.maxsize if ends else MEMORY_LIMIT).open
+    in_kernel = name if name in STATES and ordering is BINARY and not ends else None
+    return _Accumulated(compute, parsed, growing, sliding, sys.maxsize if ends else MEMORY_LIMIT, in_kernel).open

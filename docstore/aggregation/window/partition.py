@@ -14,12 +14,14 @@ from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.stage import Environment, Run, memory_exceeded
 from docstore.bson.walk import OBJECT, Value
 from docstore.buffers import BUFFERS
+from docstore.kernel.group.windows import NOT_YET
+from docstore.kernel.group.windows import Placed as PlacedPairs
+from docstore.kernel.scan.pairs import pair_bytes
+
+__all__ = ["NOT_YET", "Fields", "Partition", "Placed"]
 
 Placed = Callable[[int], Value | None]
 """The value for the document at a place of a partition; asked for in order. `NOT_YET`: ask again for the same place."""
-
-NOT_YET: Value = (-1, b"")
-"""In the place of a value that takes more steps than others should have to wait for."""
 
 Fields = tuple[tuple[str, int], ...]
 """What a stage sorts by: (path, direction)."""
@@ -52,24 +54,23 @@ class Partition:
         self._open: list[Pair] = []
         self._open_bytes = _PIECE_BYTES
         self._at_hand: OrderedDict[int, list[Pair]] = OrderedDict()
-        self._last: tuple[int, list[Pair]] = (0, [])
-        """The piece that was looked at last, and where it starts."""
+        self._looked_at = PlacedPairs(self._piece_of)
 
     def __len__(self) -> int:
         return self._length
 
-    def add(self, pair: Pair) -> None:
-        """One more at the end. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
-        if self._open_bytes >= _PIECE_BYTES or len(self._open) == _PIECE_DOCUMENTS:
+    def add(self, pairs: list[Pair]) -> None:
+        """Some more at the end, few enough for a piece. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        if self._open_bytes >= _PIECE_BYTES or len(self._open) + len(pairs) > _PIECE_DOCUMENTS:
             self._open, self._open_bytes = [], 0
             self._starts.append(self._length)
             self._pieces.append(self._open)
             self._sizes.append(0)
-        size = len(pair[0]) + len(pair[1]) + _PER_DOCUMENT
-        self._open.append(pair)
+        size = pair_bytes(pairs) + _PER_DOCUMENT * len(pairs)
+        self._open += pairs
         self._open_bytes += size
         self._sizes[-1] += size
-        self._length += 1
+        self._length += len(pairs)
         self._hold(size)
         crowded = self._held > RUN_BYTES and self._environment.buffers.crowded
         if (self._held > self._environment.memory_limit or crowded) and self._written < len(self._pieces) - 1:
@@ -94,10 +95,8 @@ class Partition:
         self._hold(-self._sizes[self._written])
         self._written += 1
 
-    def _pair(self, place: int) -> Pair:
-        start, last = self._last
-        if 0 <= place - start < len(last):
-            return last[place - start]
+    def _piece_of(self, place: int) -> tuple[int, list[Pair]]:
+        """(the place of its first pair, the piece) that a place is in."""
         number = bisect_right(self._starts, place) - 1
         piece = self._pieces[number]
         if not isinstance(piece, list):
@@ -110,17 +109,21 @@ class Partition:
             else:
                 self._at_hand.move_to_end(number)
             piece = found
-        start = self._starts[number]
-        self._last = start, piece
-        return piece[place - start]
+        return self._starts[number], piece
+
+    def placed(self) -> PlacedPairs:
+        """The documents and their keys by their places, for one who asks for them in order. Nothing may be added
+        afterwards.
+        """
+        return PlacedPairs(self._piece_of)
 
     def document(self, place: int) -> bytes:
         """The document at a place."""
-        return self._pair(place)[1]
+        return self._looked_at.document(place)
 
     def key(self, place: int) -> bytes:
         """The key at a place."""
-        return self._pair(place)[0]
+        return self._looked_at.key(place)
 
     def sort_value(self, place: int) -> Value | None:
         """The value of the first field that is sorted by."""

@@ -44,6 +44,14 @@ class SlidingSum:
         self._sum = Summation()
         self._special = {math.inf: 0, -math.inf: 0, math.nan: 0}
 
+    @classmethod
+    def resumed(cls, ints: int, longs: int, doubles: int, whole: int, high: float, low: float) -> SlidingSum:
+        """The state of so many numbers of each type, which are this sum in the parts of a `Summation`."""
+        found = cls()
+        found.counts |= {INT32: ints, INT64: longs, DOUBLE: doubles}
+        found._sum = Summation.of_parts(whole, high, low)
+        return found
+
     def add(self, value: Value | None) -> None:
         if value is None or value[0] not in NUMBERS:
             return
@@ -118,6 +126,10 @@ class SlidingAverage(SlidingSum):
         if self.counts[DECIMAL]:
             return from_decimal(DECIMAL_CONTEXT.divide(self.as_decimal(), Decimal(count)))
         return double_value(self.as_float() / count)
+
+
+SLIDING_SUMS: Mapping[str, type[SlidingSum]] = {"$avg": SlidingAverage, "$sum": SlidingSum}
+"""Those that `docstore.kernel.group.windows` has, too."""
 
 
 class SlidingDeviation:

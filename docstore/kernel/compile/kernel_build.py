@@ -53,6 +53,7 @@ COMPILED = (
     "kernel.scan.sort",
     "kernel.compute.calendar",
     "kernel.compute.expressions",
+    "kernel.group.windows",
     "kernel.compute.dates",
     "kernel.compute.projection",
     "kernel.compute.differences",

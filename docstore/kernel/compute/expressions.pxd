@@ -1,5 +1,6 @@
 from docstore.kernel.group.sources cimport Place, Source, put_result
 from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.bson.number cimport double_bytes, integer_bytes
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
     ARRAY, BOOL, DATE, DECIMAL, DOUBLE, INT32, INT64, MIN_KEY, NULL, STRING, UNDEFINED, document_stop, double_at, int32_at,
@@ -10,8 +11,6 @@ cdef bint _is_integer(Place place) noexcept
 cdef bint _is_binary(Place place) noexcept
 cdef long long _integer(Place place) noexcept
 cdef double _double(Place place) noexcept
-cdef bytes _integer_bytes(long long number, int size)
-cdef bytes _double_bytes(double number)
 cdef int put_integer(Place found, int code, long long number) except -1
 cdef int put_long(Place found, int code, long long number) except -1
 cdef int _put_boolean(Place found, bint truth) except -1

@@ -16,8 +16,7 @@ from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from struct import pack
-
+    from docstore.bson.number import double_bytes, integer_bytes
     from docstore.bson.order import compare_at
     from docstore.bson.walk import (
         ARRAY,
@@ -63,28 +62,16 @@ def _double(place: Place) -> cython.double:
     return double_at(place.raw, place.at) if place.code == DOUBLE else float(_integer(place))
 
 
-def _integer_bytes(number: cython.longlong, size: cython.int) -> bytes:
-    if cython.compiled:
-        return cython.cast(cython.p_char, cython.address(number))[:size]  # type: ignore[index, return-value]
-    return number.to_bytes(size, "little", signed=True)
-
-
-def _double_bytes(number: cython.double) -> bytes:
-    if cython.compiled:
-        return cython.cast(cython.p_char, cython.address(number))[:8]  # type: ignore[index, return-value]
-    return pack("<d", number)
-
-
 def put_integer(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
     """An int that does not fit becomes a long."""
     if code == INT32 and -0x80000000 <= number <= 0x7FFFFFFF:
-        return found.put(INT32, _integer_bytes(number, 4))
+        return found.put(INT32, integer_bytes(number, 4))
     return put_long(found, INT64, number)
 
 
 def put_long(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
     """A value of eight bytes: a long, or a date."""
-    return found.put(code, _integer_bytes(number, 8))
+    return found.put(code, integer_bytes(number, 8))
 
 
 def _put_boolean(found: Place, truth: cython.bint) -> cython.int:
@@ -182,7 +169,7 @@ class Sum(Calculation):
         total = _double(self._one) + _double(self._two)
         if total == 0.0 or total - total != 0.0:
             return False
-        found.put(DOUBLE, _double_bytes(total))
+        found.put(DOUBLE, double_bytes(total))
         return True
 
 
@@ -205,7 +192,7 @@ class Difference(Calculation):
             difference = _double(self._one) - _double(self._two)
             if difference != difference:
                 return False
-            found.put(DOUBLE, _double_bytes(difference))
+            found.put(DOUBLE, double_bytes(difference))
             return True
         number, other = _integer(self._one), _integer(self._two)
         if not (_is_small(number) and _is_small(other)):
@@ -243,7 +230,7 @@ class Product(Calculation):
         if code == DOUBLE:
             if product != product:
                 return False
-            found.put(DOUBLE, _double_bytes(product))
+            found.put(DOUBLE, double_bytes(product))
         else:
             put_integer(found, code, whole)
         return True
@@ -263,7 +250,7 @@ class Quotient(Calculation):
         quotient = _double(self._one) / divisor
         if quotient != quotient:
             return False
-        found.put(DOUBLE, _double_bytes(quotient))
+        found.put(DOUBLE, double_bytes(quotient))
         return True
 
 

@@ -2,6 +2,7 @@ from docstore.bson.allowance cimport spend
 from docstore.kernel.group.sources cimport Place
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.keys.encoding cimport append_key
+from docstore.bson.number cimport double_bytes, integer_bytes
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
     ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, OBJECT, UNDEFINED, document_stop, double_at, int32_at, int64_at, name_end,

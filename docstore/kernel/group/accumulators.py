@@ -23,6 +23,7 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
+    from docstore.bson.number import double_bytes, integer_bytes
     from docstore.bson.order import compare_at
     from docstore.bson.walk import (
         ARRAY,
@@ -230,14 +231,12 @@ class SumState(State):
     def result(self) -> Value:
         total: cython.double = self._high if self._kind == DOUBLE else cython.cast(cython.double, self._whole)
         if self._counted:
-            if self._count == 0:
-                return NULL, b""
-            return DOUBLE, pack("<d", total / self._count)
+            return (NULL, b"") if self._count == 0 else (DOUBLE, double_bytes(total / self._count))
         if self._kind == DOUBLE:
-            return DOUBLE, pack("<d", total)
+            return DOUBLE, double_bytes(total)
         if self._kind == INT32 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
-            return INT32, self._whole.to_bytes(4, "little", signed=True)
-        return INT64, self._whole.to_bytes(8, "little", signed=True)
+            return INT32, integer_bytes(self._whole, 4)
+        return INT64, integer_bytes(self._whole, 8)
 
 
 @cython.no_gc

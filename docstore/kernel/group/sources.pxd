@@ -19,6 +19,10 @@ cdef class ConstantSource(Source):
     cdef bytes _raw
     cdef int locate(self, bytes document, Place member, Place found) except -1
 
+cdef class HeldSource(Source):
+    cdef public tuple held
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+
 cdef class CallSource(Source):
     cdef object _function
     cdef int locate(self, bytes document, Place member, Place found) except -1

@@ -83,6 +83,18 @@ class ConstantSource(Source):
         return found.put(self._code, self._raw)
 
 
+class HeldSource(Source):
+    """The value that was put here last, for whatever document; None for a missing one."""
+
+    held: Value | None
+
+    def __init__(self) -> None:
+        self.held = None
+
+    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+        return put_result(found, self.held)
+
+
 class CallSource(Source):
     """What a function makes of the document. Cannot be used with `unwind`."""
 

@@ -45,6 +45,13 @@ class Summation:
         self._special = 0.0
         self._decimal = Decimal(0)
 
+    @classmethod
+    def of_parts(cls, whole: int, high: float, low: float) -> Summation:
+        """A sum with these integers in it, and the two doubles that all of it is."""
+        found = cls()
+        found._whole, found._high, found._low = whole, high, low
+        return found
+
     def add(self, value: Value) -> None:
         """Add a number."""
         if value[0] != self.kind:

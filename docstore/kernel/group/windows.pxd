@@ -1,0 +1,73 @@
+from docstore.bson.number cimport double_bytes, integer_bytes
+from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at
+from docstore.kernel.group.accumulators cimport State
+from docstore.kernel.group.sources cimport Place, Source
+from docstore.kernel.keys.encoding cimport append_key
+from docstore.kernel.keys.pattern cimport KeyPattern
+from docstore.kernel.keys.writer cimport KeyWriter
+
+cdef Py_ssize_t _STEPS
+cdef Py_ssize_t _PER_VALUE
+
+cdef class WindowKeys:
+    cdef Source _partition
+    cdef KeyPattern _pattern
+    cdef object _key_of
+    cdef object _check
+    cdef Place _found
+    cdef KeyWriter _out
+    cdef int _append_partition(self, Place found) except -1
+
+cdef class Placed:
+    cdef object _piece_of
+    cdef Py_ssize_t _start
+    cdef list _piece
+    cdef tuple _pair(self, Py_ssize_t place)
+    cpdef bytes document(self, Py_ssize_t place)
+    cpdef bytes key(self, Py_ssize_t place)
+
+cdef class Growing:
+    cdef Placed _documents
+    cdef Source _source
+    cdef State _state
+    cdef object _resume
+    cdef object _resumed
+    cdef Py_ssize_t _length
+    cdef bint _whole
+    cdef Py_ssize_t _upper
+    cdef Py_ssize_t _reached
+    cdef tuple _known
+    cdef Place _found
+    cdef int _add(self, bytes document) except -1
+
+cdef class MovingSum:
+    cdef Placed _documents
+    cdef Source _source
+    cdef bint _mean
+    cdef object _resume
+    cdef object _resumed
+    cdef object _too_much
+    cdef Py_ssize_t _most_bytes
+    cdef Py_ssize_t _held
+    cdef Py_ssize_t _length
+    cdef Py_ssize_t _lower
+    cdef Py_ssize_t _upper
+    cdef bint _open
+    cdef Py_ssize_t _first
+    cdef Py_ssize_t _reached
+    cdef Py_ssize_t _ints
+    cdef Py_ssize_t _longs
+    cdef Py_ssize_t _doubles
+    cdef long long _whole
+    cdef double _high
+    cdef double _low
+    cdef Place _found
+    cdef int _come(self, bytes document) except -1
+    cdef int _leave(self, bytes document) except -1
+    cdef Py_ssize_t _bytes(self) except -1
+    cdef bint _add(self, int sign) except -1
+    cdef bint _is_empty(self) noexcept
+    cdef int _begin_again(self) except -1
+    cdef int _plus(self, double number) except -1
+    cdef int _plus_long(self, long long number) except -1
+    cdef tuple _result(self)

@@ -1,0 +1,406 @@
+"""Windows over the documents of a partition, of which each has a place: their keys, and sums over what slides.
+
+What is calculated for a place is asked for in the order of the places. Where that takes more steps than others should
+have to wait for, `NOT_YET` is given, and the same place is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.group.accumulators import State
+from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.number import double_bytes, integer_bytes
+    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at
+    from docstore.kernel.keys.encoding import append_key
+
+NOT_YET: Value = (-1, b"")
+"""In the place of a value that takes more steps than others should have to wait for."""
+
+_STEPS = 1024
+"""Documents that are looked at before others have their turn."""
+
+_PER_VALUE = 100
+"""Bytes of memory that a value in a window that slides is taken to cost besides its own."""
+
+Pair = tuple[bytes, bytes]
+
+
+class WindowKeys:
+    """The keys that documents are sorted by: that of the partition, that in the order, the length of the first.
+
+    `check` is shown the value of a partition that is an array, `key_of` makes the keys of partitions where these are
+    not those of `docstore.kernel.keys.encoding`.
+    """
+
+    _partition: Source | None
+    _pattern: KeyPattern | None
+    _key_of: Callable[[Value], bytes] | None
+    _check: Callable[[Value], object]
+    _found: Place
+    _out: KeyWriter
+
+    def __init__(
+        self,
+        partition: Source | None,
+        pattern: KeyPattern | None,
+        key_of: Callable[[Value], bytes] | None,
+        check: Callable[[Value], object],
+    ) -> None:
+        self._partition = partition
+        self._pattern = pattern
+        self._key_of = key_of
+        self._check = check
+        self._found = Place()
+        self._out = KeyWriter()
+
+    def pairs(self, documents: Iterable[bytes]) -> list[Pair]:
+        """(key, document) of each document. Errors: those of `check`, of the source and of the pattern."""
+        document: bytes
+        size: cython.Py_ssize_t
+        found: Place = self._found
+        out: KeyWriter = self._out
+        pairs: list[Pair] = []
+        for document in documents:
+            out.clear()
+            if self._partition is not None:
+                self._partition.locate(document, None, found)
+                self._append_partition(found)
+            size = out.size
+            if self._pattern is not None:
+                out.put_bytes(self._pattern.sort_key(document))
+            out.put_little(size, 4)
+            pairs.append((out.taken(), document))
+        return pairs
+
+    def _append_partition(self, found: Place) -> cython.int:
+        if found.code == ARRAY:
+            self._check(found.value())
+        if found.code == 0:
+            found.put(NULL, b"")
+        if self._key_of is not None:
+            return self._out.put_bytes(self._key_of(found.value()))
+        return append_key(self._out, found.code, found.raw, found.at, found.end)
+
+
+def partition_of(key: bytes) -> bytes:
+    """The key of the partition in a key that was made here."""
+    return key[: int.from_bytes(key[-4:], "little")]
+
+
+def partition_end(pairs: list[Pair], at: cython.Py_ssize_t, partition: bytes) -> cython.Py_ssize_t:
+    """Where the pairs of a partition end that are in it from `at` on."""
+    count: cython.Py_ssize_t = len(pairs)
+    size: cython.Py_ssize_t = len(partition)
+    same: cython.Py_ssize_t
+    key: bytes
+    while at < count:
+        key = cython.cast(bytes, pairs[at][0])
+        if len(key) < size + 4 or int32_at(key, len(key) - 4) != size:
+            return at
+        same = 0
+        while same < size and key[same] == partition[same]:
+            same += 1
+        if same < size:
+            return at
+        at += 1
+    return at
+
+
+class Placed:
+    """The pairs of a partition by their places. `piece_of` gives (the place of the first one, a piece of them) that a
+    place is in; the one that was looked at last is kept.
+    """
+
+    _piece_of: Callable[[int], tuple[int, list[Pair]]]
+    _start: cython.Py_ssize_t
+    _piece: list[Pair]
+
+    def __init__(self, piece_of: Callable[[int], tuple[int, list[Pair]]]) -> None:
+        self._piece_of = piece_of
+        self._start = 0
+        self._piece = []
+
+    def _pair(self, place: cython.Py_ssize_t) -> Pair:
+        if not 0 <= place - self._start < len(self._piece):
+            self._start, self._piece = self._piece_of(place)
+        return self._piece[place - self._start]
+
+    def document(self, place: cython.Py_ssize_t) -> bytes:
+        """The document at a place."""
+        return cython.cast(bytes, self._pair(place)[1])
+
+    def key(self, place: cython.Py_ssize_t) -> bytes:
+        """The key at a place."""
+        return cython.cast(bytes, self._pair(place)[0])
+
+    def documents(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes]:
+        """The documents at the places [start, end)."""
+        return [self.document(place) for place in range(start, end)]
+
+
+class Growing:
+    """An accumulator over a window that begins with the partition and ends `upper` places behind the document (None:
+    with the partition, which has `length` documents). `state` takes values in as long as it needs no `extras`, from
+    then on what `resume` makes of it.
+    """
+
+    _documents: Placed
+    _source: Source
+    _state: State
+    _resume: Callable[[State], Any]
+    _resumed: Any
+    _length: cython.Py_ssize_t
+    _whole: cython.bint
+    _upper: cython.Py_ssize_t
+    _reached: cython.Py_ssize_t
+    _known: Value | None
+    _found: Place
+
+    def __init__(
+        self,
+        documents: Placed,
+        source: Source,
+        state: State,
+        resume: Callable[[State], Any],
+        length: int,
+        upper: int | None,
+    ) -> None:
+        self._documents = documents
+        self._source = source
+        self._state = state
+        self._resume = resume
+        self._resumed = None
+        self._length = length
+        self._whole = upper is None
+        self._upper = upper or 0
+        self._reached = 0
+        self._known = None
+        self._found = Place()
+
+    def value(self, place: cython.Py_ssize_t) -> Value:
+        """The value for the document at a place, or `NOT_YET`."""
+        end: cython.Py_ssize_t = self._length
+        steps: cython.Py_ssize_t = 0
+        if not self._whole and place + self._upper + 1 < end:
+            end = place + self._upper + 1
+        if self._known is not None and self._reached >= end:
+            return self._known
+        while self._reached < end:
+            if steps == _STEPS:
+                return NOT_YET
+            self._add(self._documents.document(self._reached))
+            self._reached += 1
+            steps += 1
+        self._known = self._state.result() if self._resumed is None else self._resumed.result()
+        return self._known
+
+    def _add(self, document: bytes) -> cython.int:
+        found: Place = self._found
+        self._source.locate(document, None, found)
+        if self._resumed is not None:
+            self._resumed.add(None if found.code == 0 else found.value())
+            return 0
+        self._state.add(found)
+        if self._state.extras is not None:
+            self._resumed = self._resume(self._state)
+        return 0
+
+
+class MovingSum:
+    """The sum, or the mean, of the numbers in a window from `lower` to `upper` places behind the document (an upper
+    None: to the end of the partition, which has `length` documents). The steps are those of
+    `docstore.query.value.summation`, where a number that leaves is added with the other sign.
+
+    Decimals, infinities and integers beyond 62 bits are left to what `resume` makes of (how many ints, longs, doubles;
+    the sum of the integers, the two doubles). Errors: `too_much` of what the values in the window take, above
+    `most_bytes`; each takes 100 bytes besides its own.
+    """
+
+    _documents: Placed
+    _source: Source
+    _mean: cython.bint
+    _resume: Callable[..., Any]
+    _resumed: Any
+    _too_much: Callable[[int], Exception]
+    _most_bytes: cython.Py_ssize_t
+    _held: cython.Py_ssize_t
+    _length: cython.Py_ssize_t
+    _lower: cython.Py_ssize_t
+    _upper: cython.Py_ssize_t
+    _open: cython.bint
+    _first: cython.Py_ssize_t
+    _reached: cython.Py_ssize_t
+    _ints: cython.Py_ssize_t
+    _longs: cython.Py_ssize_t
+    _doubles: cython.Py_ssize_t
+    _whole: cython.longlong
+    _high: cython.double
+    _low: cython.double
+    _found: Place
+
+    def __init__(
+        self,
+        documents: Placed,
+        source: Source,
+        mean: bool,
+        resume: Callable[..., Any],
+        length: int,
+        bounds: tuple[int, int | None],
+        most_bytes: int,
+        too_much: Callable[[int], Exception],
+    ) -> None:
+        lower, upper = bounds
+        self._documents = documents
+        self._source = source
+        self._mean = mean
+        self._resume = resume
+        self._resumed = None
+        self._too_much = too_much
+        self._most_bytes = most_bytes
+        self._held = 0
+        self._length = length
+        self._lower = lower
+        self._upper = upper or 0
+        self._open = upper is None
+        self._first = 0
+        self._reached = 0
+        self._ints = 0
+        self._longs = 0
+        self._doubles = 0
+        self._whole = 0
+        self._high = 0.0
+        self._low = 0.0
+        self._found = Place()
+
+    def value(self, place: cython.Py_ssize_t) -> Value:
+        """The value for the document at a place, or `NOT_YET`."""
+        start: cython.Py_ssize_t = max(0, min(self._length, place + self._lower))
+        end: cython.Py_ssize_t = self._length
+        steps: cython.Py_ssize_t = 0
+        if not self._open:
+            end = max(start, min(self._length, place + self._upper + 1))
+        while steps < _STEPS:
+            steps += 1
+            if self._reached < end:
+                self._come(self._documents.document(self._reached))
+                self._reached += 1
+            elif self._first >= start:
+                return self._result()
+            elif self._first < self._reached:
+                self._leave(self._documents.document(self._first))
+                self._first += 1
+            else:
+                self._first = self._reached = start
+        return NOT_YET
+
+    def _come(self, document: bytes) -> cython.int:
+        found: Place = self._found
+        self._source.locate(document, None, found)
+        self._held += _PER_VALUE + self._bytes()
+        if self._held > self._most_bytes:
+            raise self._too_much(self._held)
+        if self._resumed is None and not self._add(1):
+            self._resumed = self._resume(self._ints, self._longs, self._doubles, self._whole, self._high, self._low)
+        if self._resumed is not None:
+            self._resumed.add(None if found.code == 0 else found.value())
+        return 0
+
+    def _leave(self, document: bytes) -> cython.int:
+        found: Place = self._found
+        self._source.locate(document, None, found)
+        self._held -= _PER_VALUE + self._bytes()
+        if self._resumed is None and not self._add(-1):
+            self._resumed = self._resume(self._ints, self._longs, self._doubles, self._whole, self._high, self._low)
+        if self._resumed is not None:
+            self._resumed.remove(None if found.code == 0 else found.value())
+        return 0
+
+    def _bytes(self) -> cython.Py_ssize_t:
+        return 0 if self._found.code == 0 else self._found.end - self._found.at
+
+    def _add(self, sign: cython.int) -> cython.bint:
+        """Take the located value in, or with -1 out; False, and nothing has changed, where that is for others."""
+        found: Place = self._found
+        number: cython.longlong
+        binary: cython.double
+        if found.code == DECIMAL:
+            return False
+        if found.code == DOUBLE:
+            binary = sign * double_at(found.raw, found.at)
+            if binary - binary != 0.0 or (self._high + binary) - (self._high + binary) != 0.0:
+                return False
+            self._doubles += sign
+            if sign < 0 and self._is_empty():
+                self._begin_again()
+            else:
+                self._plus(binary)
+            return True
+        if found.code not in (INT32, INT64):
+            return True
+        number = int32_at(found.raw, found.at) if found.code == INT32 else int64_at(found.raw, found.at)
+        if not (-1 <= number >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
+            return False
+        number = sign * number
+        if found.code == INT32:
+            self._ints += sign
+        else:
+            self._longs += sign
+        if sign < 0 and self._is_empty():
+            self._begin_again()
+            return True
+        self._whole += number
+        if found.code == INT32:
+            self._plus(cython.cast(cython.double, number))
+        else:
+            self._plus_long(number)
+        return True
+
+    def _is_empty(self) -> cython.bint:
+        return self._ints + self._longs + self._doubles == 0
+
+    def _begin_again(self) -> cython.int:
+        self._whole = 0
+        self._high = 0.0
+        self._low = 0.0
+        return 0
+
+    def _plus(self, number: cython.double) -> cython.int:
+        term: cython.double = number + self._low
+        rest: cython.double = self._low - (term - number)
+        total: cython.double = self._high + term
+        part: cython.double = total - self._high
+        self._low = rest + ((self._high - (total - part)) + (term - part))
+        self._high = total
+        return 0
+
+    def _plus_long(self, number: cython.longlong) -> cython.int:
+        """In two parts, of which each is a double exactly: the lowest 32 bits, cut towards zero, and the others."""
+        upper: cython.longlong
+        upper = number >> 32 << 32 if number >= 0 else -(-number >> 32 << 32)
+        self._plus(cython.cast(cython.double, number - upper))
+        self._plus(cython.cast(cython.double, upper))
+        return 0
+
+    def _result(self) -> Value:
+        result: Value
+        if self._resumed is not None:
+            result = self._resumed.result()
+            return result
+        if self._mean:
+            if self._is_empty():
+                return NULL, b""
+            return DOUBLE, double_bytes(self._high / (self._ints + self._longs + self._doubles))
+        if self._doubles > 0:
+            return DOUBLE, double_bytes(self._high)
+        if self._longs == 0 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
+            return INT32, integer_bytes(self._whole, 4)
+        return INT64, integer_bytes(self._whole, 8)
