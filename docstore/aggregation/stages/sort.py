@@ -15,6 +15,7 @@ from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import KEY_OF_NULL
 from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.scan.pairs import items_of
 from docstore.kernel.scan.sort import FirstDocuments
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
@@ -92,7 +93,7 @@ class _SortRun:
             if not piece:
                 yield []
             for start in range(0, len(piece), CLOCK_EVERY):
-                yield [document for _, document in piece[start : start + CLOCK_EVERY]]
+                yield items_of(piece[start : start + CLOCK_EVERY])
 
 
 class _FirstRun:

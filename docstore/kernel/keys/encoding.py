@@ -148,13 +148,15 @@ def append_key(
 
 
 def _append_text(out: KeyWriter, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    begin: cython.Py_ssize_t = at
     while at < end:
         if raw[at] <= 1:
+            out.put_part(raw, begin, at)
             out.put(1)
             out.put(raw[at] + 1)
-        else:
-            out.put(raw[at])
+            begin = at + 1
         at += 1
+    out.put_part(raw, begin, end)
     return out.put(0)
 
 
