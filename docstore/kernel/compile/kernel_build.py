@@ -45,6 +45,8 @@ COMPILED = (
     "kernel.scan.fetch",
     "kernel.scan.index_bounds",
     "kernel.scan.covered",
+    "kernel.geometry.points",
+    "kernel.geometry.cells",
     "kernel.group.sources",
     "kernel.group.accumulators",
     "kernel.group.grouping",

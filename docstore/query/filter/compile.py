@@ -8,6 +8,7 @@ from functools import partial
 from docstore.bson.allowance import spend
 from docstore.bson.walk import REGEX, Value
 from docstore.errors import Code, CommandError
+from docstore.kernel.geometry.points import WithinCircle
 from docstore.kernel.match import bit_predicates, path_predicates, predicate
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.regex import compile_regex, literal_of
@@ -33,6 +34,8 @@ from docstore.query.filter.tree import (
     TypeIs,
     ValueTest,
 )
+from docstore.query.geo.operators import WITHIN
+from docstore.query.geo.sphere import Cap, Spherical
 from docstore.query.value.collation import Collation
 from docstore.query.value.long_lists import paced
 
@@ -94,6 +97,8 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return path_predicates.Mod(path, divisor, remainder)
         case Size(path, length):
             return path_predicates.Size(path, length)
+        case ValueTest(path, test, name, _, Spherical(cap=Cap(centre, radius))) if name in WITHIN:
+            return WithinCircle(path, centre, radius, test)
         case ValueTest(path, test):
             return path_predicates.ValueCall(path, test)
         case Near():

@@ -15,9 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import starmap
 
 from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, elements
 from docstore.errors import CommandError
+from docstore.kernel.geometry.cells import cap_ranges
 from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import KEY_OF_NULL, encode_key
 from docstore.query.geo import plane, sphere
@@ -37,7 +39,8 @@ _SPHERE_BYTES, _PLANE_BYTES = 9, 8
 _PLANE_SUBTYPE = 128
 _FEW_POINTS = 16
 _DOCUMENT_CELLS = 16
-_REGION_CELLS = 24
+REGION_CELLS = 24
+"""The cells that cover a region, unless another number is asked for."""
 
 NOT_GEOMETRY = 16755
 """The code of a document whose geometry an index of the sphere cannot hold."""
@@ -84,13 +87,18 @@ class SphereKeys:
             found += covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)
         return {_sphere_key(_number(cell)) for cell in found}
 
-    def ranges(self, region: Region) -> Ranges | None:
-        """Where the keys are of geometries that meet the region; None for one of the plane."""
+    def ranges(self, region: Region, most: int = REGION_CELLS) -> Ranges | None:
+        """Where the keys are of geometries that meet the region, which about `most` cells cover; None for one of the
+        plane.
+        """
         if not isinstance(region, sphere.Spherical):
             return None
+        if region.cap is not None:
+            cap = region.cap
+            return tuple(starmap(Range, cap_ranges(cap.centre, cap.radius, most, self.coarsest, self.finest)))
         found: list[Range] = []
         around: set[Cell] = set()
-        for cell in covering(region, _REGION_CELLS):
+        for cell in covering(region, most):
             found.append(_span(cell))
             face, column, row, level = cell
             for above in range(1, level - self.coarsest + 1):
@@ -116,6 +124,11 @@ def _span(cell: Cell) -> Range:
     first = _number(cell) >> _LEVEL_BITS << _LEVEL_BITS
     last = first + (1 << 2 * (LEVELS - cell[3]) + _LEVEL_BITS) - 1
     return Range(_sphere_key(first), behind(_sphere_key(last)))
+
+
+def key_at(at: Position) -> bytes:
+    """The key of the finest cell of a longitude and a latitude."""
+    return _sphere_key(_number(cell_at(at, LEVELS)))
 
 
 def _sphere_key(number: int) -> bytes:
@@ -169,15 +182,15 @@ class PlaneKeys:
         rest = 2 * (32 - self.square.bits)
         return _plane_key(interleaved(*self.square.steps(at)) << rest)
 
-    def ranges(self, region: Region) -> Ranges | None:
-        """Where the keys are of positions in the region; None for one of the sphere that is no circle."""
+    def ranges(self, region: Region, most: int = REGION_CELLS) -> Ranges | None:
+        """As those of `SphereKeys`, of positions in the region; None for one of the sphere that is no circle."""
         if isinstance(region, sphere.Spherical):
             if region.cap is None:
                 return None
             regions: list[plane.Region] = list(_boxes(region.cap))
         else:
             regions = [region]
-        return union(self._span(*cell) for cell in self.square.covering(regions, _REGION_CELLS))
+        return union(self._span(*cell) for cell in self.square.covering(regions, most))
 
     def _span(self, column: int, row: int, level: int) -> Range:
         first = interleaved(column, row) << 2 * (32 - level)

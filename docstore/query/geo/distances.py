@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from docstore.bson.walk import OBJECT, Value
+from docstore.kernel.geometry.points import DistanceFrom
 from docstore.query.filter.tree import Near
 from docstore.query.geo import plane, sphere
 from docstore.query.geo.cell_keys import Region
@@ -26,6 +27,9 @@ _ORDERED = struct.Struct(">d")
 
 def nearest(near: Near, raw: bytes) -> tuple[float, Value] | None:
     """(distance, geometry) of the nearest geometry of a document; None where there is none to measure."""
+    plain = _distance_from(near.path, near.centre, near.spherical, unit_of(near)).measured(raw)
+    if plain is not None:
+        return plain
     best: tuple[float, Value] | None = None
     for value in values_at((OBJECT, raw), near.path.split(".")):
         for location in locations(value):
@@ -53,6 +57,7 @@ def _angle(one: sphere.Vector, other: sphere.Vector) -> float:
 
 
 _vector = lru_cache(maxsize=8)(sphere.vector)
+_distance_from = lru_cache(maxsize=8)(DistanceFrom)
 
 
 def _straight(one: Position, other: Position) -> float:

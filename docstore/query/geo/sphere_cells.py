@@ -68,8 +68,9 @@ _FACES: Sequence[Cell] = [(face, 0, 0, 0) for face in range(6)]
 
 def covering(region: Spherical, most: int, *, coarsest: int = 0, finest: int = LEVELS) -> list[Cell]:
     """Cells of the levels from `coarsest` to `finest` that hold all of the region: about `most` of them, unless the
-    coarsest are more. BadValue when they are more than `MOST_CELLS`.
+    coarsest are more. BadValue when they are more than `MOST_CELLS`. Not for circles, which the kernel covers.
     """
+    assert region.cap is None
     found: list[Cell] = []
     edges = [arc(*edge) for edge in region.edges()]
     waiting: deque[tuple[Cell, list[Arc]]] = deque()
@@ -100,23 +101,15 @@ def _sort_out(
     """Put a cell that lies inside to what is found, one that the border may meet to what waits; others are dropped."""
     middle, radius = _circle(cell)
     near: list[Arc] = []
-    if region.cap is not None:
-        apart = angle(vector(region.cap.centre), middle)
-        inside = apart + radius <= region.cap.radius
-        meets = apart - radius <= region.cap.radius + _SLACK
-    else:
-        reach = radius + _SLACK
-        for at in range(0, len(edges), _AT_ONCE):
-            part = edges[at : at + _AT_ONCE]
-            spend(_PER_EDGE * len(part))
-            near += [
-                edge
-                for edge in part
-                if edge.comes_near(middle, reach) and distance(middle, edge.start, edge.end) <= reach
-            ]
-        inside = not near and region.surrounds(middle)
-        meets = inside or bool(near)
+    reach = radius + _SLACK
+    for at in range(0, len(edges), _AT_ONCE):
+        part = edges[at : at + _AT_ONCE]
+        spend(_PER_EDGE * len(part))
+        near += [
+            edge for edge in part if edge.comes_near(middle, reach) and distance(middle, edge.start, edge.end) <= reach
+        ]
+    inside = not near and region.surrounds(middle)
     if inside and cell[3] >= coarsest:
         found.append(cell)
-    elif meets:
+    elif inside or near:
         waiting.append((cell, near))

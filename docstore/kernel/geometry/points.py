@@ -1,0 +1,250 @@
+"""Points as most documents have them: how far they are from another one, and whether they lie in a circle.
+
+A plain point is a GeoJSON object with its two fields and nothing else, or a pair of finite numbers; no array stands on
+the way to it. It is judged here without being decoded. What is not written so is left to `docstore.query.geo`, which
+decides the same for plain ones: distances are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cython
+
+from docstore.bson.walk import Value, encoded_name
+from docstore.kernel.match.predicate import PathPredicate
+
+if not cython.compiled:
+    from math import atan2, cos, fabs, sin, sqrt
+
+    from docstore.bson.number import integer_at
+    from docstore.bson.walk import (
+        ARRAY,
+        DOUBLE,
+        INT32,
+        INT64,
+        OBJECT,
+        STRING,
+        document_stop,
+        double_at,
+        find,
+        int32_at,
+        part,
+        value_end,
+    )
+
+_RADIANS: cython.double = 3.141592653589793 / 180.0
+_DOUBTFUL: cython.double = 1e-12
+"""Radians from the border of a circle within which arithmetic of another kind decides."""
+
+_TYPE = b"type"
+_COORDINATES = b"coordinates"
+_POINT = b"\x06\0\0\0Point\0"
+_BESIDE_COORDINATES = 4 + 16 + 13 + 1
+"""Bytes of a plain GeoJSON point that are not those of its coordinates."""
+
+
+class Vector:
+    """A point of the unit sphere."""
+
+    x: cython.double
+    y: cython.double
+    z: cython.double
+
+    def __init__(self, longitude: cython.double, latitude: cython.double) -> None:
+        self.turn_to(longitude, latitude)
+
+    def turn_to(self, longitude: cython.double, latitude: cython.double) -> None:
+        """Make it the point of other degrees."""
+        across: cython.double = longitude * _RADIANS
+        along: cython.double = latitude * _RADIANS
+        self.x = cos(along) * cos(across)
+        self.y = cos(along) * sin(across)
+        self.z = sin(along)
+
+    def angle(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
+        """Radians to another point, rounded as plain arithmetic rounds."""
+        across: cython.double = self.y * z - self.z * y
+        along: cython.double = self.z * x - self.x * z
+        up: cython.double = self.x * y - self.y * x
+        return atan2(sqrt(across * across + along * along + up * up), self.x * x + self.y * y + self.z * z)
+
+
+class PlainPoint:
+    """The point that was read last: (x, y), and where its value lies in the document."""
+
+    x: cython.double
+    y: cython.double
+    on_sphere: cython.bint
+    code: cython.int
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.x = self.y = 0.0
+        self.on_sphere = False
+        self.code = 0
+        self.at = self.end = 0
+
+    def read_at(self, raw: bytes, names: list[bytes]) -> cython.bint:
+        """Whether a plain point is at the path; only then it is read."""
+        name: bytes
+        start: cython.Py_ssize_t = 0
+        limit: cython.Py_ssize_t = len(raw)
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        code: cython.int = OBJECT
+        for name in names:
+            if code != OBJECT:
+                return False
+            stop = document_stop(raw, start, limit)
+            at = find(raw, start, limit, name)
+            if at < 0:
+                return False
+            code = raw[at]
+            start = at + len(name) + 2
+            limit = value_end(raw, code, start, stop)
+        return self.read(code, raw, start, limit)
+
+    def read(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether the value is a plain point; only then it is read."""
+        kind: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        if code == ARRAY:
+            if not self._read_pair(raw, at, end):
+                return False
+        elif code == OBJECT:
+            kind = find(raw, at, end, _TYPE)
+            place = find(raw, at, end, _COORDINATES)
+            if kind < 0 or place < 0 or raw[kind] != STRING or raw[place] != ARRAY:
+                return False
+            place += 13
+            if (
+                end - place < 5
+                or end - at != _BESIDE_COORDINATES + int32_at(raw, place)
+                or not _is_point(raw, kind + 6)
+            ):
+                return False
+            if not self._read_pair(raw, place, place + int32_at(raw, place)) or not self.on_sphere:
+                return False
+        else:
+            return False
+        self.code = code
+        self.at = at
+        self.end = end
+        return True
+
+    def _read_pair(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether two finite numbers are all there is in the array."""
+        second: cython.Py_ssize_t
+        width: cython.Py_ssize_t
+        if end - at < 19 or raw[at + 5] != 0x30 or raw[at + 6] != 0:
+            return False
+        width = _width(raw[at + 4])
+        second = at + 7 + width
+        if width == 0 or second + 3 > end or raw[second + 1] != 0x31 or raw[second + 2] != 0:
+            return False
+        width = _width(raw[second])
+        if width == 0 or second + 3 + width + 1 != end:
+            return False
+        self.x = _double_of(raw[at + 4], raw, at + 7)
+        self.y = _double_of(raw[second], raw, second + 3)
+        self.on_sphere = -180.0 <= self.x <= 180.0 and -90.0 <= self.y <= 90.0
+        return self.on_sphere or (self.x - self.x == 0.0 and self.y - self.y == 0.0)
+
+
+def _is_point(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
+    place: cython.Py_ssize_t
+    for place in range(10):
+        if raw[at + place] != _POINT[place]:
+            return False
+    return True
+
+
+def _width(code: cython.int) -> cython.Py_ssize_t:
+    """The bytes of a number; 0 for what is none, and for decimals."""
+    if code == INT32:
+        return 4
+    return 8 if code in (DOUBLE, INT64) else 0
+
+
+def _double_of(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.double:
+    number: cython.longlong
+    if code == DOUBLE:
+        return double_at(raw, at)
+    number = integer_at(code, raw, at)
+    return cython.cast(cython.double, number)
+
+
+class DistanceFrom:
+    """How far the plain points at a path are from `centre`: in the plane, or on the sphere in `unit` for a radian."""
+
+    _names: list[bytes]
+    _point: PlainPoint
+    _place: Vector
+    _centre: Vector
+    _x: cython.double
+    _y: cython.double
+    _spherical: cython.bint
+    _unit: cython.double
+
+    def __init__(self, path: str, centre: tuple[float, float], spherical: bool, unit: float) -> None:
+        self._names = [encoded_name(name) for name in path.split(".")]
+        self._point = PlainPoint()
+        self._x, self._y = centre
+        self._centre = Vector(self._x, self._y)
+        self._place = Vector(0.0, 0.0)
+        self._spherical = spherical
+        self._unit = unit
+
+    def measured(self, raw: bytes) -> tuple[float, Value] | None:
+        """(distance, the point's value) of a document; None where there is no plain point on the sphere, or plane."""
+        across: cython.double
+        along: cython.double
+        found: cython.double
+        point: PlainPoint = self._point
+        if not point.read_at(raw, self._names):
+            return None
+        if self._spherical:
+            if not point.on_sphere:
+                return None
+            self._place.turn_to(point.x, point.y)
+            found = self._centre.angle(self._place.x, self._place.y, self._place.z) * self._unit
+        else:
+            across = self._x - point.x
+            along = self._y - point.y
+            found = sqrt(across * across + along * along)
+        return found, (point.code, part(raw, point.at, point.end))
+
+
+class WithinCircle(PathPredicate):
+    """A geometry lies within `radius` (radians) of a centre; `otherwise` decides where it is no plain point, or lies
+    at the border.
+    """
+
+    _point: PlainPoint
+    _place: Vector
+    _centre: Vector
+    _radius: cython.double
+    _otherwise: Callable[[Value], bool]
+
+    def __init__(
+        self, path: str, centre: tuple[float, float], radius: float, otherwise: Callable[[Value], bool]
+    ) -> None:
+        super().__init__(path, True)
+        self._point = PlainPoint()
+        self._centre = Vector(centre[0], centre[1])
+        self._place = Vector(0.0, 0.0)
+        self._radius = radius
+        self._otherwise = otherwise
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        apart: cython.double
+        if code not in (OBJECT, ARRAY):
+            return False
+        if self._point.read(code, raw, at, end) and self._point.on_sphere:
+            self._place.turn_to(self._point.x, self._point.y)
+            apart = self._centre.angle(self._place.x, self._place.y, self._place.z)
+            if fabs(apart - self._radius) > _DOUBTFUL:
+                return apart < self._radius
+        return bool(self._otherwise((code, part(raw, at, end))))
