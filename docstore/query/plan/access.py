@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from docstore.bson.walk import Value
 from docstore.query.filter.tree import Filter, Near, TextSearch
+from docstore.query.geo.cell_keys import REGION_CELLS
 from docstore.query.geo.distances import region_around
 from docstore.query.plan.bounds import FieldBounds
 from docstore.query.plan.index_bounds import IndexInfo, bounded_part
@@ -100,10 +101,10 @@ class NearScan:
     bounds: tuple[FieldBounds, ...]
     place: int
 
-    def within(self, radius: float) -> IndexScan:
-        """The entries that lead to all documents up to a distance, and to some others."""
+    def within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
+        """The entries that lead to all documents up to a distance, and to some others, the fewer the more cells."""
         assert self.index.geometry is not None
-        ranges = self.index.geometry.ranges(region_around(self.near, radius))
+        ranges = self.index.geometry.ranges(region_around(self.near, radius), cells)
         assert ranges is not None, "the index serves the point"
         bounds = list(self.bounds)
         bounds[self.place] = FieldBounds(bounds[self.place].path, 1, ranges)

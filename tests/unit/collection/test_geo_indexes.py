@@ -150,6 +150,26 @@ def test_a_large_collection_is_read_ring_by_ring(key: str) -> None:
     assert found[-1]["_id"] == "far"
 
 
+@pytest.mark.parametrize("keys", [(("g", "2dsphere"),), (("a", -1), ("g", "2dsphere")), (("g", "2dsphere"), ("a", 1))])
+def test_neighbours_in_the_index_may_be_far_and_many(keys: Any) -> None:
+    """The point lies at the border of faces: what stands beside it in the index is a crowd, far away."""
+    store = store_on()
+    crowd = [doc(n, a=1, g=point(41 + n % 40 / 1000, 0.2 + n % 7 / 1000)) for n in range(900)]
+    others = [doc(1000 + n, a=1, g=point(45.0001 + n / 10, -0.1)) for n in range(30)]
+    lines = [doc(2000 + n, a=1, g={"type": "LineString", "coordinates": [[45, n], [46, n]]}) for n in range(1, 5)]
+    documents = [*crowd, *others, *lines]
+    coll = make(store, "db.c", *documents, indexes=(geometry(*keys),))
+    for limits in ({}, {"$maxDistance": 300_000}, {"$minDistance": 440_000}):
+        condition = {"a": 1, "g": {"$near": {"$geometry": point(44.9999, 0.2), **limits}}}
+        near = nearness(parse_filter(bson.encode(condition)))
+        assert near is not None
+        at_once = {raw: found[0] for raw in documents if (found := nearest(near, raw))}
+        wanted = sorted(apart for apart in at_once.values() if near.least <= apart <= near.greatest)
+        found = find(coll, store, condition)
+        assert [at_once[bson.encode(each)] for each in found] == wanted
+        assert len(set(ids(found))) == len(found)
+
+
 def test_entries_follow_the_documents() -> None:
     store = store_on()
     indexes = (
