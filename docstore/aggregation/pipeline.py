@@ -16,6 +16,7 @@ from docstore.aggregation.stage import Declaration, Environment, Nesting, Place,
 from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group
+from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.write import Merge, Out
@@ -66,6 +67,18 @@ class Pipeline:
         """The stage that gives the documents by distance, which is always the first."""
         first = self.stages[0] if self.stages else None
         return first if isinstance(first, GeoNear) else None
+
+    @property
+    def wanted(self) -> int:
+        """How many documents by distance the stages take in, if a `$limit` says so; else 0."""
+        passed = 0
+        for stage in self.stages[1:] if self.nearness is not None else ():
+            if isinstance(stage, Limit):
+                return passed + stage.count
+            if not isinstance(stage, Skip):
+                break
+            passed += stage.count
+        return 0
 
     def located(self, path: str) -> Pipeline:
         """The pipeline whose documents are measured at a path."""

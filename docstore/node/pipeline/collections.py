@@ -63,15 +63,16 @@ def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -
 
 
 class FindStream:
-    """What a find gives, as the stream that a pipeline reads."""
+    """What a find gives, as the stream that a pipeline reads. `wanted`: how many it is likely to read, if known."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("_most", "_source")
 
-    def __init__(self, source: DocumentSource) -> None:
+    def __init__(self, source: DocumentSource, wanted: int = 0) -> None:
         self._source = source
+        self._most = min(wanted or PUSHED_DOCUMENTS, PUSHED_DOCUMENTS)
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
-        batch = self._source.next_batch(PUSHED_DOCUMENTS, PUSHED_BYTES, deadline)
+        batch = self._source.next_batch(self._most, PUSHED_BYTES, deadline)
         return batch.documents, batch.exhausted
 
 
@@ -111,7 +112,7 @@ class LocalCollections:
         if pipeline.has_source:
             return pipeline.open_own(environment)
         query, rest = self.split(collection, pipeline, None)
-        found = FindStream(self.find(collection, query))
+        found = FindStream(self.find(collection, query), rest.wanted)
         return rest.open(found, environment) if rest.stages else found
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:

@@ -123,7 +123,7 @@ def open_pipeline(
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
         return ReleasingSource(source, partial(_close, None, spill, buffers))
-    stream = rest.open(FindStream(source), environment)
+    stream = rest.open(FindStream(source, rest.wanted), environment)
     return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock, long=long)
 
 
