@@ -54,8 +54,7 @@ class Search:
 
     def score(self, keys: TextKeys, raw: bytes) -> float:
         """How well a document fits: the scores of the terms that it has."""
-        scores = keys.scores(raw)
-        return sum(scores.get(term, 0.0) for term in sorted(self.looked_up))
+        return keys.score(raw, sorted(self.looked_up))
 
 
 @lru_cache(maxsize=64)

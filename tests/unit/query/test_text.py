@@ -73,6 +73,24 @@ def test_fields_have_weights_and_documents_languages() -> None:
     assert found == pytest.approx({"fox": 1.1 + 5.5, "dog": 1.1})
 
 
+def test_a_score_is_the_sum_of_those_of_its_terms() -> None:
+    """However the texts are come by, and whatever stands between the words."""
+    stored: list[dict[str, Any]] = [
+        {"t": "fox dog\tfox--cat's"}, {"t": "fox"}, {"t": ["fox", "the dog"]}, {"t": {"t": "fox"}},
+        {"t": "f\u00f6x fox"},
+        {"t": "running fox", "language": "none"}, {"a": "fox"}, {"t": 5}, {"t": ""}, {"t": "...!fox\x1cdog\x1ffox"},
+    ]  # fmt: skip
+    for index in (keys(t=1), keys(t=3, u=2), TextKeys((("$**", 1),), ENGLISH), TextKeys((("t.t", 2),), ENGLISH)):
+        for document in stored:
+            scores = index.scores(raw(document))
+            assert index.score(raw(document), ["dog", "fox", "run"]) == sum(
+                scores.get(term, 0.0) for term in ("dog", "fox", "run")
+            )
+    assert keys(t=1).scores(raw({"t": "x", "a": {"language": 5}})).keys() == {"x"}
+    assert keys(t=1).scores(raw({"t": {"language": 5}})) == {}
+    assert list(ENGLISH.terms("a\x1cb ,'d' \x7fe")) == ["a\x1cb", "d", "\x7fe"]
+
+
 @pytest.mark.parametrize(("language", "code"), [(5, 17261), ("klingon", 17262)])
 def test_a_document_names_its_language_rightly(language: object, code: int) -> None:
     with pytest.raises(CommandError) as refused:
