@@ -15,6 +15,7 @@ from docstore.deferred_free import free_later
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountSource, counted_group
+from docstore.node.pipeline.sampling import drawn_documents
 from docstore.node.read.snapshot import View
 from docstore.node.read.sources import Batch, Documents, DocumentSource, ReleasingSource
 from docstore.node.upkeep.execution import execution_of
@@ -123,7 +124,11 @@ def open_pipeline(
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
         return ReleasingSource(source, partial(_close, None, spill, buffers))
-    stream = rest.open(FindStream(source, rest.wanted), environment)
+    drawn = drawn_documents(node.store.collection(context.namespace), query, rest, view.reader, view.owned, node.rng)
+    if drawn is None:
+        stream = rest.open(FindStream(source, rest.wanted), environment)
+    else:
+        stream = Pipeline(rest.stages[1:], rest.query_context).open(DocumentList(drawn), environment)
     return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock, long=long)
 
 

@@ -1,0 +1,64 @@
+"""A `$sample` at the beginning of a pipeline: documents found by record ids that are drawn, instead of all of them.
+
+Every record id between the first one and the newest is drawn as likely as any other, and one without a document, or
+met before, is drawn again: so every document is as likely as any other, and in any place of the order. That is worth it
+where few of many are wanted and most record ids have a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stages.sample import Sample
+from docstore.collection.collection import Collection
+from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import last_long
+from docstore.query.find import FindQuery
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+_LEAST_DOCUMENTS = 100
+_LEAST_PART = 20
+_MOST_WANTED = 256
+_MOST_BYTES = 16 * 1024 * 1024
+_THINNEST = 4
+_DRAWS_EACH, _DRAWS = 16, 64
+
+
+def drawn_documents(
+    collection: Collection | None,
+    query: FindQuery,
+    rest: Pipeline,
+    reader: Reader,
+    owned: Predicate | None,
+    dice: Callable[[], float],
+) -> list[bytes] | None:
+    """What the first stage behind the find takes of it, if it is a `$sample` of all documents that can be drawn."""
+    first = rest.stages[0] if rest.stages else None
+    if collection is None or not isinstance(first, Sample) or query != FindQuery():
+        return None
+    size = first.size
+    if collection.count < _LEAST_DOCUMENTS or size * _LEAST_PART > collection.count or size > _MOST_WANTED:
+        return None
+    key = next(iter(reader.keys(Family.RECORDS, collection.prefix, collection.end)), None)
+    if key is None:
+        return None
+    lowest = last_long(key)
+    span = collection.next_record_id - lowest
+    if span > _THINNEST * collection.count:
+        return None
+    found: dict[int, bytes] = {}
+    room = _MOST_BYTES
+    for _ in range(_DRAWS_EACH * size + _DRAWS):
+        if len(found) == size or room < 0:
+            break
+        record_id = lowest + int(dice() * span)
+        raw = None if record_id in found else collection.record(reader, record_id)
+        if raw is not None and (owned is None or owned.matches(raw)):
+            found[record_id] = raw
+            room -= len(raw)
+    return list(found.values()) if len(found) == size else None
