@@ -24,6 +24,7 @@ from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.index.geo_keys import KeysOf
 from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
 from docstore.collection.index.pieces import keys_in_pieces
+from docstore.collection.index.reads import places_read
 from docstore.collection.index.spec import IndexSpec
 from docstore.collection.oplog.entry import entry_head
 from docstore.collection.read.index_filters import IndexFilters
@@ -51,6 +52,7 @@ from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.plan.wildcard import ARRAYS_MET, WildcardPaths
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
+from docstore.query.value.places import meet
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ pack_counters = struct.Struct(">qq").pack
 """(count, size in bytes) as the counters row holds them."""
 
 unpack_counters = struct.Struct(">qq").unpack
+
+_MOST_KEPT = 256
+"""Changes of which a collection keeps the indexes that they concern."""
 
 AFTER_RECORD_ID = b"\xff" * 9
 """Appended to a key without its record id, this is above all entries of that key."""
@@ -82,6 +87,7 @@ class Index:
         "_arrays",
         "_covered",
         "_keys_of",
+        "_reads",
         "collation",
         "collisions",
         "ident",
@@ -90,7 +96,6 @@ class Index:
         "key_pattern",
         "places",
         "prefix",
-        "reads",
         "ready",
         "spec",
         "unique",
@@ -115,10 +120,7 @@ class Index:
         self.is_id = spec.is_id
         self._keys_of = keys_of(spec, self.key_pattern)
         self._covered: Predicate | None = coverage_of(spec)
-        # The top-level fields on which the entries of a document depend; None where that is not plain to see.
-        self.reads: frozenset[bytes] | None = None
-        if spec.partial is None and spec.wildcard is None and spec.text is None:
-            self.reads = frozenset(path.partition(".")[0].encode() for path, _ in spec.fields)
+        self._reads = places_read(spec)
 
     @property
     def name(self) -> str:
@@ -237,6 +239,10 @@ class Index:
 
         return EntrySource(self.prefix, gather)
 
+    def may_change(self, changed: frozenset[bytes]) -> bool:
+        """Whether the entries of a document may be others after a change of these places."""
+        return self._reads is None or meet(self._reads, changed)
+
     def covers(self, raw: bytes) -> bool:
         """Whether the index holds the document."""
         return self._covered is None or self._covered.matches(raw)
@@ -278,6 +284,7 @@ class Collection:
     """
 
     __slots__ = (
+        "_changing",
         "building",
         "count",
         "counters_key",
@@ -316,6 +323,7 @@ class Collection:
         self.indexes: dict[str, Index] = {id_index.name: id_index}
         self.building: dict[str, Index] = {}
         self.secondary: tuple[Index, ...] = ()
+        self._changing: dict[frozenset[bytes], tuple[Index, ...]] = {}
         self.has_unique = False
         self.plans = PlanCache()
         self.index_filters = IndexFilters()
@@ -340,15 +348,20 @@ class Collection:
         self.indexes = ready
         self.building = building
         self.plans.clear()
+        self._changing.clear()
         self.secondary = tuple(index for index in (*ready.values(), *building.values()) if not index.is_id)
         self.has_unique = any(index.unique for index in self.secondary)
 
-    def indexes_of(self, changed: frozenset[bytes] | None) -> list[Index]:
-        """Those besides the `_id` index whose entries may depend on these top-level fields; None: on any."""
-        return [
-            index for index in self.secondary
-            if changed is None or index.reads is None or not index.reads.isdisjoint(changed)
-        ]  # fmt: skip
+    def indexes_of(self, changed: frozenset[bytes] | None) -> tuple[Index, ...]:
+        """Those besides the `_id` index whose entries may change where these places do; None: any place."""
+        if changed is None:
+            return self.secondary
+        found = self._changing.get(changed)
+        if found is None:
+            found = tuple(index for index in self.secondary if index.may_change(changed))
+            if len(self._changing) < _MOST_KEPT:
+                self._changing[changed] = found
+        return found
 
     def plant(self, ident: int) -> None:
         """Keep what the collection holds under another ident from now on; the catalog keeps the row."""

@@ -191,8 +191,8 @@ class WriteUnitOfWork(PendingReader):
     ) -> None:  # fmt: skip
         """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
 
-        `changed`: the top-level fields in which they may differ, where that is known; `paths`: what the entry says of
-        the change, as in `make_update`. `ahead`: as in `insert`.
+        `changed`: the places (`docstore.query.value.places`) in which they may differ, where that is known; `paths`:
+        what the entry says of the change, as in `make_update`. `ahead`: as in `insert`.
         """
         rid = record_id_bytes(record_id)
         removed: Marked = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.tree import Filter
+from docstore.query.value.places import meet
 from docstore.sharding.key import ShardKey
 from docstore.sharding.targeting import exact_key
 
@@ -22,11 +23,11 @@ class PostImages:
     def __init__(self, key: ShardKey, owned: Predicate | None) -> None:
         self._key = key
         self._owned = owned
-        self._names = frozenset(field.partition(".")[0].encode() for field in key.fields)
+        self._places = [field.encode() for field in key.fields]
 
     def concerned(self, changed: frozenset[bytes] | None) -> bool:
-        """Whether a change of these top-level fields may change the shard key; None where they are not known."""
-        return changed is None or not self._names.isdisjoint(changed)
+        """Whether a change of these places may change the shard key; None where they are not known."""
+        return changed is None or meet(self._places, changed)
 
     def check_new(self, made: bytes, *, retryable: bool) -> None:
         """A document that is to be inserted. Errors: NotSingleValueField, IllegalOperation, WouldChangeOwningShard."""

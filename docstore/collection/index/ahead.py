@@ -34,10 +34,8 @@ class KeysAhead:
 
         `changed`: as in `Entries.changed_keys`.
         """
-        for index in coll.secondary:
+        for index in coll.indexes_of(changed):
             if (index, raw) in self._kept:
-                continue
-            if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
                 continue
             if not index.covers(raw):
                 self._kept[index, raw] = [], 0, b""

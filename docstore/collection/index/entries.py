@@ -180,14 +180,12 @@ class Entries:
         """(entries that go, entries that come, what is added to the indexes' places) when a document changes;
         DuplicateKey.
 
-        An entry whose marks change goes and comes. `changed`: no other top-level field differs.
+        An entry whose marks change goes and comes. `changed`: they differ in no other places.
         """
         removed: Marked = {}
         added: Marked = {}
         grown: Grown = []
-        for index in coll.secondary:
-            if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
-                continue
+        for index in coll.indexes_of(changed):
             marked = index.marked_keys if ahead is None else partial(ahead.of, index)
             old, _, old_marks = marked(before, tolerant=not self._enforce)
             new, places, marks = marked(after, tolerant=not self._enforce)

@@ -161,10 +161,11 @@ class FindAndModifyWork:
                         validator.check_change(before, after)
                     self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
-                    ahead = None if scripted is None else scripted.keys(collection, (before, after))
+                    changed = modification.changed
+                    ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
                     unit.replace(
-                        collection, record_id, before, after,
-                        stmt_id=self._stmt_id, image=image, paths=modification.paths, ahead=ahead,
+                        collection, record_id, before, after, stmt_id=self._stmt_id, image=image,
+                        changed=changed, paths=modification.paths, ahead=ahead,
                     )  # fmt: skip
             if scripted is not None:
                 scripted.check()

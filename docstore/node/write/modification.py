@@ -80,14 +80,12 @@ class Modification:
     def takes_long(self, collection: Collection) -> bool:
         """Whether changing a large document of the collection takes a while, with all of its index keys."""
         changed = self.changed
-        return changed is None or any(
-            index.reads is None or not index.reads.isdisjoint(changed) for index in collection.secondary
-        )
+        return changed is None or bool(collection.indexes_of(changed))
 
     @property
     def changed(self) -> frozenset[bytes] | None:
-        """The top-level fields that the update may change; None where that is not known."""
-        return self.update.names
+        """The places that the update may change; None where that is not known."""
+        return self.update.changed
 
     def counts(self, before: bytes, after: bytes) -> bool:
         """Whether the document counts as modified; one to whose front its `_id` had to be put does in any case."""

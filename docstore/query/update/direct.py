@@ -25,7 +25,7 @@ _SHORT = 256
 class DirectUpdate:
     """Satisfies `docstore.query.update.update.Update`. `compares`: what it does depends on which values are equal."""
 
-    __slots__ = ("_changes", "_general", "_specification", "compares", "names")
+    __slots__ = ("_changes", "_general", "_specification", "changed", "compares")
 
     is_replacement = False
     needs_position = False
@@ -33,7 +33,7 @@ class DirectUpdate:
     def __init__(self, specification: bytes, changes: FieldChanges) -> None:
         self._specification = specification
         self._changes = changes
-        self.names: frozenset[bytes] | None = changes.names
+        self.changed: frozenset[bytes] | None = changes.names
         self.compares = changes.compares
         self._general: Update | None = None
 

@@ -24,6 +24,7 @@ from docstore.query.update.upsert import seed_document, seeded_id
 from docstore.query.value.identity import check_id
 from docstore.query.value.long_lists import paced
 from docstore.query.value.notation import display
+from docstore.query.value.places import changed_place
 from docstore.query.value.values import timestamp_bytes
 
 ChangedPaths = Mapping[str, Union["ChangedPaths", bool]]
@@ -41,8 +42,8 @@ class Update(Protocol):
         ...
 
     @property
-    def names(self) -> frozenset[bytes] | None:
-        """The top-level fields that it may change; None where that is not known."""
+    def changed(self) -> frozenset[bytes] | None:
+        """The places (`docstore.query.value.places`) that it may change; None where that is not known."""
         ...
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
@@ -80,6 +81,7 @@ class OperatorUpdate:
     on_insert: PathNode
     needs_position: bool
     selectors: Selectors
+    changed: frozenset[bytes]
     is_replacement: bool = False
 
     @classmethod
@@ -89,11 +91,8 @@ class OperatorUpdate:
         differs = any(change.on_insert for change in paced(listed))
         on_update = _tree(map(_while_updating, paced(listed)), None) if differs else on_insert
         needs_position = any("$" in change.path.split(".") for change in paced(listed))
-        return cls(listed, on_update, on_insert, needs_position, selectors)
-
-    @property
-    def names(self) -> frozenset[bytes]:
-        return frozenset([name.encode() for name in self.on_insert.children])
+        changed = frozenset([changed_place(change.path) for change in paced(listed)])
+        return cls(listed, on_update, on_insert, needs_position, selectors, changed)
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
@@ -153,7 +152,7 @@ class Replacement:
     document: bytes
     needs_position: bool = False
     is_replacement: bool = True
-    names: frozenset[bytes] | None = None
+    changed: frozenset[bytes] | None = None
 
     def change(self, raw: bytes) -> bytes | None:
         """As a `DirectUpdate`'s."""
@@ -193,7 +192,7 @@ class PipelineUpdate:
     transform: Callable[[bytes], bytes]
     needs_position: bool = False
     is_replacement: bool = False
-    names: frozenset[bytes] | None = None
+    changed: frozenset[bytes] | None = None
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         after = _with_kept_id(self.transform(raw), get_field(raw, "_id"))
