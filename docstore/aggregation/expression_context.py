@@ -37,7 +37,9 @@ class _AggregationExpressions:
     def compute(self, value: Value, query_context: QueryContext) -> Compute:
         return compile_field(value, query_context)
 
-    def update(self, stages: Sequence[bytes], query_context: QueryContext) -> Callable[[bytes], bytes]:
+    def update(
+        self, stages: Sequence[bytes], query_context: QueryContext
+    ) -> tuple[Callable[[bytes], bytes], frozenset[bytes] | None]:
         return compile_update(stages, query_context)
 
 

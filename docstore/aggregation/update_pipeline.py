@@ -7,20 +7,25 @@ from collections.abc import Callable, Sequence
 from docstore.aggregation.stage import Environment, StageRun
 from docstore.aggregation.stages import project, replace_root
 from docstore.aggregation.streams import PlainStage
-from docstore.bson.walk import elements
+from docstore.bson.walk import ARRAY, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
+from docstore.query.value.values import text_of
 
 _STAGES = {declaration.name: declaration for module in (project, replace_root) for declaration in module.DECLARATIONS}
 
 
-def compile_update(stages: Sequence[bytes], query_context: QueryContext) -> Callable[[bytes], bytes]:
-    """The function from a document to the one that the stages make of it.
+def compile_update(
+    stages: Sequence[bytes], query_context: QueryContext
+) -> tuple[Callable[[bytes], bytes], frozenset[bytes] | None]:
+    """(the function from a document to the one that the stages make of it, the top-level fields that they may change;
+    None where that may be any).
 
     Errors: InvalidOptions for a stage that updates do not have, those of the stages.
     """
     environment = Environment(clock=lambda: 0.0)
     runs: list[StageRun] = []
+    changed: frozenset[bytes] | None = frozenset()
     for raw in stages:
         fields = elements(raw)
         if len(fields) != 1:
@@ -31,10 +36,24 @@ def compile_update(stages: Sequence[bytes], query_context: QueryContext) -> Call
         for stage in _STAGES[name].parse((code, data), query_context):
             assert isinstance(stage, PlainStage), "the stages of an update look at one document at a time"
             runs.append(stage.start(environment))
+        named = _named(name, (code, data))
+        changed = None if changed is None or named is None else changed | named
 
     def transform(document: bytes) -> bytes:
         for run in runs:
             (document,) = run.push([document])
         return document
 
-    return transform
+    return transform, changed
+
+
+def _named(stage: str, value: Value) -> frozenset[bytes] | None:
+    """The top-level fields that a stage may change, which has been parsed; None where that may be any."""
+    code, data = value
+    if stage in ("$addFields", "$set"):
+        paths = [name for name, _, _ in elements(data)]
+    elif stage == "$unset":
+        paths = [text_of(each) for each in (values(data) if code == ARRAY else [value])]
+    else:
+        return None
+    return frozenset([path.partition(".")[0].encode() for path in paths])

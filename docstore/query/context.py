@@ -37,8 +37,12 @@ class Expressions(Protocol):
         """The value of an expression for a document; None where it is missing."""
         ...
 
-    def update(self, stages: Sequence[bytes], query_context: QueryContext) -> Callable[[bytes], bytes]:
-        """What a pipeline that stands as an update makes of a document."""
+    def update(
+        self, stages: Sequence[bytes], query_context: QueryContext
+    ) -> tuple[Callable[[bytes], bytes], frozenset[bytes] | None]:
+        """(what a pipeline that stands as an update makes of a document, the top-level fields that it may change; None
+        where that may be any).
+        """
         ...
 
 

@@ -88,7 +88,7 @@ class Merge(PlainStage):
         bound.update({name: value for name, value in self._given(document) if value is not None})
         query_context = replace(self.query_context.binding(bound), collation=collation)
         assert query_context.expressions is not None, "pipelines are parsed with expressions served"
-        return query_context.expressions.update(self.pipeline, query_context)
+        return query_context.expressions.update(self.pipeline, query_context)[0]
 
     def lacks_variables(self, document: bytes) -> bool:
         """Whether a variable has no value for a new document: `update` may then refuse it."""

@@ -26,7 +26,7 @@ from docstore.node.read.requests import count_query_of, filter_of, find_query_of
 from docstore.node.read.views import view_pipeline, viewed
 from docstore.node.slices import finish_steps
 from docstore.node.write.delete import delete_statement
-from docstore.node.write.update import check_sorts, update_statement
+from docstore.node.write.update_statements import check_sorts, update_statement
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 from docstore.query.value.collation import parse_collation

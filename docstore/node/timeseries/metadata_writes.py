@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.timeseries.indexes import bucket_choice
 from docstore.node.timeseries.series import Series
 from docstore.node.write.delete import DeleteStatement
-from docstore.node.write.update import UpdateStatement
+from docstore.node.write.update_statements import UpdateStatement
 from docstore.query.value.values import text_of
 from docstore.timeseries.buckets import measurement_count
 from docstore.timeseries.conditions import of_metadata, renamed_metadata

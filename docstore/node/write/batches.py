@@ -21,8 +21,9 @@ from docstore.node.write.identity_group import GroupedWorks
 from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
-from docstore.node.write.update import UpdateWork, check_sorts, update_statements_of
+from docstore.node.write.update import UpdateWork
 from docstore.node.write.update_group import UpdateGroup
+from docstore.node.write.update_statements import check_sorts, update_statements_of
 from docstore.sharding.targeting import KeyRanges
 
 

@@ -5,7 +5,7 @@ filter names or to which a prepared scan leads (`docstore.collection.read.prepar
 command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, a long one,
-`let`, a hint, an array filter, a pipeline, a position in an array) or meet (no document where it would insert one by
+`let`, a hint, a pipeline that looks at the time or runs scripts) or meet (no document where it would insert one by
 more than an `_id`, a validator, a collation, a view, a critical section, a write lock, an open transaction, a
 transaction number that the session has used before) is left to it, and errors of a write are the outcome's, as there.
 On a shard a request enters as it does there, in the step in which it writes: a stale version is refused, and a document
@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from docstore.bson import document_from, elements, get_field, is_storable
-from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT
+from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT, values
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.journal import Image
@@ -56,7 +56,7 @@ _MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
 _UPSERT = ("upsert", BOOL, b"\1")
 _SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _ONE = ("limit", INT32, b"\1\0\0\0")
-_OF_FIND_AND_MODIFY = frozenset(("query", "sort", "update", "remove", "new", "fields", "upsert"))
+_OF_FIND_AND_MODIFY = frozenset(("query", "sort", "update", "remove", "new", "fields", "upsert", "arrayFilters"))
 _NO_UPDATE = (NULL, b"")
 
 
@@ -139,13 +139,13 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
     given = elements(statements[0])
-    if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][:2] != ("u", OBJECT):
+    if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][0] != "u":
         return None
-    said = given[2:]
+    said, filters = _filters_apart(given[2:])
     upsert = _UPSERT in said
     if said != _MOSTLY_SAID and not (_SAID_ANYWAY if not upsert else _SAID_OF_UPSERTS).issuperset(said):
         return None
-    update = plain_modification(node, given[1][2])
+    update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters)
     place = None if update is None else _place(context, node, arguments)
     if update is None or place is None or not _may_change(context, place, update):
         return None
@@ -179,6 +179,17 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         unit.abort()
         return _refused(context, place, error, modified=0)
     return acknowledge_counts(context, place.concern, 1, int(update.counts(before, after)), last)
+
+
+def _filters_apart(said: list[tuple[str, int, bytes]]) -> tuple[list[tuple[str, int, bytes]], tuple[bytes, ...] | None]:
+    """(what else a statement says, its array filters; None where these are none)."""
+    for place, (name, code, data) in enumerate(said):
+        if name == "arrayFilters":
+            filters = values(data) if code == ARRAY else None
+            if filters is None or any(each[0] != OBJECT for each in filters):
+                return said, None
+            return said[:place] + said[place + 1 :], tuple([each[1] for each in filters])
+    return said, ()
 
 
 def _refused(context: Context, place: _Place, error: CommandError, modified: int | None = None) -> Reply:
@@ -255,10 +266,11 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     if removes:
         # What contradicts that is refused the general way.
         update = None
-        if new or "update" in given or given.get("upsert", False):
+        if new or "update" in given or "arrayFilters" in given or given.get("upsert", False):
             return None
     else:
-        update = plain_modification(node, specification) if code == OBJECT else None
+        query, filters = given.get("query", EMPTY_DOCUMENT), tuple(given.get("arrayFilters", ()))
+        update = plain_modification(node, query, (code, specification), filters)
         if update is None:
             return None
     projection = plain_projection(given["fields"]) if "fields" in given else None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bson.objectid import ObjectId
 
+from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson import Value, array_documents, elements, validate
@@ -18,11 +20,12 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.write.search import identity_filter, identity_of
 from docstore.query.context import QueryContext
+from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter
 from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
-from docstore.query.update.parse import parse_update
+from docstore.query.update.parse import has_operators, parse_update
 from docstore.query.update.update import OperatorUpdate, Replacement, Update
 from docstore.query.value.collation import Collation
 
@@ -146,39 +149,82 @@ def check_form(update: Value) -> None:
 
 
 def direct_modification(
-    node: DataNode, filter_: bytes, update: Value, collation: Collation | None
+    node: DataNode,
+    filter_: bytes,
+    update: Value,
+    array_filters: tuple[bytes, ...],
+    collation: Collation | None,
+    *,
+    apart: bool,
 ) -> Modification | None:
-    """A simple update (`docstore.query.update.direct`) of the document with an `_id`, else None: what most statements
-    are, and what means the same in every language with that collation.
+    """An update of the document with an `_id` that is simple (`docstore.query.update.direct`) or, unless it is applied
+    `apart`, prepared, else None: what most statements are, and what means the same in every language with that
+    collation.
     """
     identity = identity_filter(filter_, collation)
-    direct = direct_update(update[1]) if identity is not None and update[0] == OBJECT else None
-    if identity is None or direct is None or (direct.compares and collation is not None):
+    if identity is None:
         return None
-    return Modification(node, identity, direct)
+    direct = direct_update(update[1]) if update[0] == OBJECT and not array_filters else None
+    if direct is not None and (collation is None or not direct.compares):
+        return Modification(node, identity, direct)
+    prepared = None if apart or collation is not None else prepared_update(update, array_filters)
+    return None if prepared is None or prepared.is_replacement else Modification(node, identity, prepared)
 
 
 def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> Modification | None:
     """The update of the document with an `_id` that a filter asks for, where the collection has no collation; None
     where there is more to it, or something is wrong with it.
     """
-    tree, update = identity_filter(filter_), plain_modification(node, specification)
-    return None if tree is None or update is None else Modification(node, tree, update.update)
+    tree, update = identity_filter(filter_), prepared_update((OBJECT, specification))
+    return None if tree is None or update is None or update.needs_position else Modification(node, tree, update)
 
 
-def plain_modification(node: DataNode, specification: bytes) -> Modification | None:
-    """The update of a document of operators, or a replacement, which needs to know nothing of the filter, nor of the
-    request; None where there is more to it, or something is wrong with it.
+def plain_modification(
+    node: DataNode, filter_: bytes, update: Value, array_filters: tuple[bytes, ...] = ()
+) -> Modification | None:
+    """A prepared update, of which the filter says no more than it needs; None where there is none. It inserts nothing
+    by the filter.
     """
-    update: Update | None = direct_update(specification)
-    if update is None:
+    prepared = prepared_update(update, array_filters)
+    if prepared is None:
+        return None
+    tree: Filter = MATCH_ALL
+    if prepared.needs_position:
         try:
-            update = parse_update(specification)
+            tree = parse_filter(filter_)
         except CommandError:
+            # The general way says so.
             return None
-        if update.needs_position:
-            return None
-    return Modification(node, MATCH_ALL, update)
+    return Modification(node, tree, prepared)
+
+
+def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Update | None:
+    """An update that knows nothing of a request, where the collection has no collation; None where it has to (the time
+    or a script in a pipeline), or something is wrong with it. Those that are short are kept: applications send the same
+    ones again and again. What applies one must not be interrupted.
+    """
+    code, specification = update
+    if code == OBJECT and not array_filters:
+        direct = direct_update(specification)
+        if direct is not None or not has_operators(specification):
+            return direct if direct is not None else _prepared(code, specification, ())
+    short = len(specification) + sum(map(len, array_filters)) <= _SHORT
+    return (_kept if short else _prepared)(code, specification, array_filters)
+
+
+def _prepared(code: int, specification: bytes, array_filters: tuple[bytes, ...]) -> Update | None:
+    try:
+        check_form((code, specification))
+        given = specification if code == OBJECT else array_documents(specification)
+        return parse_update(given, array_filters, query_context=_OF_NO_REQUEST)
+    except CommandError:
+        return None
+
+
+_kept = lru_cache(maxsize=256)(_prepared)
+_OF_NO_REQUEST = new_context()
+_SHORT = 1024
+"""Bytes of an update that is kept, with its array filters."""
 
 
 def update_of(update: Value, array_filters: Sequence[bytes], query_context: QueryContext) -> Update:

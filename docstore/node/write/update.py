@@ -6,23 +6,15 @@ in the middle of a statement over many documents leaves those before it changed,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 from docstore.aggregation.expression_context import with_constants
-from docstore.bson import Value, get_field
-from docstore.bson.walk import ARRAY, OBJECT
+from docstore.bson import get_field
+from docstore.bson.walk import ARRAY
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
-from docstore.commands.arguments import declared, parse_fields, unknown_field
-from docstore.commands.context import Context
-from docstore.commands.declaration import Parameter, Type
-from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
-from docstore.kernel.write.statements import update_statements
 from docstore.key_layout import record_id_bytes
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of, sort_of
@@ -30,89 +22,18 @@ from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import (
     Modification,
-    check_form,
     direct_modification,
     plain_modification,
     update_of,
 )
 from docstore.node.write.search import Match, Search, identity_in, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
+from docstore.node.write.update_statements import UpdateStatement
 from docstore.node.write.validators import Validator
 from docstore.query.filter.parse import parse_filter
 from docstore.query.sort import UNSORTED
 from docstore.query.update.upsert import refuse_expressions
 from docstore.sharding.post_images import PostImages
-
-_FIELDS = declared(
-    Parameter("q", Type.OBJECT, required=True),
-    Parameter("u", Type.ANY, required=True),
-    Parameter("c", Type.OBJECT),
-    Parameter("multi", Type.BOOL, default=False),
-    Parameter("upsert", Type.BOOL, default=False),
-    Parameter("hint", Type.ANY),
-    Parameter("arrayFilters", Type.DOCUMENTS, default=()),
-    COLLATION,
-    Parameter("sort", Type.OBJECT),
-)
-
-
-_PLAIN_REST = (None, (), None, None, None)
-
-
-class UpdateStatement(NamedTuple):
-    """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline.
-
-    `sort`, which statements over many documents do not have, says which document is the one.
-    """
-
-    filter: bytes
-    update: Value
-    multi: bool = False
-    upsert: bool = False
-    hint: Value | None = None
-    array_filters: tuple[bytes, ...] = ()
-    constants: bytes | None = None
-    collation: bytes | None = None
-    sort: bytes | None = None
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether there is nothing but a filter, and a document as the update."""
-        return self[4:] == _PLAIN_REST and self.update[0] == OBJECT
-
-
-def update_statements_of(raws: list[bytes]) -> list[UpdateStatement]:
-    """The elements of `updates`. Errors: those of `update_statement`."""
-    return update_statements(raws, UpdateStatement, update_statement)
-
-
-def update_statement(raw: bytes) -> UpdateStatement:
-    """One element of `updates`.
-
-    Errors: Location40414, Location40415, TypeMismatch, FailedToParse for a sort of many, those of `check_form`.
-    """
-    fields = parse_fields("update.updates", raw, _FIELDS)
-    check_form(fields["u"])
-    hint_of(fields["hint"])
-    if fields["multi"] and fields["sort"] is not None:
-        raise CommandError(Code.FailedToParse, "Cannot specify sort with multi=true")
-    return UpdateStatement(
-        filter=fields["q"],
-        update=fields["u"],
-        multi=fields["multi"],
-        upsert=fields["upsert"],
-        hint=fields["hint"],
-        array_filters=tuple(fields["arrayFilters"]),
-        constants=fields["c"],
-        collation=fields["collation"],
-        sort=fields["sort"],
-    )
-
-
-def check_sorts(context: Context, statements: Iterable[UpdateStatement]) -> None:
-    """Location40415 for a sort, where the process passes for a server that has none in updates."""
-    if not context.services.switches.face.has_bulk_write and any(each.sort is not None for each in statements):
-        raise unknown_field("update.updates", "sort")
 
 
 class UpdateWork:
@@ -170,12 +91,14 @@ class UpdateWork:
         general way. Errors: WriteConflict.
         """
         statement, target = self._statement, self._target
-        if self._evaluated is not None or not statement.is_plain or not target.is_plain(statement.multi):
+        if self._evaluated is not None or statement.hint is not None or not statement.is_plainly_said:
+            return False
+        if not target.is_plain(statement.multi):
             return False
         if identity_in(statement.filter) is not None:
             # Looked up, not scanned.
             return False
-        update = plain_modification(target.node, statement.update[1])
+        update = plain_modification(target.node, statement.filter, statement.update, statement.array_filters)
         if update is None or (statement.multi and update.update.is_replacement):
             return False
         collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
@@ -190,11 +113,12 @@ class UpdateWork:
     def _direct(self) -> Modification | None:
         """The modification without the cost of the general way, for most statements."""
         statement, target = self._statement, self._target
-        if statement.array_filters or statement.constants is not None or target.let is not None:
+        if target.let is not None or not statement.is_plainly_said:
             return None
-        if statement.collation is not None or statement.sort is not None:
-            return None
-        return direct_modification(target.node, statement.filter, statement.update, target.collation)
+        return direct_modification(
+            target.node, statement.filter, statement.update, statement.array_filters, target.collation,
+            apart=self._evaluated is not None,
+        )  # fmt: skip
 
     def _parsed_aside(self) -> Modification:
         """As `_parsed`. Errors: Overtaken, when it is kept."""

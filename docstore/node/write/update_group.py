@@ -16,7 +16,7 @@ from docstore.kernel.write.identity_updates import IdentityUpdates, Ways, Where,
 from docstore.key_layout import long_of
 from docstore.node.write.identity_group import MOST_BYTES, IdentityGroup
 from docstore.node.write.modification import update_by_identity
-from docstore.node.write.update import UpdateStatement
+from docstore.node.write.update_statements import UpdateStatement
 from docstore.query.update.direct import direct_update
 from docstore.storage import Family
 

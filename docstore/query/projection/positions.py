@@ -44,12 +44,17 @@ class Positions:
         conditions = list(_conditions(tree))
         if not as_written:
             conditions.sort(key=lambda condition: (_rank(condition), condition.path))
-        self._conditions = [(each.path.split("."), compile_filter(each)) for each in reversed(conditions)]
+        conditions.reverse()
+        self._conditions = conditions
+        self._compiled: list[tuple[list[str], Predicate]] = []
 
     def of(self, raw: bytes) -> str | None:
         """The position in a document that matches, as it stands in a path; None when the filter points at none."""
-        for parts, predicate in self._conditions:
-            found = _position(parts, predicate, raw)
+        for place, condition in enumerate(self._conditions):
+            if place == len(self._compiled):
+                # Mostly the first one says it.
+                self._compiled.append((condition.path.split("."), compile_filter(condition)))
+            found = _position(*self._compiled[place], raw)
             if found is not None:
                 return found
         return None

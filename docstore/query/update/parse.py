@@ -101,7 +101,7 @@ def _parse_pipeline(
         raise CommandError(Code.FailedToParse, "arrayFilters may not be specified for pipeline-style updates")
     if query_context.expressions is None:
         raise not_supported("form of update", "pipeline")
-    return PipelineUpdate(query_context.expressions.update(stages, query_context))
+    return PipelineUpdate(*query_context.expressions.update(stages, query_context))
 
 
 def has_operators(specification: bytes) -> bool:

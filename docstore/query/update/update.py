@@ -8,7 +8,7 @@ Depth and size of the result are the caller's to check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Union
 
 from docstore.bson.build import document_from
@@ -26,6 +26,9 @@ from docstore.query.value.long_lists import paced
 from docstore.query.value.notation import display
 from docstore.query.value.places import changed_place
 from docstore.query.value.values import timestamp_bytes
+
+_MOST_POSITIONS = 8
+"""Of an update, for which its tree is kept."""
 
 ChangedPaths = Mapping[str, Union["ChangedPaths", bool]]
 
@@ -83,6 +86,8 @@ class OperatorUpdate:
     selectors: Selectors
     changed: frozenset[bytes]
     is_replacement: bool = False
+    _at: dict[str, PathNode] = field(default_factory=dict, compare=False)
+    """The trees for some positions."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], on_insert: PathNode, selectors: Selectors) -> OperatorUpdate:
@@ -97,10 +102,18 @@ class OperatorUpdate:
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
         if self.needs_position and matched_index is not None:
-            tree = _tree(map(_while_updating, paced(self.changes)), matched_index)
+            tree = self._positioned(matched_index)
         situation = Situation(document=raw, now=now, timestamp=timestamp)
         after = apply_tree(tree, raw, situation, self.selectors)
         return after if situation.modified or after != raw else raw
+
+    def _positioned(self, matched_index: str) -> PathNode:
+        tree = self._at.get(matched_index)
+        if tree is None:
+            tree = _tree(map(_while_updating, paced(self.changes)), matched_index)
+            if len(self._at) < _MOST_POSITIONS:
+                self._at[matched_index] = tree
+        return tree
 
     @property
     def paths(self) -> ChangedPaths:
@@ -190,9 +203,9 @@ class PipelineUpdate:
     """Stages that make the new document of the old one. The `_id` stays where they leave none."""
 
     transform: Callable[[bytes], bytes]
+    changed: frozenset[bytes] | None = None
     needs_position: bool = False
     is_replacement: bool = False
-    changed: frozenset[bytes] | None = None
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         after = _with_kept_id(self.transform(raw), get_field(raw, "_id"))

@@ -78,9 +78,15 @@ def _command(rng: random.Random) -> dict[str, Any]:
                 {"$push": {"b": {"$each": [1, 2], "$slice": -3}}}, {"$pull": {"b": 1}}, {"$push": {"n": {"$each": []}}},
                 {"$addToSet": {"b": {"$each": [1, 2.0, 5]}}, "$setOnInsert": {"s": 1}},
                 {"$setOnInsert": {"z": 1}}, {"$mul": {"a": "x"}}, {"$rename": {"a": "e"}}, {"$nonsense": 1},
-                {"$set": {"_id": identity}}, {"$set": {"_id": 99}},
+                {"$set": {"_id": identity}}, {"$set": {"_id": 99}}, {"$inc": {"a.$": 1}}, {"$unset": {"a.$": 1}},
+                {"$set": {"b.$[]": 3}}, {"$inc": {"b.$[e]": 1}}, {"$unset": {"a.$[e]": 1}},
+                [{"$set": {"b": {"$add": [1, "$k"]}}}], [{"$unset": ["a", "b.x"]}], [{"$set": {"a.x": 1}}],
+                [{"$replaceWith": {"k": "$k", "e": "$a"}}], [{"$set": {"e": {"$toInt": "$a"}}}], [{"$group": {}}],
+                [{"$set": {"e": {"$eq": ["$$NOW", "$$NOW"]}}}], [{"$project": {"k": 1, "u": 1}}], [{"$set": 3}],
             )
         )  # fmt: skip
+    if "$[e]" in str(statement["u"]) or rng.random() < 0.02:
+        statement["arrayFilters"] = rng.choice(([{"e": {"$gte": 1}}], [{"e": {"$gt": 1}}, {"x": 1}], [{"$or": [3]}]))
     if kind == 4:
         statement["u"] = {"$inc": {rng.choice("abdu"): rng.choice((1, 2.5, Int64(2**62)))}}
     statement |= rng.choice(({}, {"multi": False}, {"multi": False, "upsert": False}, {"upsert": True}))
@@ -120,8 +126,13 @@ def _found_and_modified(rng: random.Random, wanted: dict[str, Any], fields: dict
                 {"$unset": {"a": 1}},
                 {"k": wanted.get("_id", 3)},
                 {"$push": {"a": 1}},
+                {"$set": {"a.$": 4}},
+                {"$set": {"b.$[e]": 4}},
+                [{"$set": {"e": "$k"}}],
             )
         )
+        if "$[e]" in str(command["update"]):
+            command["arrayFilters"] = [{"e": {"$gte": 1}}]
         command |= rng.choice(({}, {"new": True}, {"upsert": True}, {"new": False, "upsert": False}))
     return command | rng.choice(({}, {"fields": {"a": 1}}, {"fields": {"b.x": 0}}, {"sort": {"k": -1}}))
 
@@ -181,6 +192,7 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
                 for work_of_one in (UpdateWork, DeleteWork):
                     patch.setattr(work_of_one, "_done_at_once", lambda *_: False)
                 patch.setattr(modification, "direct_update", lambda _: None)
+                patch.setattr(modification, "prepared_update", lambda *_: None)
                 replies.append(await general.reply(command))
             assert _comparable(replies[0]) == _comparable(replies[1]), command
         assert await _state(quick) == await _state(general)
