@@ -1,4 +1,5 @@
 from docstore.bson.number cimport integer_at
+from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
     ARRAY, DOUBLE, INT32, INT64, OBJECT, REGEX, bits_of, document_stop, double_at, name_end, part, value_end,
 )
@@ -10,6 +11,8 @@ cdef int _PUSH
 cdef int _ADD_TO_SET
 cdef int _PULL
 cdef int _LEAVE
+cdef int _MIN
+cdef int _MAX
 cdef long long _ALL
 cdef Py_ssize_t _LARGE_ARRAY
 

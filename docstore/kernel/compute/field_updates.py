@@ -1,5 +1,5 @@
 """The commonest updates of whole top-level fields, applied in one walk over a document: `$set`, `$inc`, `$unset`,
-`$push` (with `$each` and `$slice`), `$addToSet`, `$pull` of a value, and `$setOnInsert`.
+`$min`, `$max`, `$push` (with `$each` and `$slice`), `$addToSet`, `$pull` of a value, and `$setOnInsert`.
 
 `field_changes` makes them from a specification, or answers None where there is anything that it does not know:
 another operator, a dotted or numeric name, a name that begins with `$`, `_id`, a name given twice, an operand that is
@@ -20,6 +20,7 @@ from docstore.kernel.keys.encoding import encode_key
 
 if not cython.compiled:
     from docstore.bson.number import integer_at
+    from docstore.bson.order import compare_at
     from docstore.bson.walk import (
         ARRAY,
         DOUBLE,
@@ -47,10 +48,13 @@ _PUSH = 3
 _ADD_TO_SET = 4
 _PULL = 5
 _LEAVE = 6
+_MIN = 7
+_MAX = 8
 _KINDS: dict[bytes, int] = {
     b"$set": _SET, b"$inc": _INC, b"$unset": _UNSET, b"$push": _PUSH, b"$addToSet": _ADD_TO_SET, b"$pull": _PULL,
-    b"$setOnInsert": _LEAVE,
+    b"$setOnInsert": _LEAVE, b"$min": _MIN, b"$max": _MAX,
 }  # fmt: skip
+_COMPARING = frozenset((_ADD_TO_SET, _PULL, _MIN, _MAX))
 
 Change = tuple[bytes, int, int, bytes, list[Value], int]
 """(name, kind, type and bytes of the operand, the members it stands for, how many `$slice` keeps or `_ALL`)."""
@@ -80,7 +84,7 @@ class FieldChanges:
         self._names = [change[0] for change in changes]
         self.names = frozenset([change[0] for change in changes if change[1] != _LEAVE])
         self._kinds = [change[1] for change in changes]
-        self.compares = _ADD_TO_SET in self._kinds or _PULL in self._kinds
+        self.compares = not _COMPARING.isdisjoint(self._kinds)
         self.pushes = _PUSH in self._kinds
         self._inserting = False
         self._codes = [change[2] for change in changes]
@@ -116,7 +120,7 @@ class FieldChanges:
             if place >= 0 and not met & (1 << place):
                 met |= 1 << place
                 kind = self._kind(place)
-                if kind <= _INC:
+                if kind <= _INC or kind >= _MIN:
                     field = self._changed(place, raw, at, named + 1, end)
                 elif kind == _UNSET:
                     field = b""
@@ -140,7 +144,7 @@ class FieldChanges:
                 if kept_from < stop:
                     parts.append(part(raw, kept_from, stop))
                     kept_from = stop
-                if kind <= _INC:
+                if kind <= _INC or kind >= _MIN:
                     parts.append(_field(self._codes[place], self._names[place], self._values[place]))
                 else:
                     parts.append(_field(ARRAY, self._names[place], array_from(self._joined(place, []))))
@@ -231,7 +235,12 @@ class FieldChanges:
         one: cython.longlong
         two: cython.longlong
         sum_: cython.longlong
-        if self._kind(place) == _SET:
+        change: cython.int = self._kind(place)
+        if change >= _MIN:
+            order: cython.int = compare_at(kind, operand, 0, len(operand), code, raw, begin, end, 0)
+            if order != (-1 if change == _MIN else 1):
+                return part(raw, at, end)
+        if change != _INC:
             return _field(kind, self._names[place], operand)
         if code not in (INT32, INT64, DOUBLE):
             return None

@@ -49,7 +49,7 @@ def some_fields(rng: Random, most: int) -> list[tuple[str, int, bytes]]:
     ]
 
 
-OPERATORS = ["$set", "$inc", "$unset", "$push", "$addToSet", "$pull", "$setOnInsert"]
+OPERATORS = ["$set", "$inc", "$unset", "$push", "$addToSet", "$pull", "$setOnInsert", "$min", "$max"]
 
 
 def some_operand(rng: Random, operator: str, value: tuple[int, bytes]) -> tuple[int, bytes]:
