@@ -70,9 +70,7 @@ class Modification:
         try:
             position = None
             if update.needs_position:
-                if self.positions is None:
-                    self.positions = Positions(self.tree)
-                position = self.positions.of(before)
+                position = self._pointing().of(before)
             after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
         finally:
             PAUSING.level = level
@@ -88,7 +86,15 @@ class Modification:
     @property
     def changed(self) -> frozenset[bytes] | None:
         """The places that the update may change; None where that is not known."""
-        return self.update.changed
+        update = self.update
+        if update.needs_position and isinstance(update, OperatorUpdate):
+            return update.changed_through(self._pointing().paths)
+        return update.changed
+
+    def _pointing(self) -> Positions:
+        if self.positions is None:
+            self.positions = Positions(self.tree)
+        return self.positions
 
     def counts(self, before: bytes, after: bytes) -> bool:
         """Whether the document counts as modified; one to whose front its `_id` had to be put does in any case."""

@@ -48,6 +48,11 @@ class Positions:
         self._conditions = conditions
         self._compiled: list[tuple[list[str], Predicate]] = []
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the conditions that may point at an element: an `_id` is no array."""
+        return [condition.path for condition in self._conditions if condition.path != "_id"]
+
     def of(self, raw: bytes) -> str | None:
         """The position in a document that matches, as it stands in a path; None when the filter points at none."""
         for place, condition in enumerate(self._conditions):

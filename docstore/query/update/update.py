@@ -85,6 +85,10 @@ class OperatorUpdate:
     needs_position: bool
     selectors: Selectors
     changed: frozenset[bytes]
+    arrays: frozenset[str] = frozenset()
+    """What stands before a `$` in a path."""
+    changed_in_place: frozenset[bytes] = frozenset()
+    """As `changed`, where every `$` stands for an element that is there."""
     is_replacement: bool = False
     _at: dict[str, PathNode] = field(default_factory=dict, compare=False)
     """The trees for some positions."""
@@ -97,7 +101,18 @@ class OperatorUpdate:
         on_update = _tree(map(_while_updating, paced(listed)), None) if differs else on_insert
         needs_position = any("$" in change.path.split(".") for change in paced(listed))
         changed = frozenset([changed_place(change.path) for change in paced(listed)])
-        return cls(listed, on_update, on_insert, needs_position, selectors, changed)
+        if not needs_position:
+            return cls(listed, on_update, on_insert, needs_position, selectors, changed)
+        arrays = frozenset([f"{change.path}.".partition(".$.")[0] for change in listed if ".$." in f"{change.path}."])
+        in_place = frozenset([changed_place(change.path, positions_exist=True) for change in listed])
+        return cls(listed, on_update, on_insert, needs_position, selectors, changed, arrays, in_place)
+
+    def changed_through(self, paths: Iterable[str]) -> frozenset[bytes]:
+        """`changed`, where positions are those of elements that satisfy conditions on these paths: where all of them
+        lead through an array, the element is there.
+        """
+        through = all(path == array or path.startswith(array + ".") for path in paths for array in self.arrays)
+        return self.changed_in_place if through else self.changed
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update

@@ -14,16 +14,17 @@ def read_place(path: str) -> bytes:
     return ".".join([first, *(part for part in rest if not part.isdigit())]).encode()
 
 
-def changed_place(path: str) -> bytes:
+def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
     """The place that changes where an update operator is applied to a path: that of all elements of an array where the
-    operator may add some. An `_id` changes as a whole.
+    operator may add some. An `_id` changes as a whole. `positions_exist`: what `$` stands for is in no array that is
+    shorter.
     """
     first, *rest = path.split(".")
     parts = [first]
     for part in rest if first != "_id" else ():
-        if part == "$" or part.isdigit():
+        if part.isdigit() or (part == "$" and not positions_exist):
             break
-        if not part.startswith("$["):
+        if part != "$" and not part.startswith("$["):
             parts.append(part)
     return ".".join(parts).encode()
 

@@ -11,7 +11,10 @@ import pytest
 from docstore.collection.collection import Index
 from docstore.collection.index.spec import parse_index_spec
 from docstore.errors import CommandError
+from docstore.query.filter.parse import parse_filter
+from docstore.query.projection.positions import Positions
 from docstore.query.update.parse import parse_update
+from docstore.query.update.update import OperatorUpdate
 from docstore.query.value.places import changed_place, meet, read_place
 
 INDEXES: list[dict[str, Any]] = [
@@ -86,6 +89,37 @@ def test_entries_stay_where_the_places_do_not_meet(seed: int) -> None:
                 assert index.marked_keys(after) == keys, (written, bson.decode(before), index.spec.raw)
     assert left_alone > 1_000
     assert changed > 1_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_entries_stay_where_the_places_do_not_meet_at_a_position(seed: int) -> None:
+    random_ = random.Random(seed)
+    indexes = [
+        Index(parse_index_spec(bson.encode({"v": 2, "name": str(place), **spec})), place)
+        for place, spec in enumerate(INDEXES)
+    ]
+    left_alone = 0
+    for _ in range(6_000):
+        path = ".".join([random_.choice(("a", "a", "b.a")), "$", *random_.sample(("b", "c"), random_.randrange(3))])
+        made = parse_update(bson.encode({random_.choice(("$set", "$unset")): {path: value(random_, 1)}}))
+        condition = {random_.choice(("a", "a.b", "a.c", "b.a", "b", "b.a.c")): {"$exists": True}}
+        positions = Positions(parse_filter(bson.encode({**condition, "_id": 1})))
+        before = bson.encode({"_id": 1, **{name: value(random_, 3) for name in random_.sample(("a", "b", "c"), 2)}})
+        try:
+            after = made.apply(before, matched_index=positions.of(before), now=0, timestamp=0)
+        except CommandError:
+            continue
+        assert isinstance(made, OperatorUpdate)
+        changed = made.changed_through(positions.paths)
+        for index in indexes:
+            try:
+                keys = index.marked_keys(before)
+            except CommandError:
+                continue
+            if not index.may_change(changed):
+                left_alone += 1
+                assert index.marked_keys(after) == keys, (path, condition, bson.decode(before), index.spec.raw)
+    assert left_alone > 500
 
 
 @pytest.mark.parametrize(
