@@ -170,6 +170,9 @@ class BoundScan(NamedTuple):
             return self._of_several(reader)
         ((index, ranges),) = self.parts
         is_id = cast("Index", index).is_id
+        if is_id and isinstance(self.scan, PreparedScan) and self.scan.of_one_key:
+            entry = reader.get(_INDEXES, ranges[0][0])
+            return iter(() if entry is None else (entry,))
         if self.scan.reverse or (not few and len(ranges) == 1):
             ((low, high),) = ranges
             return (reader.values if is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)

@@ -72,7 +72,7 @@ class PreparedScan:
 
     `left`: what the documents of the ranges must still satisfy. `order`: in which they are still to be sorted.
     `patience`: how many entries may be looked at in vain (0: any number). `gathers`: the values of the filter are the
-    members of one list (a disjunction of equalities).
+    members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key.
     """
 
     index: IndexInfo
@@ -82,6 +82,7 @@ class PreparedScan:
     order: KeyPattern | None
     patience: int
     gathers: bool = False
+    of_one_key: bool = False
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """The ranges for these values, and what their documents must still satisfy; None where nothing can lie in one
@@ -222,9 +223,11 @@ def _scan(
     ]:
         return None
     left = [conditions[place] for place in prepared.left]
+    points = [field for field in plan.access.bounds if field.is_point]
     return PreparedScan(
-        prepared.index, bounds, prepared.direction < 0, _tests(left, places) if left else None, order, patience
-    )
+        prepared.index, bounds, prepared.direction < 0, _tests(left, places) if left else None, order, patience,
+        of_one_key=bounds.listed < 0 and len(points) == len(prepared.index.fields),
+    )  # fmt: skip
 
 
 def _tests(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
