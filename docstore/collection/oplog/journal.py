@@ -21,6 +21,8 @@ from docstore.collection.oplog.sessions import (
     COMMITTED,
     SessionTable,
     SessionWrite,
+    StatementRun,
+    Statements,
     pack_row,
     prepared_ending,
 )
@@ -129,7 +131,7 @@ class Journal:
             self._row_key = SESSION_PREFIX + session.lsid
             self._row = state.row
             self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
-            self._statements: dict[int, OpTime] = {}
+            self._statements: Statements = {}
 
     def next_timestamp(self) -> int:
         """The timestamp that the next entry will have."""
@@ -254,8 +256,11 @@ class Journal:
         if session is not None and stmt_ids is not None:
             changes[_META][self._row_key] = self._row = session.row
             self._session_last = self.last
-            optimes = [OpTime(term, timestamp) for timestamp in range(first, first + count)]
-            self._statements.update(zip(stmt_ids, optimes, strict=True))
+            if stmt_ids == list(range(stmt_ids[0], stmt_ids[0] + count)):
+                self._statements.update(dict.fromkeys(stmt_ids, StatementRun(term, first - stmt_ids[0])))
+            else:
+                optimes = [OpTime(term, timestamp) for timestamp in range(first, first + count)]
+                self._statements.update(zip(stmt_ids, optimes, strict=True))
 
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None

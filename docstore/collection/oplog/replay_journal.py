@@ -18,6 +18,7 @@ from docstore.collection.oplog.sessions import (
     ABORTED,
     COMMITTED,
     SessionTable,
+    Statements,
     entry_session,
     pack_row,
     prepared_ending,
@@ -50,7 +51,7 @@ class ReplayJournal(Journal):
         self._counted: list[tuple[int, int, int]] = []
         # The sessions' rows as this unit leaves them, and what it tells the table, in order.
         self._rows: dict[bytes, bytes] = {}
-        self._writes: list[tuple[bytes, int, bytes, OpTime, dict[int, OpTime]]] = []
+        self._writes: list[tuple[bytes, int, bytes, OpTime, Statements]] = []
 
     def begin(self, optime: OpTime, wall_ms: int) -> None:
         """What is noted from here on belongs to the entry of that optime, written at `wall_ms`."""

@@ -69,6 +69,17 @@ class PreparedTransaction:
     first: int
 
 
+class StatementRun(NamedTuple):
+    """Statements with numbers in a row, whose entries have timestamps in a row that are higher by `lead`."""
+
+    term: int
+    lead: int
+
+
+Statements = dict[int, OpTime | StatementRun]
+"""By their numbers, the optimes of the entries of statements."""
+
+
 class SessionState:
     """The newest retryable write of one session.
 
@@ -97,7 +108,7 @@ class SessionState:
         self.txn_number = txn_number
         self.last = last
         self.row = row
-        self.statements: dict[int, OpTime] | None = None
+        self.statements: Statements | None = None
         self.complete = True
 
 
@@ -207,7 +218,7 @@ class SessionTable:
                 _INCOMPLETE_HISTORY,
                 f"Incomplete history detected for transaction {txn_number} on session {lsid[:16].hex()}",
             )
-        return found
+        return OpTime(found.term, stmt_id + found.lead) if isinstance(found, StatementRun) else found
 
     def none_executed(self, lsid: bytes, txn_number: int, stmt_ids: list[int]) -> bool:
         """Whether it is plain to see that none of the statements has been executed."""
@@ -217,7 +228,7 @@ class SessionTable:
         return state.statements is not None and state.complete and state.statements.keys().isdisjoint(stmt_ids)
 
     def _walk(self, state: SessionState) -> None:
-        statements: dict[int, OpTime] = {}
+        statements: Statements = {}
         step = state.last
         while step.timestamp:
             entry = self._read_entry(step.timestamp)
@@ -231,7 +242,7 @@ class SessionTable:
             step = previous_optime(entry)
         state.statements = statements
 
-    def committed(self, lsid: bytes, txn_number: int, row: bytes, last: OpTime, statements: dict[int, OpTime]) -> None:
+    def committed(self, lsid: bytes, txn_number: int, row: bytes, last: OpTime, statements: Statements) -> None:
         """A unit of the session has been written: `row` is on disk, which says `last`, and `statements` are its own."""
         state = self.state(lsid)
         if state.txn_number != txn_number:

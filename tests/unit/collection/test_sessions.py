@@ -41,6 +41,23 @@ def test_statements_are_known_by_their_number_and_transaction() -> None:
     assert store.sessions.statement(b"x" * 48, 5, 0) is None
 
 
+@pytest.mark.parametrize("numbers", [[4, 5, 6, 7], [4, 6, 5, 9], [0]])
+def test_statements_that_are_logged_together_are_known_one_by_one(numbers: list[int]) -> None:
+    engine = open_engine("inMemory", "")
+    store = store_on(engine)
+    coll = make(store, "db.c")
+    before = store.last_optime.timestamp
+    with store.unit(session=SessionWrite(LSID, 5)) as unit:
+        assert unit.insert_each(coll, [doc(f"{number}") for number in numbers], numbers)
+        unit.commit()
+    optimes = [OpTime.from_document(plain(entry)) for entry in entries(store, before)]
+    assert not store.sessions.none_executed(LSID, 5, [numbers[-1], 100])
+    assert store.sessions.none_executed(LSID, 5, [100, 101])
+    for reader in (store, store_on(engine)):
+        assert [reader.sessions.statement(LSID, 5, number) for number in numbers] == optimes
+        assert reader.sessions.statement(LSID, 5, 100) is None
+
+
 def test_a_new_transaction_number_forgets_the_statements_before() -> None:
     store = store_on()
     make(store, "db.c")
