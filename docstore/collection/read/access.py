@@ -142,7 +142,7 @@ def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pai
         records = reader.items(_RECORDS, coll.prefix, coll.end, access.direction < 0)
         return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)
     if isinstance(access, NearScan):
-        return nearest_documents(coll, access, reader, stats.examined)
+        return nearest_documents(coll, access, reader, stats.examined, stats.wanted)
     if isinstance(access, Union):
         return _united(coll, access, reader, stats)
     if isinstance(access, Merge):

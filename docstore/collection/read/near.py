@@ -22,10 +22,11 @@ from docstore.collection.read.index_access import entries_of
 from docstore.kernel.geometry.cells import Nearby
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
 from docstore.query.geo.cell_keys import PlaneKeys, SphereKeys, key_at
-from docstore.query.geo.distances import nearest, unit_of
+from docstore.query.geo.distances import nearest, unit_of, widened
 from docstore.query.plan.access import NearScan
 from docstore.query.plan.intervals import HIGHEST, LOWEST
 from docstore.storage import Family
+from docstore.storage.engine import keys_of_ranges
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -41,16 +42,21 @@ _NEIGHBOURS, _FIRST_READ = 8, 8
 
 
 def nearest_documents(
-    coll: Collection, access: NearScan, reader: Reader, examined: Examined
+    coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int = 0
 ) -> Iterator[tuple[bytes, bytes]]:
-    """(8 bytes of the record id, document) by distance. Error: 16433 for a point outside the square of the index."""
+    """(8 bytes of the record id, document) by distance. `wanted`: how many are likely to be asked for, if known.
+
+    Error: 16433 for a point outside the square of the index.
+    """
     if isinstance(access.index.geometry, SphereKeys):
-        return _by_cells(coll, access, reader, examined)
+        return _by_cells(coll, access, reader, examined, min(wanted or _FIRST_READ, LARGEST_CHUNK))
     return _by_documents(coll, access, reader, examined)
 
 
-def _by_cells(coll: Collection, access: NearScan, reader: Reader, examined: Examined) -> Iterator[tuple[bytes, bytes]]:
-    """As `nearest_documents`, over an index whose entries have cells of the sphere."""
+def _by_cells(
+    coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """As `nearest_documents`, over an index whose entries have cells of the sphere; first so many are read."""
     near, index = access.near, cast("Index", access.index)
     masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.place]]
     nearby = Nearby(near.centre, unit_of(near), near.least, near.greatest, len(index.prefix), masks)
@@ -60,7 +66,7 @@ def _by_cells(coll: Collection, access: NearScan, reader: Reader, examined: Exam
     radius = farthest if coll.count <= _SMALL_COLLECTION else _radius_of_few(coll, access, reader, nearby, farthest)
     seen: set[bytes] = set()
     while True:
-        entries = entries_of(coll, access.within(radius, _RING_CELLS), reader, examined, counted=False)
+        entries = _entries_within(coll, access, radius, reader, examined)
         found = nearby.gather(entries, _MANY)
         examined.keys += found
         if found == _MANY:
@@ -71,7 +77,6 @@ def _by_cells(coll: Collection, access: NearScan, reader: Reader, examined: Exam
             further = nearby.gather(entries, -1)
             examined.keys += further
             found += further
-        wanted = _FIRST_READ
         while waiting and (waiting[0][0] <= radius or radius >= farthest):
             if waiting[0][1]:
                 yield heapq.heappop(waiting)[3]
@@ -92,6 +97,18 @@ def _by_cells(coll: Collection, access: NearScan, reader: Reader, examined: Exam
         if radius >= farthest:
             return
         radius = min(farthest, radius * (_STEP if found < _FEW else 2.0 if found < _MANY else 1.25))
+
+
+def _entries_within(
+    coll: Collection, access: NearScan, radius: float, reader: Reader, examined: Examined
+) -> Iterator[bytes]:
+    """The entries of an index of the sphere that lead to all documents up to a distance, and to some others."""
+    geometry = access.index.geometry
+    if not isinstance(geometry, SphereKeys) or access.place or not access.alone:
+        return entries_of(coll, access.within(radius, _RING_CELLS), reader, examined, counted=False)
+    prefix = cast("Index", access.index).prefix
+    ranges = geometry.around(access.near.centre, widened(radius) / unit_of(access.near), _RING_CELLS)
+    return keys_of_ranges(reader, Family.INDEXES, [(prefix + low, prefix + high) for low, high in ranges])
 
 
 def _narrower(waiting: list[Any], radius: float) -> float | None:

@@ -87,6 +87,10 @@ class SphereKeys:
             found += covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)
         return {_sphere_key(_number(cell)) for cell in found}
 
+    def around(self, centre: Position, radius: float, most: int) -> list[tuple[bytes, bytes]]:
+        """Where the keys are of geometries that meet the circle (radians), which about `most` cells cover."""
+        return cap_ranges(centre, radius, most, self.coarsest, self.finest)
+
     def ranges(self, region: Region, most: int = REGION_CELLS) -> Ranges | None:
         """Where the keys are of geometries that meet the region, which about `most` cells cover; None for one of the
         plane.
@@ -94,8 +98,7 @@ class SphereKeys:
         if not isinstance(region, sphere.Spherical):
             return None
         if region.cap is not None:
-            cap = region.cap
-            return tuple(starmap(Range, cap_ranges(cap.centre, cap.radius, most, self.coarsest, self.finest)))
+            return tuple(starmap(Range, self.around(region.cap.centre, region.cap.radius, most)))
         found: list[Range] = []
         around: set[Cell] = set()
         for cell in covering(region, most):

@@ -70,9 +70,14 @@ def unit_of(near: Near) -> float:
     return EARTH_METRES if near.geojson else 1.0
 
 
+def widened(radius: float) -> float:
+    """A little more than a distance, since distances are rounded."""
+    return radius * (1 + 1e-9)
+
+
 def region_around(near: Near, radius: float) -> Region:
     """What lies within a distance, and a little more, since distances are rounded."""
-    radius *= 1 + 1e-9
+    radius = widened(radius)
     if near.spherical:
         return sphere.Spherical(sphere.Cap(near.centre, radius / unit_of(near)))
     return plane.Circle(near.centre, radius)

@@ -214,13 +214,13 @@ def _near_pair(path: str, fields: Sequence[Element], value: Value) -> Near:
 def _centre(value: Value) -> Position:
     """What distances are measured from, which is a GeoJSON point."""
     fields = {name: (code, data) for name, code, data in elements(value[1])}
-    shown = display((OBJECT, value[1]))
     try:
         at = parse_pair(value).at if "type" not in fields else on_sphere(fields.get("coordinates"))
     except CommandError as error:
+        shown = display((OBJECT, value[1]))
         raise refused(f"invalid point in geo near query $geometry argument: {shown}  {error}") from None
     if "type" not in fields:
-        raise refused(f"$near requires geojson point, given {shown}")
+        raise refused(f"$near requires geojson point, given {display((OBJECT, value[1]))}")
     return at
 
 

@@ -101,6 +101,11 @@ class NearScan:
     bounds: tuple[FieldBounds, ...]
     place: int
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other field of the index is bounded."""
+        return not any(each.bounded for place, each in enumerate(self.bounds) if place != self.place)
+
     def within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
         """The entries that lead to all documents up to a distance, and to some others, the fewer the more cells."""
         assert self.index.geometry is not None
