@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from types import MappingProxyType
 
 from docstore.bson.build import array_from, document_from
@@ -35,11 +34,12 @@ class PathNode:
     """The update below one prefix of a path. Filled by `insert`, then read only."""
 
     children: dict[str, PathNode | Modifier] = field(default_factory=dict)
+    _ordered: list[tuple[str, PathNode | Modifier]] | None = field(default=None, compare=False)
 
     @property
     def selects(self) -> bool:
         """Whether the children are selectors of array elements: all of them are, or none is."""
-        return any(is_selector(name) for name in islice(self.children, 1))
+        return is_selector(next(iter(self.children), ""))
 
     def insert(self, path: str, modifier: Modifier) -> None:
         """Add a modifier; refused where another path ends on the way, at the same place or below."""
@@ -66,10 +66,13 @@ class PathNode:
             raise _conflict(path, ".".join(path.split(".")[:depth]))
 
     def in_order(self) -> list[tuple[str, PathNode | Modifier]]:
-        """The children in the order in which new fields are added."""
+        """The children in the order in which new fields are added; asked for when all are there."""
+        if self._ordered is not None:
+            return self._ordered
         keyed = [(_field_order(name), name) for name in paced(list(self.children))]
         sort_keys(keyed)
-        return [(name, self.children[name]) for _, name in paced(keyed)]
+        self._ordered = [(name, self.children[name]) for _, name in paced(keyed)]
+        return self._ordered
 
 
 def is_selector(part: str) -> bool:

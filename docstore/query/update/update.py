@@ -92,6 +92,8 @@ class OperatorUpdate:
     is_replacement: bool = False
     _at: dict[str, PathNode] = field(default_factory=dict, compare=False)
     """The trees for some positions."""
+    _paths: list[ChangedPaths] = field(default_factory=list, compare=False)
+    """`paths`, once they are known."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], on_insert: PathNode, selectors: Selectors) -> OperatorUpdate:
@@ -135,7 +137,9 @@ class OperatorUpdate:
         """What the operators may change: names to what is below them, or, for an operator on the field itself, whether
         it adds elements to the end of an array. Arrays of which several elements are chosen are such fields.
         """
-        return _changed_paths(self.on_update)
+        if not self._paths:
+            self._paths.append(_changed_paths(self.on_update))
+        return self._paths[0]
 
     def moves_id(self, raw: bytes) -> bool:
         return False
