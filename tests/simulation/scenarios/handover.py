@@ -36,6 +36,8 @@ HOT = (0, 0, 0, 0, 1, 1, 2, 5)
 STAYING = (6, 7)
 """Of chunks that do not move, one on each shard."""
 SECONDS = 1.2
+ANSWER_SECONDS = 5.0
+"""How long an operator waits for an answer: a router whose power has gone says nothing."""
 PLENTY = 120
 """Documents, at least, that statements over many change: more on some shard than in one write unit."""
 
@@ -52,8 +54,9 @@ async def keep_fresh(cluster: SimulatedCluster, over: list[bool]) -> None:
     router = cluster.routers[0]
     while not over:
         try:
-            await cluster.admin({"flushRouterConfig": 1}, on=router)
-        except (CommandError, NetworkError) as error:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await cluster.admin({"flushRouterConfig": 1}, on=router)
+        except (CommandError, NetworkError, TimeoutError) as error:
             cluster.world.tell("operator", f"flushRouterConfig: {error!r}")
         await asyncio.sleep(0.02)
 
@@ -290,10 +293,11 @@ async def move_to_and_fro(
         for shard in dice.sample(sorted(cluster.shards), 2):
             try:
                 command = {"moveChunk": moves.COLLECTION, "find": {key: point}, "to": shard}
-                await cluster.admin(command, on=dice.choice(cluster.routers))
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await cluster.admin(command, on=dice.choice(cluster.routers))
                 world.tell("operator", f"moved the chunk of {point} to {shard}")
                 world.counts["moves"] = world.counts.get("moves", 0) + 1
-            except (CommandError, NetworkError) as error:
+            except (CommandError, NetworkError, TimeoutError) as error:
                 world.tell("operator", f"the chunk of {point} to {shard}: {error!r}"[:200])
         await asyncio.sleep(dice.expovariate(1 / 0.02))
 
