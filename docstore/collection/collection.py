@@ -31,8 +31,6 @@ from docstore.collection.read.index_filters import IndexFilters
 from docstore.collection.read.plan_cache import PlanCache
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key, identity_key
-from docstore.kernel.keys.entry_source import EntrySource
-from docstore.kernel.keys.gathered import GatheredEntries
 from docstore.kernel.keys.pattern import KeyPattern, array_places
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.covered import identity_marks
@@ -58,8 +56,7 @@ from docstore.storage import Family
 if TYPE_CHECKING:
     from docstore.storage import Reader
 
-_INDEXES = Family.INDEXES
-_RECORDS = Family.RECORDS
+_INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 pack_counters = struct.Struct(">qq").pack
 """(count, size in bytes) as the counters row holds them."""
@@ -213,7 +210,7 @@ class Index:
         """A function of (prefix, document, record id, entries, marked), which appends the document's entries, puts
         those that hold marks into `marked`, and gives where arrays were expanded. Errors: as `marked_keys`.
         """
-        if self._covered is None and not tolerant and self._keys_of == self.key_pattern.marked_keys:
+        if not tolerant and self.is_of_values:
             return self.key_pattern.add_entries
 
         def add(prefix: bytes, raw: bytes, rid: bytes, entries: list[bytes], marked: dict[bytes, bytes]) -> int:
@@ -226,18 +223,10 @@ class Index:
 
         return add
 
-    def entry_source(self, *, tolerant: bool) -> EntrySource:
-        """What gathers the entries of documents. Errors: as `marked_keys`."""
-        if self._covered is None and not tolerant and self._keys_of == self.key_pattern.marked_keys:
-            return EntrySource(self.prefix, self.key_pattern)
-
-        def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
-            keys, places, marks = self.marked_keys(raw, tolerant=tolerant)
-            for key in keys:
-                into.add(prefix + key + rid, marks)
-            return places
-
-        return EntrySource(self.prefix, gather)
+    @property
+    def is_of_values(self) -> bool:
+        """Whether its pattern alone says which keys a document has."""
+        return self._covered is None and self._keys_of == self.key_pattern.marked_keys
 
     def may_change(self, changed: frozenset[bytes]) -> bool:
         """Whether the entries of a document may be others after a change of these places."""
@@ -450,9 +439,7 @@ class Collection:
 
     def find_last_record_id(self, reader: Reader) -> int:
         """The highest record id in use, 0 when there is none."""
-        for key in reader.keys(_RECORDS, self.prefix, self.end, True):
-            return last_long(key)
-        return 0
+        return next(map(last_long, reader.keys(_RECORDS, self.prefix, self.end, True)), 0)
 
     def find_newest_id(self, reader: Reader) -> bytes:
         """The highest key in the `_id` index, or one below all where there is none; kept as `newest_id`."""

@@ -19,8 +19,8 @@ from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import CommandError
-from docstore.kernel.keys.entry_source import gather_documents
-from docstore.kernel.keys.gathered import RUN_ENTRIES
+from docstore.kernel.keys.entry_source import EntrySource, gather_documents
+from docstore.kernel.keys.gathered import RUN_ENTRIES, GatheredEntries
 from docstore.key_layout import RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
 from docstore.storage import Batch, Family, Load
 
@@ -91,7 +91,7 @@ class IndexBuild:
 
     def _gather(self, load: Load, deadline: float) -> None:
         coll, entries = self.collection, load.entries
-        sources = [index.entry_source(tolerant=self._tolerant) for index in self._indexes]
+        sources = [_entry_source(index, tolerant=self._tolerant) for index in self._indexes]
         start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
         records = iter(self._store.engine.items(Family.RECORDS, start, end))
         most = entries.count + RUN_ENTRIES
@@ -189,3 +189,17 @@ def create_index_entry(coll: Collection, spec: IndexSpec) -> tuple[str, bytes]:
     """(`ns`, `o`) of the oplog entry of a new index."""
     o = document_from([("createIndexes", *from_python(coll.name)), *elements(spec.raw)])
     return f"{coll.database}.$cmd", o
+
+
+def _entry_source(index: Index, *, tolerant: bool) -> EntrySource:
+    """What gathers the entries of documents. Errors: as `Index.marked_keys`."""
+    if not tolerant and index.is_of_values:
+        return EntrySource(index.prefix, index.key_pattern)
+
+    def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
+        keys, places, marks = index.marked_keys(raw, tolerant=tolerant)
+        for key in keys:
+            into.add(prefix + key + rid, marks)
+        return places
+
+    return EntrySource(index.prefix, gather)
