@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from docstore.collection.collection import Collection
 from docstore.collection.read.counting import open_count
-from docstore.collection.read.execute import open_find
+from docstore.collection.read.execute import Source, open_find
 from docstore.collection.read.matching import find_matches
 from docstore.collection.read.planning import plan_query
 from docstore.collection.store import Store
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.find import FindQuery
 from docstore.query.plan.access import IndexScan, Plan
@@ -174,6 +174,16 @@ STEPS = st.lists(
 )
 
 
+def given_by(source: Source) -> list[bytes] | None:
+    """The documents; None where two of the fields that they are sorted by are arrays in one of them."""
+    try:
+        return source.next_batch(1000, 1 << 24, NEVER).documents
+    except CommandError as error:
+        if error.code != Code.BadValue:
+            raise
+        return None
+
+
 @given(INDEXES, STEPS)
 def test_whatever_is_kept_the_same_is_found(indexes: list[Any], steps: list[Any]) -> None:
     store = store_on()
@@ -187,7 +197,10 @@ def test_whatever_is_kept_the_same_is_found(indexes: list[Any], steps: list[Any]
         wanted = query(fields, sort)
         kept = open_find(coll, wanted, store.engine, clock=lambda: 0)
         scanned = open_find(coll, wanted, store.engine, clock=lambda: 0, indexes=[])
-        found, expected = (source.next_batch(1000, 1 << 24, NEVER).documents for source in (kept, scanned))
+        found, expected = given_by(kept), given_by(scanned)
+        assert (found is None) is (expected is None)
+        if found is None or expected is None:
+            continue
         assert sorted(found) == sorted(expected)
         if sort:
             key = wanted.sort.pattern().sort_key
