@@ -89,6 +89,9 @@ def _grouped(accumulator: Any) -> Callable[[], Command]:
     return _pipeline("many", {"$group": {"_id": None, "r": accumulator}})
 
 
+_GATHERED: Command = {"groupBy": "$a", "buckets": 5, "output": {"r": {"$push": "$r"}}}
+
+
 def _grown(stage: Command) -> Callable[[], Command]:
     return _pipeline("many", {"$set": {"r": {"$range": [0, 2_000]}}}, stage, {"$count": "n"}, allowDiskUse=False)
 
@@ -180,7 +183,8 @@ BOMBS = (
     _bomb("$facet of many", _pipeline("many", {"$facet": _FACETS}), 4031700),
     _bomb("$densify", _pipeline("one", {"$densify": _FAR}, {"$count": "n"}), 5897900),
     _bomb("$sort of grown documents", _grown({"$sort": {"s": 1}}), 292),
-    _bomb("$bucketAuto of grown documents", _grown({"$bucketAuto": {"groupBy": "$a", "buckets": 5}}), 292),
+    _bomb("$bucketAuto of grown documents", _grown({"$bucketAuto": {"groupBy": "$a", "buckets": 5}}), 0),
+    _bomb("$bucketAuto that gathers what has grown", _grown({"$bucketAuto": _GATHERED}), 292),
     _bomb("a regex that backtracks", lambda: {"find": "back", "filter": {"s": {"$regex": "^(a+)+$"}}}, 0),
     _bomb("an expression that backtracks", _computed(_MATCH, "back"), 51156),
     _bomb(
