@@ -123,7 +123,7 @@ def test_of_two_indexes_that_are_built_at_once_and_hold_the_same_one_is_refused(
 def test_who_asks_for_an_index_that_is_being_built_waits_for_it() -> None:
     async def work() -> None:
         node = LocalNode()
-        for first in range(0, 5000, 1000):
+        for first in range(0, 20_000, 1000):
             await node.run({"insert": "c", "documents": [{"x": first + number} for number in range(1000)]})
         wanted = [[index("x_1", "x")], [index("x_1", "x"), index("y_1", "y")], [index("x_1", "x")]]
         replies = await asyncio.gather(*(node.reply({"createIndexes": "c", "indexes": each}) for each in wanted))
