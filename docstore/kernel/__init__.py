@@ -2,7 +2,8 @@
 
 Rooms, lowest first: `keys` (order-preserving keys), `match` (compiled predicates), `scan` (the loops over stored
 documents and index entries), `group`, `compute` (expressions, projections, the commonest updates), `geometry` (points
-and cells of the sphere), `columns` (rows of the wide-column mode). What BSON itself is stands below, in `docstore.bson`.
+and cells of the sphere), `columns` (rows of the wide-column mode). What BSON itself is stands below, in
+`docstore.bson`.
 """
 
 from docstore.bson.compilation import prefer_sources_where_asked
