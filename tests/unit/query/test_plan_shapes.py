@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from docstore.collection.collection import Index
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import Filter, Or
+from docstore.query.filter.tree import Filter, In, Or
 from docstore.query.plan.access import Eof, Plan
 from docstore.query.plan.plan import choose
 from docstore.query.plan.shapes import conjuncts, has_free_list, prepared, shape_of
@@ -48,6 +48,11 @@ def alike(draw: st.DrawFn) -> tuple[Filter, Filter]:
     trees = parse_filter(bson.encode(one)), parse_filter(bson.encode(other))
     # Equalities of one path are a list, unless all are of one value.
     assume(sum(isinstance(each, Or) for tree in trees for each in conjuncts(tree)) != 1)
+    # Where a null or the like is among them, the whole list is part of the shape.
+    one_lists, other_lists = (
+        [each for each in conjuncts(tree) if isinstance(each, In) and not has_free_list(each)] for tree in trees
+    )
+    assume(one_lists == other_lists)
     return trees
 
 
