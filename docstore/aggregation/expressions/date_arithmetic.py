@@ -118,7 +118,7 @@ def _adding(name: str, sign: int) -> OperatorParser:
             return _moved(name, sign, present, zone_from(timezone, scope))
 
         made = folded(evaluate, list(given.values()))
-        plain = None if made.is_constant or parsing.binds else _plain_unit(given)
+        plain = _plain_unit(made, given, parsing)
         if plain is None:
             return made
         months, length, _ = plain
@@ -128,10 +128,12 @@ def _adding(name: str, sign: int) -> OperatorParser:
     return parse
 
 
-def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
-    """(months, milliseconds, day from which weeks are counted) of a unit that is constant, in UTC; None where something
-    else is asked for, or something is wrong.
+def _plain_unit(made: Expression, given: dict[str, Expression], parsing: Parsing) -> tuple[int, int, int] | None:
+    """(months, milliseconds, day from which weeks are counted) of a unit that is constant, in UTC, where the kernel may
+    calculate what was `made` of these arguments; None where it may not, or something is wrong.
     """
+    if made.is_constant or parsing.binds:
+        return None
     unit = given["unit"].constant
     if "timezone" in given or unit is None or unit[0] != STRING or not is_unit(name := text_of(unit)):
         return None
@@ -278,7 +280,7 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
         return int64_value(found)
 
     made = folded(evaluate, list(given.values()))
-    plain = None if made.is_constant or parsing.binds else _plain_unit(given)
+    plain = _plain_unit(made, given, parsing)
     if plain is None:
         return made
     months, length, week_start = plain
@@ -337,7 +339,7 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         return date_value(found)
 
     made = folded(evaluate, list(given.values()))
-    plain = None if made.is_constant or parsing.binds else _plain_unit(given)
+    plain = _plain_unit(made, given, parsing)
     size = given["binSize"].constant if "binSize" in given else int64_value(1)
     number = integral_of(size) if size is not None and size[0] in NUMBERS else None
     if plain is None or number is None or not 0 < number <= _MOST_PLAIN:
