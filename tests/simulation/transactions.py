@@ -77,6 +77,17 @@ class OpenTransaction:
         update = {"q": where, "u": change, **options}
         return int((await self.run({"update": collection, "updates": [update]}))["n"])
 
+    async def change_alone(self, collection: str, where: Mapping[str, Any], change: Any, *, stays: float) -> int:
+        """As `change`, then the commit, up to so many seconds later. Errors: Refused, Unknown."""
+        try:
+            met = await self.change(collection, where, change)
+            await asyncio.sleep(self._client.dice.uniform(0.0, stays))
+            await self.commit()
+        except Aborted as error:
+            await self.abort()
+            raise Refused(str(error)) from error
+        return met
+
     async def commit(self) -> None:
         """Errors: Aborted, Unknown."""
         client = self._client

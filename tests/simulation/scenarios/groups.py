@@ -24,7 +24,7 @@ from tests.simulation.scenarios import moves
 from tests.simulation.scenarios.handover import HOT, WIDTH, Documents, a_small_cluster, handing_over
 from tests.simulation.schedule import Scenario
 from tests.simulation.sharded import COLLECTION, SimulatedCluster
-from tests.simulation.transactions import Aborted, OpenTransaction
+from tests.simulation.transactions import OpenTransaction
 from tests.simulation.workloads import Workload
 
 APART = 100_000
@@ -134,19 +134,9 @@ class ById(Documents):
         operation = client.history.invoke(client.number, Kind.UPDATE_BY_ID, key, tag, w="majority")
         # Of whatever time the shard is at: what other clients were told of is there.
         transaction = OpenTransaction(client, {"level": "local"})
-
-        async def change() -> int:
-            try:
-                where = {"_id": key, "k": self._keys[key]}
-                met = await transaction.change(moves.NAME, where, {"$push": {"tags": tag}})
-                await asyncio.sleep(client.dice.uniform(0.0, 0.03))
-                await transaction.commit()
-            except Aborted as error:
-                await transaction.abort()
-                raise Refused(str(error)) from error
-            return met
-
-        await client.record(operation, change())
+        where = {"_id": key, "k": self._keys[key]}
+        changing = transaction.change_alone(moves.NAME, where, {"$push": {"tags": tag}}, stays=0.03)
+        await client.record(operation, changing)
         await asyncio.sleep(client.dice.uniform(0.0, 0.4))
 
     # Commands

@@ -24,7 +24,7 @@ from tests.simulation.scenarios import moves
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.schedule import Scenario
 from tests.simulation.sharded import SimulatedCluster, of_routers
-from tests.simulation.transactions import Aborted, OpenTransaction
+from tests.simulation.transactions import OpenTransaction
 from tests.simulation.workloads import Workload
 from tests.simulation.world import World
 
@@ -193,20 +193,9 @@ class ManyDocuments(Documents):
             return
         tag = work.value()
         operation = client.history.invoke(client.number, Kind.UPDATE_BY_ID, key, tag, w="majority")
-        transaction = OpenTransaction(client)
-
-        async def change() -> int:
-            try:
-                where = {"_id": key, "k": self._keys[key]}
-                met = await transaction.change(moves.NAME, where, {"$push": {"tags": tag}})
-                await asyncio.sleep(client.dice.uniform(0.0, 0.06))
-                await transaction.commit()
-            except Aborted as error:
-                await transaction.abort()
-                raise Refused(str(error)) from error
-            return met
-
-        await client.record(operation, change())
+        where = {"_id": key, "k": self._keys[key]}
+        changing = OpenTransaction(client).change_alone(moves.NAME, where, {"$push": {"tags": tag}}, stays=0.06)
+        await client.record(operation, changing)
 
     async def insert_several(self, client: Client, work: Workload) -> None:
         keys = [f"{client.number}-{work.value()}" for _ in range(PLENTY // 10)]
