@@ -11,7 +11,8 @@ idle server instead, `--wide` the wide-column mode beside documents (`bench_wide
 all day on a standalone, a set's primary and a shard (`saturate`), `--routed` on a router (`saturate_routed`),
 `--routing` what routing costs by the number of chunks (`bench_routing`), `--moves` what a client sees of a chunk of
 64 MB that moves under load (`bench_moves`), `--report` what much data costs by the number of documents
-(`bench_report`).
+(`bench_report`), `--shapes` what requests of a hundred shapes cost over a collection with eleven indexes
+(`bench_shapes`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_moves, bench_report, bench_routing, bench_wide, saturate, saturate_routed
+from scripts import bench_moves, bench_report, bench_routing, bench_shapes, bench_wide, saturate, saturate_routed
 from scripts.deployment import Deployment, Member, places_of, stopped_at_end, unused_port
 from scripts.measuring import processor_seconds, resident_mib, server_pid
 
@@ -334,69 +335,90 @@ def start_ours(stack: ExitStack, directory: Path) -> str:
     return deployment.members["node"].address
 
 
+def references_of(stack: ExitStack, directory: Path) -> list[Member]:
+    """A standalone of the reference and a member of a set; none where there is no reference."""
+    references = []
+    if os.environ.get("DOCSTORE_REFERENCE"):
+        for name, more in (("alone", ()), ("replicated", ("--replSet", saturate.REFERENCE_SET))):
+            address = start_reference(stack, directory / name, *more)
+            with closing(pymongo.MongoClient[dict[str, Any]](address, directConnection=True)) as client:
+                references.append(Member(name, "", [], port=int(address.rpartition(":")[2]), pid=server_pid(client)))
+    return references
+
+
+def measure_saturated(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    references = references_of(stack, directory)
+    saturate.compare(directory / "ours", options.only, options.rounds, references=references)
+
+
+def measure_shapes(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    reference = start_reference(stack, directory / "reference") if os.environ.get("DOCSTORE_REFERENCE") else ""
+    bench_shapes.run(directory / "ours", options.only, options.rounds, reference=reference)
+
+
+def measure_much_data(_: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    sizes = [int(size) for size in options.documents.split(",")]
+    bench_report.measure(directory / "report", sizes, options.cache_gb, options.picture)
+
+
+def measure_wide(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    client = stack.enter_context(pymongo.MongoClient[dict[str, Any]](start_ours(stack, directory / "ours")))
+    bench_wide.compare(client, options.only, options.rounds)
+
+
+def measure_workloads(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    addresses = {"ours": start_ours(stack, directory / "ours")}
+    if os.environ.get("DOCSTORE_REFERENCE"):
+        addresses["reference"] = start_reference(stack, directory / "reference")
+    databases: dict[str, Database] = {}
+    for side, address in addresses.items():
+        client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(address, maxPoolSize=100)
+        stack.callback(client.close)
+        databases[side] = client.bench
+        fill(client.bench.posts)
+    print(f"{'':28}{'ours /s':>12}{'reference /s':>14}{'ratio':>8}{'target':>8}{'ours us':>10}{'ref us':>10}")
+    for workload in WORKLOADS:
+        if options.only in workload.name:
+            compare(workload, databases, options.rounds)
+
+
+Part = Callable[[ExitStack, Path, argparse.Namespace], None]
+PARTS: dict[str, tuple[str, Part]] = {
+    "start": ("start-up and memory", lambda stack, directory, _: measure_start(stack, directory)),
+    "wide": ("columns and CQL beside documents", measure_wide),
+    "saturate": ("what an operation costs a standalone, set, shard", measure_saturated),
+    "shapes": ("many shapes over a collection with eleven indexes", measure_shapes),
+    "routed": (
+        "what an operation costs a router",
+        lambda _, directory, options: saturate_routed.compare(directory / "routed", options.only, options.rounds),
+    ),
+    "routing": (
+        "routing, moves and splits by number of chunks",
+        lambda _stack, directory, _options: bench_routing.measure(directory / "routing"),
+    ),
+    "moves": (
+        "moves of 64 MB under load; --rounds of each",
+        lambda _, directory, options: bench_moves.measure(directory, options.only, options.rounds),
+    ),
+    "report": ("what much data costs", measure_much_data),
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="workloads whose name holds this text")
-    parser.add_argument("--start", action="store_true", help="measure start-up and memory")
-    parser.add_argument("--wide", action="store_true", help="measure columns and CQL beside documents")
-    parser.add_argument(
-        "--saturate", action="store_true", help="measure what an operation costs a standalone, set, shard"
-    )
-    parser.add_argument("--routed", action="store_true", help="measure what an operation costs a router")
-    parser.add_argument("--routing", action="store_true", help="measure routing, moves and splits by number of chunks")
-    parser.add_argument("--moves", action="store_true", help="measure moves of 64 MB under load; --rounds of each")
-    parser.add_argument("--report", action="store_true", help="measure what much data costs")
+    parser.set_defaults(part=measure_workloads)
+    parts = parser.add_mutually_exclusive_group()
+    for name, (what, part) in PARTS.items():
+        parts.add_argument(f"--{name}", dest="part", action="store_const", const=part, help=f"measure {what}")
     parser.add_argument("--documents", default="100000,1000000", help="for --report: numbers of documents")
     parser.add_argument("--cache-gb", type=float, help="for --report: the cache of each server")
     parser.add_argument("--picture", type=Path, default=Path("bench.svg"), help="for --report: where it is drawn")
     options = parser.parse_args()
     with ExitStack() as stack:
-        scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
-        if options.start:
-            measure_start(stack, scratch_directory)
-            return 0
-        if options.saturate:
-            references = []
-            if os.environ.get("DOCSTORE_REFERENCE"):
-                for name, more in (("alone", ()), ("replicated", ("--replSet", saturate.REFERENCE_SET))):
-                    address = start_reference(stack, scratch_directory / name, *more)
-                    with closing(pymongo.MongoClient[dict[str, Any]](address, directConnection=True)) as client:
-                        references.append(
-                            Member(name, "", [], port=int(address.rpartition(":")[2]), pid=server_pid(client))
-                        )
-            saturate.compare(scratch_directory / "ours", options.only, options.rounds, references=references)
-            return 0
-        if options.routed:
-            saturate_routed.compare(scratch_directory / "routed", options.only, options.rounds)
-            return 0
-        if options.routing:
-            bench_routing.measure(scratch_directory / "routing")
-            return 0
-        if options.moves:
-            bench_moves.measure(scratch_directory, options.only, options.rounds)
-            return 0
-        if options.report:
-            sizes = [int(size) for size in options.documents.split(",")]
-            bench_report.measure(scratch_directory / "report", sizes, options.cache_gb, options.picture)
-            return 0
-        if options.wide:
-            client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))
-            bench_wide.compare(client, options.only, options.rounds)
-            return 0
-        addresses = {"ours": start_ours(stack, scratch_directory / "ours")}
-        if os.environ.get("DOCSTORE_REFERENCE"):
-            addresses["reference"] = start_reference(stack, scratch_directory / "reference")
-        databases: dict[str, Database] = {}
-        for side, address in addresses.items():
-            client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(address, maxPoolSize=100)
-            stack.callback(client.close)
-            databases[side] = client.bench
-            fill(client.bench.posts)
-        print(f"{'':28}{'ours /s':>12}{'reference /s':>14}{'ratio':>8}{'target':>8}{'ours us':>10}{'ref us':>10}")
-        for workload in WORKLOADS:
-            if options.only in workload.name:
-                compare(workload, databases, options.rounds)
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
+        options.part(stack, directory, options)
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import bench_report, bench_routing, saturate, saturate_routed
+from scripts import bench_report, bench_routing, bench_shapes, saturate, saturate_routed, shop_requests
 
 
 def test_each_small_operation_is_measured_on_each_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,6 +20,15 @@ def test_each_small_operation_is_measured_on_a_router(tmp_path: Path, capsys: py
     saturate_routed.compare(tmp_path, "", 1, count=2 * saturate.GROUP)
     lines = capsys.readouterr().out.splitlines()
     assert [line[:28].rstrip() for line in lines[1:]] == list(saturate_routed.OPERATIONS)
+
+
+def test_each_shape_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop_requests, "SHAPES", tuple(shape._replace(count=1) for shape in shop_requests.SHAPES))
+    bench_shapes.run(tmp_path, "", 1, documents=200)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:48].rstrip() for line in lines[1:]] == [shape.name for shape in shop_requests.SHAPES]
 
 
 def test_the_cost_of_routing_is_measured_by_the_number_of_chunks() -> None:
