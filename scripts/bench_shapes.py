@@ -23,7 +23,6 @@ from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 from scripts.shop_requests import Database, Shape
 
-
 _BATCH = 1_000
 _WARM = 3
 """Requests that come before those that are measured: what is found out once for a shape is found out by them."""
