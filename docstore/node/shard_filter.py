@@ -77,6 +77,9 @@ class ShardFilter(Protocol):
         where there are none.
         """
 
+    def may_have_orphans(self, namespace: str) -> bool:
+        """Whether a move is under way, or behind which not all is deleted, so that more may be stored than is owned."""
+
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
         """A statement over many documents begins, which `check_version` has just let in with a version.
 

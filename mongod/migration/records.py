@@ -50,6 +50,11 @@ class MigrationRecords:
         """The ranges that are to be deleted here, now, later or perhaps."""
         return [RangeDeletion.from_raw(raw) for raw in self._all(RANGE_DELETIONS)]
 
+    def may_have_orphans(self, namespace: str) -> bool:
+        """Whether ranges of the collection are to be deleted here: there may be documents that are not owned."""
+        collection = self._node.store.collection(namespace)
+        return collection is not None and any(each.uuid.as_uuid() == collection.uuid for each in self.deletions())
+
     def deletion(self, identity: Any) -> RangeDeletion | None:
         """The range deletion of one migration."""
         found = self._find(RANGE_DELETIONS, identity)

@@ -124,7 +124,9 @@ class RangeShardFilter:
         self.sections: dict[str, CriticalSection] = {}
         self.holds = Holds(node)
         self.holds.on_end = partial(_forget_held, self)
-        self.handovers = Handovers(MigrationRecords(node), self.forget)
+        records = MigrationRecords(node)
+        self.handovers = Handovers(records, self.forget)
+        self.may_have_orphans = records.may_have_orphans
         self._term = -1
         self.statements = RunningStatements(node.store.claims)
         self.on_term: Callable[[], None] = lambda: None

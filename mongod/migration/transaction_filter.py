@@ -76,6 +76,10 @@ class TransactionShardFilter:
         """See the protocol."""
         return self._below.post_images(namespace)
 
+    def may_have_orphans(self, namespace: str) -> bool:
+        """See the protocol."""
+        return self._below.may_have_orphans(namespace)
+
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
         """See the protocol. A transaction never waits for a move that waits for it."""
         below = self._below

@@ -116,11 +116,13 @@ def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
 
 
 def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
-    """How many documents a count finds, by the entries of an index."""
+    """How many documents a count finds, by the entries of an index or the collection's counter."""
     given = arguments.given()
     collection = node.store.collection(context.namespace)
     if collection is None or not given.keys() <= _OF_COUNT:
         return None
+    if not given:
+        return _count_of_all(context, node, collection)
     scan = scan_of_newest(context, node, collection, given.get("query", EMPTY_DOCUMENT), counted=True)
     if scan is None or scan[1] is not None:
         return None
@@ -132,6 +134,18 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
     left: int = max(0, counted - given.get("skip", 0))
     limit: int = abs(given.get("limit", 0))
     return min(left, limit) if limit else left
+
+
+def _count_of_all(context: Context, node: DataNode, collection: Collection) -> int | None:
+    """The collection's counter, where nothing is asked of the documents. A shard takes it unless a move may have left
+    it documents that it does not own: those that were put there past the routers are counted with the others then.
+    """
+    if node.transaction is not None or is_profiled(context):
+        return None
+    if node.shard_filter is not None and node.shard_filter.may_have_orphans(context.namespace):
+        return None
+    at_once, _ = newest(context)
+    return collection.count if at_once else None
 
 
 def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:

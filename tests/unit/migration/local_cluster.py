@@ -467,22 +467,32 @@ class Cluster:
 
     async def visible(self, *, patience: float = 20.0) -> dict[str, list[dict[str, Any]]]:
         """Every document that a broadcast read finds, by id: each id should be there once."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for reply in await self._ask_all({"find": "test", "batchSize": 100_000}, patience):
+            for row in reply["cursor"]["firstBatch"]:
+                found.setdefault(row["id"], []).append(row)
+        return found
+
+    async def counted(self, *, patience: float = 20.0) -> int:
+        """How many documents there are on all shards, as an estimate of a driver asks for it."""
+        return sum(reply["n"] for reply in await self._ask_all({"count": "test"}, patience))
+
+    async def _ask_all(self, command: dict[str, Any], patience: float) -> list[dict[str, Any]]:
+        """What all shards that have a chunk answer by one routing."""
         deadline = time.monotonic() + patience
         while True:
             routing = await self.refresh()
             assert routing.collection is not None
-            found: dict[str, list[dict[str, Any]]] = {}
+            shards = sorted(routing.collection.chunks.shards)
             try:
-                for shard in sorted(routing.collection.chunks.shards):
-                    command = self.versioned({"find": "test", "batchSize": 100_000}, routing.shard_version(shard))
-                    for row in (await self.ask(shard, command, "test"))["cursor"]["firstBatch"]:
-                        found.setdefault(row["id"], []).append(row)
+                return [
+                    await self.ask(shard, self.versioned(command, routing.shard_version(shard)), "test")
+                    for shard in shards
+                ]
             except (CommandError, NetworkError):
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.01)
-                continue
-            return found
 
     async def stored(self, shard: str) -> list[str]:
         """The ids of all documents on a shard, orphans included."""

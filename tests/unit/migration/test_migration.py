@@ -16,7 +16,7 @@ from docstore.sharding.donor import BlockWrites, CommitOnConfig, Effect, SendCha
 from docstore.sharding.version import UNSHARDED, Lastmod, unsharded_in
 from mongod.migration.donor.cloning import Cloning
 from mongod.migration.donor.driver import DonorDriver
-from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member, turns
 
 IDS = [f"{number:04}" for number in range(300)]
 
@@ -106,6 +106,51 @@ def test_orphans_are_invisible_until_they_are_deleted() -> None:
             deleted = {"delete": "test", "deletes": [{"q": {}, "limit": 0}]}
             assert (await made.ask("shard1", made.versioned(deleted, version), "test"))["n"] == 100
             assert len(await made.stored("shard1")) == 200
+
+    run(test)
+
+
+def test_all_are_counted_once_while_a_chunk_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            counts: list[int] = []
+
+            async def counting() -> None:
+                while True:
+                    counts.append(await made.counted())
+
+            carry_out = DonorDriver._carry_out
+
+            async def beside(donation: DonorDriver, effect: Effect) -> Any:
+                event = await carry_out(donation, effect)
+                await turns(20)
+                return event
+
+            monkeypatch.setattr(DonorDriver, "_carry_out", beside)
+            await made.split("0200")
+            await made.move("0200", "shard2")
+            made.members["shard1"].tunables.orphan_delay = 1000.0
+            counter = asyncio.ensure_future(counting())
+            await made.move("0100", "shard2")
+            await turns()
+            made.members["shard1"].tunables.orphan_delay = 0.0
+            await made.settled()
+            counter.cancel()
+            await asyncio.gather(counter, return_exceptions=True)
+            assert len(counts) > 10
+            assert set(counts) == {300}
+
+    run(test)
+
+
+def test_what_came_past_the_routers_is_counted_with_the_rest_and_not_seen() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.move("0100", "shard2")
+            await made.settled()
+            await made.ask("shard1", {"insert": "test", "documents": [{"_id": "x", "id": "0150"}]}, "test")
+            assert await made.counted() == 301
+            assert len(await made.visible()) == 300
 
     run(test)
 
