@@ -1,9 +1,9 @@
 """The split of a pipeline: what every shard runs over its own documents, and what is run over all their results.
 
 Stages that look at one document at a time stay on the shards. The first stage that needs all documents is done in two
-halves where that is possible: a `$group` collects states on the shards that are merged afterwards; a `$sort` sorts
-there and the merge keeps the order, as it does that of a `$geoNear`; a `$limit` is applied on both sides. All that
-follows runs after the merge.
+halves where that is possible: a `$group` collects states on the shards that are merged afterwards; a `$sample` draws
+numbers there, of which the greatest of all stay; a `$sort` sorts there and the merge keeps the order, as it does that
+of a `$geoNear`; a `$limit` is applied on both sides. All that follows runs after the merge.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.aggregation.stage import Stage
+from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED, Stage
 from docstore.aggregation.stages.geo_near import GeoNear
-from docstore.aggregation.stages.group import DOING_MERGE, WILL_BE_MERGED, Group
+from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, leading_limit
+from docstore.aggregation.stages.sample import Sample
 from docstore.aggregation.stages.sort import SortStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
@@ -43,6 +44,9 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
         if isinstance(stage, Group):
             partial, merged = _split_group(stage)
             return SplitPipeline([*shards, partial], [merged, *rest[1:]], None)
+        if isinstance(stage, Sample):
+            first, second = stage.halves()
+            return SplitPipeline([*shards, first.raw], [second.raw, *rest[1:]], None)
         if isinstance(stage, GeoNear):
             return SplitPipeline([stage.raw, *_pushed_limit(stages[1:])], rest[1:], stage.order)
         if isinstance(stage, SortStage) and stage.sort.measures:

@@ -33,6 +33,10 @@ MEMORY_LIMIT = 100 * 1024 * 1024
 CLOCK_EVERY = 128
 """Documents handed out between two looks at the clock."""
 
+WILL_BE_MERGED = "$willBeMerged"
+DOING_MERGE = "$doingMerge"
+"""Marks of the two halves of a stage (`docstore.aggregation.split`): that on the shards, that over their results."""
+
 
 GIVEN_BYTES = 256 * 1024
 """Bytes of documents that blocking stages give out at a time: what is not asked for yet stays where it is."""

@@ -24,7 +24,9 @@ from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
 from docstore.aggregation.stage import (
     CLOCK_EVERY,
+    DOING_MERGE,
     GIVEN_BYTES,
+    WILL_BE_MERGED,
     Declaration,
     Environment,
     Stage,
@@ -41,9 +43,6 @@ from docstore.kernel.group.grouping import Grouping
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NULL_VALUE, int32_value, string_value
-
-WILL_BE_MERGED = "$willBeMerged"
-DOING_MERGE = "$doingMerge"
 
 _LAST = {"$min": LAST_MIN, "$max": LAST_MAX}
 

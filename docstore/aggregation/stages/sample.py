@@ -1,4 +1,8 @@
-"""`$sample`: so many documents, chosen at random."""
+"""`$sample`: so many documents, chosen at random.
+
+Every document draws a number; those with the greatest stay, in the order of their numbers. So a sample of what several
+shards have is made of one of each: they send documents with their numbers (`numbered`), of which the greatest stay.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ import heapq
 import itertools
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import (
     CLOCK_EVERY,
+    DOING_MERGE,
+    WILL_BE_MERGED,
     Declaration,
     Environment,
     Stage,
@@ -20,11 +26,11 @@ from docstore.aggregation.stage import (
 )
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, Value, elements
-from docstore.errors import CommandError
+from docstore.bson.walk import DOUBLE, OBJECT, Value, elements, get_field
+from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
-from docstore.query.value.values import NUMBERS, int64_value, truncated_of
+from docstore.query.value.values import NUMBERS, TRUE, double_of, double_value, int64_value, truncated_of
 
 _KEY = struct.Struct(">dQ")
 """Numbers that are not negative, as bytes of the same order."""
@@ -32,23 +38,32 @@ _KEY = struct.Struct(">dQ")
 
 @dataclass(frozen=True, slots=True)
 class Sample(PlainStage):
+    """`mark`: which half it is (WILL_BE_MERGED, DOING_MERGE); empty for a whole one."""
+
     size: int
+    mark: str = ""
 
     @property
     def raw(self) -> bytes:
-        return document_from([("$sample", OBJECT, document_from([("size", *int64_value(self.size))]))])
+        fields = [("size", *int64_value(self.size))]
+        if self.mark:
+            fields.append((self.mark, *TRUE))
+        return document_from([("$sample", OBJECT, document_from(fields))])
+
+    def halves(self) -> tuple[Sample, Sample]:
+        """What each shard does, and what is done with what they give."""
+        return replace(self, mark=WILL_BE_MERGED), replace(self, mark=DOING_MERGE)
 
     def start(self, environment: Environment) -> StageRun:
         if environment.rng is None:
             raise not_supported("stage in this place", "$sample")
-        return _SampleRun(self.size, environment.rng, environment)
+        return _SampleRun(self, environment.rng, environment)
 
 
 class _SampleRun:
-    """Every document draws a number; those with the greatest stay, in the order of their numbers."""
-
-    def __init__(self, size: int, rng: Callable[[], float], environment: Environment) -> None:
-        self._size = size
+    def __init__(self, stage: Sample, rng: Callable[[], float], environment: Environment) -> None:
+        self._size = stage.size
+        self._mark = stage.mark
         self._dice = rng
         self._environment = environment
         self._clock = environment.clock
@@ -63,8 +78,10 @@ class _SampleRun:
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         kept = self._kept
+        merging = self._mark == DOING_MERGE
         for document in documents:
-            drawn = (self._dice(), next(self._numbers), document)
+            number, document = _taken_apart(document) if merging else (self._dice(), document)
+            drawn = (number, next(self._numbers), document)
             self._held += len(document)
             if len(kept) < self._size:
                 heapq.heappush(kept, drawn)
@@ -93,15 +110,32 @@ class _SampleRun:
             runs.add([(_KEY.pack(number, place), document) for number, place, document in part])
             for _ in range(CLOCK_EVERY):
                 yield None
-        for _, document in runs.merged():
-            yield document
+        whole = self._mark != WILL_BE_MERGED
+        for key, document in runs.merged():
+            yield document if whole else numbered(_KEY.unpack(key)[0], document)
+
+
+def numbered(number: float, document: bytes) -> bytes:
+    """A document with what it has drawn, as a shard sends it."""
+    return document_from([("number", *double_value(number)), ("document", OBJECT, document)])
+
+
+def _taken_apart(sent: bytes) -> tuple[float, bytes]:
+    number, document = get_field(sent, "number"), get_field(sent, "document")
+    if number is None or number[0] != DOUBLE or document is None or document[0] != OBJECT:
+        raise CommandError(Code.BadValue, f"{DOING_MERGE} is for documents that {WILL_BE_MERGED} has made")
+    return double_of(number), document[1]
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(28745, "the $sample stage specification must be an object")
     size: int | None = None
+    mark = ""
     for name, code, data in elements(value[1]):
+        if name in (WILL_BE_MERGED, DOING_MERGE):
+            mark = name
+            continue
         if name != "size":
             raise CommandError(28748, f"unrecognized option to $sample: {name}")
         if code not in NUMBERS:
@@ -112,7 +146,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
             raise CommandError(28747, "size argument to $sample must not be negative")
     if size is None:
         raise CommandError(28749, "$sample stage must specify a size")
-    return [Sample(size)]
+    return [Sample(size, mark)]
 
 
 DECLARATIONS = (Declaration("$sample", _parse),)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stages.sample import Sample
+from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED
+from docstore.aggregation.stages.sample import Sample, numbered
 from docstore.collection.collection import Collection
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import last_long
@@ -39,7 +40,7 @@ def drawn_documents(
 ) -> list[bytes] | None:
     """What the first stage behind the find takes of it, if it is a `$sample` of all documents that can be drawn."""
     first = rest.stages[0] if rest.stages else None
-    if collection is None or not isinstance(first, Sample) or query != FindQuery():
+    if collection is None or not isinstance(first, Sample) or first.mark == DOING_MERGE or query != FindQuery():
         return None
     size = first.size
     if collection.count < _LEAST_DOCUMENTS or size * _LEAST_PART > collection.count or size > _MOST_WANTED:
@@ -61,4 +62,18 @@ def drawn_documents(
         if raw is not None and (owned is None or owned.matches(raw)):
             found[record_id] = raw
             room -= len(raw)
-    return list(found.values()) if len(found) == size else None
+    if len(found) < size:
+        return None
+    documents = list(found.values())
+    return documents if first.mark != WILL_BE_MERGED else _numbered(documents, collection.count, dice)
+
+
+def _numbered(documents: list[bytes], count: int, dice: Callable[[], float]) -> list[bytes]:
+    """The documents with the greatest of so many numbers as all would have drawn (what is stored and not owned has its
+    share in that).
+    """
+    number, sent = 1.0, []
+    for left, document in zip(range(count, 0, -1), documents, strict=False):
+        number *= dice() ** (1 / left)
+        sent.append(numbered(number, document))
+    return sent

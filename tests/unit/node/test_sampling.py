@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from typing import Any
 
@@ -11,10 +12,13 @@ import bson
 import pytest
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import DocumentList
 from docstore.kernel.match.path_predicates import Compare
 from docstore.node.pipeline.sampling import drawn_documents
 from docstore.query.filter.parse import parse_filter
 from docstore.query.find import FindQuery
+from tests.unit.aggregation.running import drain
 from tests.unit.collection.building import doc, make, remove, store_on
 from tests.unit.node.local import LocalNode
 
@@ -52,6 +56,33 @@ def test_every_document_is_as_likely_in_any_place(owned: Any) -> None:
     assert len(met) > (95 if owned else 190)
     assert max(met.values()) < (50 if owned else 30)
     assert owned is None or all(each % 2 for each in met)
+
+
+def test_every_document_of_several_shards_is_as_likely() -> None:
+    """Of a shard of 300 documents, whose samples are drawn by record ids, and one of 60, where all draw numbers."""
+    dice = random.Random(3)
+    stores = []
+    for first, count in ((0, 300), (300, 60)):
+        store = store_on()
+        stores.append((store, make(store, "db.c", *(doc(first + n, a=0) for n in range(count)))))
+    whole = parse_pipeline([bson.encode({"$sample": {"size": 12}})])
+    half, merging = (parse_pipeline(stages) for stages in (whole.split().shard_stages, whole.split().merge_stages))
+    environment = Environment(clock=time.monotonic, rng=dice.random)
+    met: Counter[int] = Counter()
+    firsts: Counter[bool] = Counter()
+    for _ in range(600):
+        sent = drawn_documents(stores[0][1], FindQuery(), half, stores[0][0].engine, None, dice.random) or []
+        assert len(sent) == 12
+        rest = list(stores[1][1].documents(stores[1][0].engine))
+        sent += drain(half.open(DocumentList(rest), environment))
+        found = [bson.decode(raw)["_id"] for raw in drain(merging.open(DocumentList(sent), environment))]
+        assert len(set(found)) == 12
+        met.update(found)
+        firsts[found[0] >= 300] += 1
+    assert len(met) == 360
+    assert max(met.values()) < 45
+    assert abs(sum(met[n] for n in range(300, 360)) - 1200) < 150
+    assert abs(firsts[True] - 100) < 40
 
 
 def test_where_documents_are_not_drawn() -> None:
