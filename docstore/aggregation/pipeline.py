@@ -6,10 +6,11 @@ A pipeline over a collection begins with what the find layer can do better: `$ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.expression_context import with_expressions
+from docstore.aggregation.known_metadata import known_metadata
 from docstore.aggregation.optimiser import optimised
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
@@ -17,7 +18,6 @@ from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
-from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.write import Merge, Out
 from docstore.aggregation.streams import DocumentList, Pushed
@@ -28,7 +28,6 @@ from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.find import FindQuery, Hint
-from docstore.query.metadata import Measure, measures_of
 from docstore.query.pausing import PAUSED, PAUSING
 
 MAX_STAGES = 1000
@@ -168,13 +167,15 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) 
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
     parsed: list[Stage] = []
     declarations = [_declaration(raw) for raw in stages]
+    given = query_context.measures if place is Place.TOP else {}
+    here = query_context
     for declaration, value in declarations:
-        measures = _measures(parsed)
-        if measures or query_context.measures:
-            query_context = replace(query_context, measures=measures)
-        nesting = Nesting(query_context, _parsed)
+        measures = known_metadata(parsed, given)
+        if measures or here.measures:
+            here = replace(here, measures=measures)
+        nesting = Nesting(here, _parsed)
         if declaration.parse is not None:
-            parsed.extend(declaration.parse(value, query_context))
+            parsed.extend(declaration.parse(value, here))
         else:
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
@@ -187,13 +188,6 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) 
         if declaration.position.only_last and number < len(declarations) - 1:
             raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
     return Pipeline(tuple(optimised(parsed, query_context)), query_context)
-
-
-def _measures(stages: Sequence[Stage]) -> Mapping[str, Measure]:
-    """The metadata that are known behind these stages: those of the find, while its documents are as they were."""
-    first = stages[0] if stages else None
-    unchanged = isinstance(first, Match) and all(each.keeps_documents for each in stages[1:])
-    return measures_of(first.filter) if isinstance(first, Match) and unchanged else {}
 
 
 def _as_planned(stages: Sequence[Stage]) -> list[Stage]:

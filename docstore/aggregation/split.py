@@ -8,9 +8,10 @@ of a `$geoNear`; a `$limit` is applied on both sides. All that follows runs afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from docstore.aggregation.known_metadata import known_metadata
 from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED, Stage
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group
@@ -19,18 +20,21 @@ from docstore.aggregation.stages.sample import Sample
 from docstore.aggregation.stages.sort import SortStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
+from docstore.query.metadata import Measure
 from docstore.query.sort import Sort
-from docstore.query.unsupported import not_supported
 from docstore.query.value.values import TRUE, string_value
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPipeline:
-    """`merge_sort` is the order in which the shards' streams come and are to be merged; None: in any order."""
+    """`merge_sort` is the order in which the shards' streams come and are to be merged; None: in any order.
+    `metadata`: those that are known of the documents in these.
+    """
 
     shard_stages: list[bytes]
     merge_stages: list[bytes]
     merge_sort: Sort | None
+    metadata: Mapping[str, Measure] = field(default_factory=dict)
 
 
 def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
@@ -41,6 +45,7 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
             shards.append(stage.raw)
             continue
         rest = [later.raw for later in stages[position:]]
+        known = known_metadata(stages[:position], {})
         if isinstance(stage, Group):
             partial, merged = _split_group(stage)
             return SplitPipeline([*shards, partial], [merged, *rest[1:]], None)
@@ -49,12 +54,10 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
             return SplitPipeline([*shards, first.raw], [second.raw, *rest[1:]], None)
         if isinstance(stage, GeoNear):
             return SplitPipeline([stage.raw, *_pushed_limit(stages[1:])], rest[1:], stage.order)
-        if isinstance(stage, SortStage) and stage.sort.measures:
-            raise not_supported("order over several shards", "$meta")
         if isinstance(stage, SortStage):
             pushed = _pushed_limit(stages[position + 1 :])
-            return SplitPipeline([*shards, stage.raw, *pushed], rest[1:], stage.sort)
-        return SplitPipeline([*shards, *_pushed_limit(stages[position:])], rest, None)
+            return SplitPipeline([*shards, stage.raw, *pushed], rest[1:], stage.sort, known)
+        return SplitPipeline([*shards, *_pushed_limit(stages[position:])], rest, None, known)
     return SplitPipeline(shards, [], None)
 
 

@@ -22,12 +22,11 @@ from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.special_conditions import has_text_search, nearness
+from docstore.query.filter.special_conditions import nearness
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.distances import DistanceOrder
 from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import parse_sort
-from docstore.query.unsupported import not_supported
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
@@ -39,6 +38,7 @@ from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
+from mongos.routing.text_index import settle_text_search
 from mongos.views import read_below
 
 
@@ -77,11 +77,11 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     if args["awaitData"]:
         raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
     merge = len(shards) > 1
+    if merge:
+        await settle_text_search(context, context.namespace.partition(".")[2], tree, shards[0])
     order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
     wanted = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
     projection = None if wanted == EMPTY_DOCUMENT else parse_projection(wanted, query_context=query_context, tree=tree)
-    if projection is not None and has_text_search(tree) and b"textScore" in wanted:
-        raise not_supported("projection of sorted documents of several shards", "textScore")
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
     if merge and limit:
@@ -121,8 +121,6 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
     """What the shards' documents are merged by; None: in any order."""
     if sort != EMPTY_DOCUMENT:
         parsed = parse_sort(sort, query_context, tree)
-        if parsed.measures:
-            raise not_supported("order over several shards", "$meta")
         return parsed.pattern() if parsed else None
     near = nearness(tree)
     return None if near is None else DistanceOrder(near)

@@ -39,6 +39,7 @@ from mongos.router import router_of
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.shards import Shard
 from mongos.routing.targeting import filter_shards
+from mongos.routing.text_index import settle_text_search
 
 T = TypeVar("T")
 
@@ -112,6 +113,9 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         # Nothing is read, or nothing is there: what other stages read, they read from here.
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
     shards, split = await divided(context, request, routing)
+    if split.merge_stages or len(shards) > 1:
+        name = request.namespace.partition(".")[2]
+        await settle_text_search(context, name, pipeline.leading_filter(), shards[0])
     cursor = get_field(request.base, "cursor")
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
     merge = bool(split.merge_stages) or len(shards) > 1
@@ -122,7 +126,8 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
         finish = None
         if split.merge_stages:
-            finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=pipeline.query_context))
+            query_context = replace(pipeline.query_context, measures=split.metadata)
+            finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=query_context))
     except BaseException:
         router.discard(remotes)
         raise

@@ -252,9 +252,45 @@ def test_words_are_searched_for_on_all_shards(cluster: Cluster) -> None:
     assert texts.count_documents({"$text": {"$search": "dog"}, "k": {"$gt": 5}}) == 2
     stages = [{"$match": search}, {"$group": {"_id": {"$meta": "textScore"}, "n": {"$sum": 1}}}]
     assert list(texts.aggregate(stages)) == [{"_id": 0.75, "n": 5}]
+
+
+def test_scores_of_documents_of_all_shards_are_merged_as_those_of_one(cluster: Cluster) -> None:
+    score = {"$meta": "textScore"}
+    words = ["fox", "quick fox", "fox and fox", "lazy dogs of a fox", "dogs"]
+    rows = [{"_id": n, "k": n % 10, "t": words[n % 5], "u": {"t": words[n // 5 % 5]}} for n in range(40)]
+    sharded, alone = cluster.shard("scored", {"k": 1}), cluster.client.test.scored_alone
+    cluster.split_and_move("scored", {"k": 5})
+    for each in (sharded, alone):
+        each.create_index([("t", "text"), ("u.t", "text")], weights={"u.t": 3}, name="texts")
+        each.insert_many(rows)
+    search = {"$text": {"$search": "quick fox -dogs"}}
+    finds: list[tuple[Any, list[tuple[str, Any]], int, int]] = [
+        ({"s": score}, [("s", score), ("_id", 1)], 0, 0),
+        ({"s": score, "k": 1}, [("k", -1), ("any", score), ("_id", -1)], 3, 10),
+        ({"t": 1}, [("s", score), ("_id", -1)], 2, 5),
+        (None, [("s", score), ("_id", 1)], 0, 3),
+    ]
+    for projection, order, skip, limit in finds:
+        found, expected = (
+            list(each.find(search, projection, sort=order, skip=skip, limit=limit, batch_size=4))
+            for each in (sharded, alone)
+        )
+        assert len(found) == (limit or 18)
+        assert found == expected
+    by_score = {"$sort": {"s": score, "_id": 1}}
+    for stages in (
+        [by_score, {"$project": {"s": score}}],
+        [by_score, {"$limit": 7}, {"$addFields": {"s": score, "u": 0}}, {"$match": {"s": {"$gt": 1}}}],
+        [{"$project": {"s": score, "k": 1}}, {"$sort": {"s": -1, "_id": 1}}, {"$limit": 5}],
+        [by_score, {"$group": {"_id": score, "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
+        [{"$limit": 100}, {"$sort": {"s": score, "_id": 1}}, {"$skip": 3}],
+    ):
+        pipeline = [{"$match": search}, *stages]
+        assert list(sharded.aggregate(pipeline)) == list(alone.aggregate(pipeline))
+    sharded.drop_index("texts")
     with pytest.raises(OperationFailure) as refused:
-        list(texts.find(search).sort([("s", {"$meta": "textScore"})]))
-    assert refused.value.code == 238
+        list(sharded.find(search).sort([("s", score)]))
+    assert refused.value.code == 27
 
 
 def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: Cluster) -> None:

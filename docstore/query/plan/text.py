@@ -18,8 +18,7 @@ from docstore.query.plan.candidates import residual
 from docstore.query.plan.index_bounds import IndexInfo, covers
 from docstore.query.plan.intervals import point, union
 from docstore.query.sort import Sort
-from docstore.query.text.languages import language_named
-from docstore.query.text.search import Search, parse_search
+from docstore.query.text.search import Search
 from docstore.query.value.values import string_value
 
 
@@ -33,11 +32,7 @@ def text_plan(tree: Filter, text: TextSearch, indexes: Sequence[IndexInfo], sort
         raise CommandError(Code.BadValue, "text expression not allowed with $natural sort order")
     index = next(index for index in indexes if index.text is not None)
     assert index.text is not None
-    language = index.text.language if text.language is None else language_named(text.language)
-    if language is None:
-        raise CommandError(Code.BadValue, f'unsupported language: "{text.language}" for text index version 3')
-    search = parse_search(text.search, language, text.exactness)
-    text.matcher.settle(search, index.text)
+    search = text.matcher.settle(text.search, text.language, text.exactness, index.text)
     bounds = _bounds(tree, index, search)
     if bounds is None or not covers(tree, index).bounded:
         raise CommandError(

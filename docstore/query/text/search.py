@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from docstore.errors import Code, CommandError
-from docstore.query.text.languages import Exactness, TextLanguage, compared
+from docstore.query.text.languages import Exactness, TextLanguage, compared, language_named
 from docstore.query.text.terms import TextKeys
 
 _PIECE = re.compile(r'(?P<minus>(?<!\S)-+(?=\S))|"(?P<phrase>[^"]*)"|"|(?P<word>[^\s"]+)|\s+')
@@ -97,9 +97,16 @@ class TextMatcher:
     def __init__(self) -> None:
         self._found: tuple[Search, TextKeys] | None = None
 
-    def settle(self, search: Search, keys: TextKeys) -> None:
-        """Say which index it is."""
+    def settle(self, text: str, language: str | None, exactness: Exactness, keys: TextKeys) -> Search:
+        """Say which index it is, by its keys, in whose language is searched where none is named. Error: BadValue for a
+        language that is not known.
+        """
+        known = keys.language if language is None else language_named(language)
+        if known is None:
+            raise CommandError(Code.BadValue, f'unsupported language: "{language}" for text index version 3')
+        search = parse_search(text, known, exactness)
         self._found = search, keys
+        return search
 
     @property
     def settled(self) -> tuple[Search, TextKeys]:

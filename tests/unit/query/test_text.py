@@ -133,6 +133,6 @@ def test_nothing_is_known_before_there_is_an_index() -> None:
     with pytest.raises(CommandError) as refused:
         matcher.score(raw({"t": "x"}))
     assert refused.value.code == Code.IndexNotFound
-    matcher.settle(parse_search("fox quick", ENGLISH, LOOSE), keys(t=2))
+    matcher.settle("fox quick", None, LOOSE, keys(t=2))
     assert matcher.language == "english"
     assert matcher.score(raw({"t": "The quick brown fox"})) == pytest.approx(8 / 3)

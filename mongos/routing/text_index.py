@@ -1,0 +1,47 @@
+"""The text index of a collection of several shards, by which a router calculates how well documents fit a search.
+
+Shards order by scores that they calculate from the documents. Whoever merges calculates the same ones, and so has to
+know of which fields, weights and language they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from docstore.bson import document_to_python
+from docstore.commands.context import Context
+from docstore.query.filter.special_conditions import special_condition
+from docstore.query.filter.tree import Filter, TextSearch
+from docstore.query.text.languages import language_named
+from docstore.query.text.terms import TextKeys
+from mongos.router import router_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+async def settle_text_search(context: Context, collection: str, tree: Filter, shard: str) -> None:
+    """Tell the `$text` of a filter, if there is one, of the index of the shard that answers it.
+
+    Without a text index the filter is left as it is: the shards refuse it.
+    """
+    text = special_condition(tree)
+    if not isinstance(text, TextSearch):
+        return
+    asked = await router_of(context).shards.get(shard)
+    body = {"listIndexes": collection, "cursor": {}, "$db": context.db}
+    answer = await asked.command(context.db, body, repeatable=True, deadline=context.deadline)
+    keys = _text_keys(document_to_python(answer.body)["cursor"]["firstBatch"])
+    if keys is not None:
+        text.matcher.settle(text.search, text.language, text.exactness, keys)
+
+
+def _text_keys(indexes: Iterable[dict[str, Any]]) -> TextKeys | None:
+    """Of the text index among the specifications of all."""
+    for index in indexes:
+        if "textIndexVersion" in index:
+            language = language_named(index["default_language"])
+            assert language is not None, "the shard has made an index of it"
+            weights = tuple((path, int(weight)) for path, weight in index["weights"].items())
+            return TextKeys(weights, language, index["language_override"])
+    return None
