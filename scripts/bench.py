@@ -352,8 +352,13 @@ def measure_saturated(stack: ExitStack, directory: Path, options: argparse.Names
 
 
 def measure_shapes(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
-    reference = start_reference(stack, directory / "reference") if os.environ.get("DOCSTORE_REFERENCE") else ""
-    bench_shapes.run(directory / "ours", options.only, options.rounds, reference=reference)
+    reference = ""
+    if os.environ.get("DOCSTORE_REFERENCE"):
+        more = ("--replSet", bench_shapes.REFERENCE_SET) if options.replicated else ()
+        reference = start_reference(stack, directory / "reference", *more)
+    bench_shapes.run(
+        directory / "ours", options.only, options.rounds, reference=reference, replicated=options.replicated
+    )
 
 
 def measure_much_data(_: ExitStack, directory: Path, options: argparse.Namespace) -> None:
@@ -412,6 +417,7 @@ def main() -> int:
     parts = parser.add_mutually_exclusive_group()
     for name, (what, part) in PARTS.items():
         parts.add_argument(f"--{name}", dest="part", action="store_const", const=part, help=f"measure {what}")
+    parser.add_argument("--replicated", action="store_true", help="for --shapes: sets of one member")
     parser.add_argument("--documents", default="100000,1000000", help="for --report: numbers of documents")
     parser.add_argument("--cache-gb", type=float, help="for --report: the cache of each server")
     parser.add_argument("--picture", type=Path, default=Path("bench.svg"), help="for --report: where it is drawn")

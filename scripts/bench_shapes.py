@@ -19,10 +19,13 @@ from typing import Any
 import pymongo
 
 from scripts import shop_requests
+from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 from scripts.shop_requests import Database, Shape
 
+REFERENCE_SET = "reference"
+_SET = "shapes"
 _BATCH = 1_000
 _WARM = 3
 """Requests that come before those that are measured: what is found out once for a shape is found out by them."""
@@ -120,17 +123,34 @@ def compare(databases: dict[str, Database], only: str, rounds: int) -> None:
         print(f"{shape.name:48}{spent['ours']:10.0f}{compared}", flush=True)
 
 
-def run(directory: Path, only: str, rounds: int, *, reference: str = "", documents: int = shop_requests.ORDERS) -> None:
-    """Start our server, fill both and compare; `reference`: the address of an empty one, where there is one."""
+def run(
+    directory: Path,
+    only: str,
+    rounds: int,
+    *,
+    reference: str = "",
+    replicated: bool = False,
+    documents: int = shop_requests.ORDERS,
+) -> None:
+    """Start our server, fill both and compare.
+
+    `reference`: the address of an empty one, where there is one. `replicated`: ours is made a set of one member, and so
+    is the reference, which was started as one of `REFERENCE_SET`.
+    """
     with ExitStack() as stack:
         deployment = stack.enter_context(stopped_at_end(Deployment(directory)))
-        deployment.start(Member("node", "mongod", []))
-        addresses = {"ours": deployment.members["node"].address}
+        servers = {"ours": Member("node", "mongod", ["--replSet", _SET] if replicated else [])}
+        deployment.start(servers["ours"])
         if reference:
-            addresses["reference"] = reference
+            servers["reference"] = Member("reference", "", [], port=int(reference.rpartition(":")[2]))
         databases: dict[str, Database] = {}
-        for side, address in addresses.items():
-            client = stack.enter_context(closing(pymongo.MongoClient[dict[str, Any]](address)))
+        for side, name in (("ours", _SET), ("reference", REFERENCE_SET)):
+            if side not in servers:
+                continue
+            if replicated:
+                initiate(name, [servers[side]])
+            address = servers[side].address
+            client = stack.enter_context(closing(pymongo.MongoClient[dict[str, Any]](address, directConnection=True)))
             databases[side] = client.shop
             fill(databases[side], documents)
         compare(databases, only, rounds)
