@@ -5,9 +5,9 @@ filter names or to which a prepared scan leads (`docstore.collection.read.prepar
 command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, a long one,
-`let`, a hint, a pipeline that looks at the time or runs scripts) or meet (no document where it would insert one by
-more than an `_id`, a validator, a collation, a view, a critical section, a write lock, an open transaction, a
-transaction number that the session has used before) is left to it, and errors of a write are the outcome's, as there.
+`let`, a hint, a pipeline that looks at the time or runs scripts) or meet (a collation, a view, a critical section, a
+write lock, an open transaction, a transaction number that the session has used before) is left to it, and errors of a
+write are the outcome's, as there. An update of up to 64 documents in one unit is one write, too.
 On a shard a request enters as it does there, in the step in which it writes: a stale version is refused, and a document
 that the shard does not own is not found.
 """
@@ -45,16 +45,22 @@ from docstore.node.write.driver import (
     session_write,
 )
 from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
-from docstore.node.write.modification import Modification, plain_modification
+from docstore.node.write.modification import Modification, change_each, plain_modification
 from docstore.node.write.search import Match, identity_filter, identity_in
+from docstore.node.write.statement_loop import UNIT_DOCUMENTS
+from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
+from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.projection import Projection
+from docstore.query.update.upsert import refuse_expressions
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
 _MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
 """What drivers say of most updates."""
 _UPSERT = ("upsert", BOOL, b"\1")
 _SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
+_MANY = ("multi", BOOL, b"\1")
+_SAID_OF_MANY = frozenset((_MANY, ("upsert", BOOL, b"\0")))
 _ONE = ("limit", INT32, b"\1\0\0\0")
 _OF_FIND_AND_MODIFY = frozenset(("query", "sort", "update", "remove", "new", "fields", "upsert", "arrayFilters"))
 _NO_UPDATE = (NULL, b"")
@@ -65,7 +71,7 @@ Reply = bytes | Awaitable[bytes]
 
 class _Place(NamedTuple):
     """A collection that can be written to at once, and what of it this node owns; under which session and statement id;
-    when that is acknowledged.
+    when that is acknowledged; what documents must pass.
     """
 
     node: DataNode
@@ -74,6 +80,7 @@ class _Place(NamedTuple):
     session: SessionWrite | None
     stmt_id: int | None
     concern: WriteConcern
+    validator: Validator | None
 
     def search(self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT) -> Match | None:
         """The first document of a filter, in an order; NOTHING where there is none; None where this way has no scan."""
@@ -88,17 +95,30 @@ class _Place(NamedTuple):
         bound = bound_scan(self.collection, filter_, engine, sort=sort)
         return None if bound is None else bound.first(engine, owned)
 
+    def search_many(self, arguments: Arguments, filter_: bytes) -> list[Match] | None:
+        """The documents of a filter; None where this way has no scan, or there are more than one unit changes."""
+        if self.session is not None or "statementCounts" in arguments:
+            return None
+        bound = None if identity_in(filter_) is not None else bound_scan(self.collection, filter_, self.node.engine)
+        found = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1, self.owned)
+        if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
+            return None
+        bound.used()
+        return found
+
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session)
 
 
-def _place(context: Context, node: DataNode, arguments: Arguments) -> _Place | None:
-    """Where to write. Errors: those of the session and of the write concern; StaleConfig."""
+def _place(context: Context, node: DataNode, arguments: Arguments, *, bypass: bool) -> _Place | None:
+    """Where to write; `bypass`: whatever the validator says. Errors: those of the session and of the write concern;
+    StaleConfig.
+    """
     store = node.store
     if store.write_lock.held or "let" in arguments:
         return None
     collection = store.collection(context.namespace)
-    if collection is None or collection.id_index.collation is not None or collection.options.validator is not None:
+    if collection is None or collection.id_index.collation is not None:
         return None
     row = session_write(context, node)
     stmt_id = None
@@ -109,7 +129,8 @@ def _place(context: Context, node: DataNode, arguments: Arguments) -> _Place | N
         stmt_id = session.statement_id(0)
     concern = effective_concern(context, node)
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
-    return _Place(node, collection, owned, row, stmt_id, concern) if at_once else None
+    validator = validator_of(node, collection, bypass=bypass)
+    return _Place(node, collection, owned, row, stmt_id, concern, validator) if at_once else None
 
 
 def insert_one(context: Context, node: DataNode, arguments: Arguments, documents: list[bytes]) -> Reply | None:
@@ -117,11 +138,13 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
     raw = documents[0]
     if len(documents) > 1 or len(raw) > MAX_DOCUMENT_BYTES or not is_storable(raw):
         return None
-    place = _place(context, node, arguments)
+    place = _place(context, node, arguments, bypass=arguments["bypassDocumentValidation"])
     if place is None or (len(raw) > LARGE_BYTES and place.collection.secondary):
         return None
     unit = place.unit()
     try:
+        if place.validator is not None:
+            place.validator.check_new(raw)
         unit.insert(place.collection, raw, stmt_id=place.stmt_id)
         last = unit.commit()
     except WriteConflict:
@@ -135,20 +158,25 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
 
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
-    """Update one document, if there is one."""
+    """Carry out one statement, over one document or over as many as one unit changes."""
     if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
     given = elements(statements[0])
     if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][0] != "u":
         return None
     said, filters = _filters_apart(given[2:])
-    upsert = _UPSERT in said
-    if said != _MOSTLY_SAID and not (_SAID_ANYWAY if not upsert else _SAID_OF_UPSERTS).issuperset(said):
+    upsert, many = _UPSERT in said, _MANY in said
+    allowed = _SAID_OF_MANY if many else _SAID_OF_UPSERTS if upsert else _SAID_ANYWAY
+    if (said != _MOSTLY_SAID and not allowed.issuperset(said)) or (many and node.shard_filter is not None):
         return None
     update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters)
-    place = None if update is None else _place(context, node, arguments)
+    place = None
+    if update is not None:
+        place = _place(context, node, arguments, bypass=arguments["bypassDocumentValidation"])
     if update is None or place is None or not _may_change(context, place, update):
         return None
+    if many:
+        return _update_many(context, place, update, place.search_many(arguments, given[0][2]))
     found = place.search(arguments, given[0][2])
     if found is None:
         return None
@@ -164,6 +192,8 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     try:
         after = update.apply(before)
         if after != before:
+            if place.validator is not None:
+                place.validator.check_change(before, after)
             unit.replace(
                 place.collection, record_id, before, after,
                 stmt_id=place.stmt_id, changed=update.changed, paths=update.paths,
@@ -179,6 +209,34 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         unit.abort()
         return _refused(context, place, error, modified=0)
     return acknowledge_counts(context, place.concern, 1, int(update.counts(before, after)), last)
+
+
+def _update_many(context: Context, place: _Place, update: Modification, found: list[Match] | None) -> Reply | None:
+    """Update these documents together; None where they are to be changed one by one."""
+    collection = place.collection
+    if found is None or place.validator is not None or update.update.is_replacement:
+        return None
+    if any(len(raw) > LARGE_BYTES for _, raw in found):
+        return None
+    unit = place.unit()
+    last = None
+    try:
+        modified = change_each(unit, collection, update, found) if found else []
+        if modified is None:
+            unit.abort()
+            return None
+        if modified:
+            last = unit.commit()
+        else:
+            unit.abort()
+    except WriteConflict:
+        # It is waited for, or refuses the command.
+        unit.abort()
+        return None
+    except CommandError as error:
+        unit.abort()
+        return _refused(context, place, error, modified=0)
+    return acknowledge_counts(context, place.concern, len(found), len(modified), last)
 
 
 def _filters_apart(said: list[tuple[str, int, bytes]]) -> tuple[list[tuple[str, int, bytes]], tuple[bytes, ...] | None]:
@@ -199,17 +257,22 @@ def _refused(context: Context, place: _Place, error: CommandError, modified: int
 
 
 def _upsert(context: Context, place: _Place, filter_: bytes, update: Modification) -> Reply | None:
-    """Insert what an update makes of an `_id` that there is no document with."""
-    tree = identity_filter(filter_)
-    if tree is None or post_images_of(place.node.shard_filter, context.namespace, context.shard_version) is not None:
+    """Insert what an update makes of a filter that there is no document of."""
+    if post_images_of(place.node.shard_filter, context.namespace, context.shard_version) is not None:
         return None
     outcome = Outcome(modified=0)
     unit = None
     try:
+        tree = identity_filter(filter_)
+        if tree is None:
+            tree = parse_filter(filter_)
+            refuse_expressions(tree)
         made = Modification(place.node, tree, update.update).upsert()
         identity = get_field(made, "_id")
         if identity is None or (len(made) > LARGE_BYTES and place.collection.secondary):
             return None
+        if place.validator is not None:
+            place.validator.check_new(made)
         unit = place.unit()
         unit.insert(place.collection, made, stmt_id=place.stmt_id)
         outcome.last = unit.commit()
@@ -234,7 +297,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
     given = elements(statements[0])
     if len(given) != 2 or given[0][:2] != ("q", OBJECT) or given[1] != _ONE:
         return None
-    place = _place(context, node, arguments)
+    place = _place(context, node, arguments, bypass=True)
     found = None if place is None else place.search(arguments, given[0][2])
     if place is None or found is None:
         return None
@@ -276,7 +339,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     projection = plain_projection(given["fields"]) if "fields" in given else None
     if projection is None and "fields" in given:
         return None
-    place = _place(context, node, arguments)
+    place = _place(context, node, arguments, bypass=False)
     if place is None or (update is not None and not _may_change(context, place, update)):
         return None
     found = place.search(arguments, given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT))
@@ -295,6 +358,8 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
             if update is None or after is None:
                 unit.remove(place.collection, record_id, before, stmt_id=stmt_id, image=Image("preImage", before))
             else:
+                if place.validator is not None:
+                    place.validator.check_change(before, after)
                 image = Image("postImage", after) if new else Image("preImage", before)
                 unit.replace(
                     place.collection, record_id, before, after,

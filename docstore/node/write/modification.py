@@ -15,10 +15,12 @@ from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
+from docstore.key_layout import record_id_bytes
 from docstore.node.node import DataNode
-from docstore.node.write.search import identity_filter, identity_of
+from docstore.node.write.search import Match, identity_filter, identity_of
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter
@@ -123,6 +125,34 @@ class Modification:
 
     def _timestamp(self) -> int:
         return int.from_bytes(self.node.timestamp(), "little")
+
+
+def change_each(
+    unit: WriteUnitOfWork, collection: Collection, modification: Modification, matches: list[Match]
+) -> list[bytes] | None:
+    """Update documents together, by no statement of a session; those, as they were, that count as modified. None, with
+    nothing done, where they are to be changed one by one: one is refused, or may be.
+    """
+    changed = modification.changed
+    if changed is None:
+        return None
+    indexes = collection.indexes_of(changed)
+    if b"_id" in changed or any(index.unique for index in indexes):
+        return None
+    before = [raw for _, raw in matches]
+    try:
+        after = list(map(modification.apply, before))
+    except CommandError:
+        return None
+    modified = [old for old, new in zip(before, after, strict=True) if modification.counts(old, new)]
+    if before != after:
+        written = [place for place, raw in enumerate(before) if after[place] != raw]
+        rids = [record_id_bytes(matches[place][0]) for place in written]
+        if len(written) < len(before):
+            before, after = [before[place] for place in written], [after[place] for place in written]
+        if not unit.replace_each(collection, rids, before, after, modification.paths, None, indexes):
+            return None
+    return modified
 
 
 def check_updated(raw: bytes) -> None:

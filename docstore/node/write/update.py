@@ -15,13 +15,13 @@ from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
-from docstore.key_layout import record_id_bytes
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of, sort_of
 from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import (
     Modification,
+    change_each,
     direct_modification,
     plain_modification,
     update_of,
@@ -105,9 +105,12 @@ class UpdateWork:
         rules = target.post_images()
         if collection is None or matches is None or (rules is not None and rules.concerned(update.changed)):
             return False
-        if not matches:
-            return not statement.upsert
-        self._change(collection, update, matches, joined=True)
+        if matches:
+            self._change(collection, update, matches, joined=True)
+        elif statement.upsert:
+            tree = parse_filter(statement.filter)
+            refuse_expressions(tree)
+            self._upsert(collection, Modification(target.node, tree, update.update), joined=True)
         return True
 
     def _direct(self) -> Modification | None:
@@ -306,26 +309,10 @@ class UpdateWork:
         self, unit: WriteUnitOfWork, collection: Collection, modification: Modification, matches: list[Match]
     ) -> int | None:
         """How many are modified, all at once; None, with nothing done, where they are to be changed one by one."""
-        changed = modification.changed
-        if self._stmt_id is not None or len(matches) == 1 or changed is None:
+        if self._stmt_id is not None or len(matches) == 1:
             return None
-        indexes = collection.indexes_of(changed)
-        if b"_id" in changed or any(index.unique for index in indexes):
-            return None
-        before = [raw for _, raw in matches]
-        try:
-            after = list(map(modification.apply, before))
-        except CommandError:
-            return None
-        modified = [old for old, new in zip(before, after, strict=True) if modification.counts(old, new)]
-        if before != after:
-            written = [place for place, raw in enumerate(before) if after[place] != raw]
-            rids = [record_id_bytes(matches[place][0]) for place in written]
-            if len(written) < len(before):
-                before, after = [before[place] for place in written], [after[place] for place in written]
-            if not unit.replace_each(collection, rids, before, after, modification.paths, None, indexes):
-                return None
-        return self._target.counted(modified)
+        modified = change_each(unit, collection, modification, matches)
+        return None if modified is None else self._target.counted(modified)
 
     def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
         scripted = self._evaluated

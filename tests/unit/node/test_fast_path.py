@@ -34,6 +34,13 @@ _INDEXES: tuple[dict[str, Any], ...] = (
 )
 _VALUES: tuple[Any, ...] = (0, 1, 2, Int64(7), 2.5, "x", "X", {"x": 1}, {"x": "y"}, [], [1, 2], None, Int64(2**62))
 
+_VALIDATORS: tuple[dict[str, Any], ...] = (
+    {"validator": {"$jsonSchema": {"properties": {"a": {"bsonType": ["int", "double", "object"]}}, "required": ["k"]}}},
+    {"validator": {"b": {"$ne": "x"}}, "validationLevel": "moderate"},
+    {"validator": {"$expr": {"$ne": ["$a", "$$ROOT.b"]}}},
+    {"validator": {"k": {"$exists": False}}, "validationAction": "warn"},
+)
+
 
 def _value(rng: random.Random) -> Any:
     return rng.choice(_VALUES)
@@ -172,6 +179,8 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
         indexes = [*rng.sample(_INDEXES, 4), {"key": rng.choice(({"k": 1}, {"k": -1, "a": 1})), "name": "k"}]
         for node in (quick, general):
             await node.run({"createIndexes": "c", "indexes": indexes})
+            if seed % 3 == 0:
+                await node.run({"collMod": "c", **_VALIDATORS[seed // 3]})
             if role == "shard":
                 await node.insert("c", *({"_id": identity} for identity in range(12)))
                 own_a_part(node)
@@ -181,6 +190,8 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
                 command |= session(rng.randrange(3), number // 2)
                 if role == "shard":
                     command["stmtIds"] = rng.choice(([0], [3], [0, 1], [])) if len(_statements(command)) < 2 else []
+            if seed % 3 == 0 and "findAndModify" not in command and rng.random() < 0.1:
+                command["bypassDocumentValidation"] = True
             if role == "shard" and rng.random() < 0.9:
                 command["shardVersion"] = VERSION
             # The identity that an upsert makes is the same on both.
@@ -201,6 +212,28 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
             assert oplogs[0] is not None
             assert oplogs[1] is not None
             assert (oplogs[0].count, oplogs[0].size) == (oplogs[1].count, oplogs[1].size)
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {"q": {"k": 3}, "u": {"$inc": {"n": 1}}, "multi": True},
+        {"q": {"k": 7, "a": {"$gt": 1}}, "u": {"$setOnInsert": {"n": 1}}, "upsert": True},
+        {"q": {"k": 7}, "u": {"k": 7, "n": 1}, "upsert": True, "multi": False},
+    ],
+)
+def test_statements_by_a_key_are_carried_out_at_once(
+    statement: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k"}]})
+        await node.insert("c", *({"_id": number, "k": number // 3} for number in range(18)))
+        monkeypatch.delattr(update, "run_statements")
+        reply = await node.run({"update": "c", "updates": [statement]})
+        assert (reply["n"], "upserted" in reply) == ((3, False) if statement.get("multi") else (1, True))
 
     loop(work())
 
