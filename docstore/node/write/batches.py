@@ -22,7 +22,7 @@ from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
 from docstore.node.write.update import UpdateWork
-from docstore.node.write.update_group import UpdateGroup
+from docstore.node.write.update_group import KeyUpdateGroup, UpdateGroup
 from docstore.node.write.update_statements import check_sorts, update_statements_of
 from docstore.sharding.targeting import KeyRanges
 
@@ -73,7 +73,7 @@ def update_batch(
     context, target = _target(context, series, Outcome(modified=0), len(statements), let, within, bypass=bypass)
     return context, _loop(
         target,
-        GroupedWorks(target, statements, UpdateWork, UpdateGroup)
+        GroupedWorks(target, statements, UpdateWork, UpdateGroup, KeyUpdateGroup)
         if series is None
         else lambda index: UpdateWork(target, index, bucket_update(series, statements[index])),
         len(statements),

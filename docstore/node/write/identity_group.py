@@ -1,4 +1,4 @@
-"""Statements of one command that each ask for one `_id`, carried out side by side.
+"""Statements of one command that each ask for one document, by its `_id` or by a key, carried out side by side.
 
 Always true: a group is carried out as a whole, in one step, or nothing of it is; what it leaves, documents, entries of
 the log and the outcome, is what its statements would have left one by one in their order.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -55,7 +55,7 @@ Found = TypeVar("Found", bound=WorkedOut)
 
 class GroupedWorks(Generic[Statement, Found]):
     """Makes the works of the statements of one command, in their order. `alone` begins one by itself, `group` as many
-    as may go together.
+    as may go together; `by_key` those that do not ask for an `_id`.
     """
 
     def __init__(
@@ -64,26 +64,30 @@ class GroupedWorks(Generic[Statement, Found]):
         statements: Sequence[Statement],
         alone: Callable[[WriteTarget, int, Statement], Work],
         group: type[IdentityGroup[Statement, Found]],
+        by_key: type[IdentityGroup[Statement, Any]] | None = None,
     ) -> None:
         self._target = target
         self._statements = statements
         self._alone = alone
         self._group = group
+        self._by_key = by_key
         self._alone_until = 0
 
     def __call__(self, index: int) -> Work:
         single = self._alone(self._target, index, self._statements[index])
-        if index < self._alone_until or not self._groups() or not self._pair(index):
-            return single
-        return self._group(self._target, self._statements, index, single, self._refused)
+        group = None if index < self._alone_until or not self._groups() else self._group_of(index)
+        return single if group is None else group(self._target, self._statements, index, single, self._refused)
 
-    def _pair(self, index: int) -> bool:
-        """Whether this statement and the next may be the first of a group."""
+    def _group_of(self, index: int) -> type[IdentityGroup[Statement, Any]] | None:
+        """What this statement and the next may be the first of."""
         pair = self._statements[index : index + 2]
+        if len(pair) < 2:
+            return None
         try:
-            return len(pair) == 2 and identity_type(pair[0].filter) != 0 and identity_type(pair[1].filter) != 0
+            by_identity = [identity_type(each.filter) != 0 for each in pair]
         except CommandError:
-            return False
+            return None
+        return self._group if all(by_identity) else None if any(by_identity) else self._by_key
 
     def _groups(self) -> bool:
         target = self._target
@@ -170,7 +174,7 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
                 unit.abort()
                 raise
         self.statements = found.count
-        collection.id_index.uses += found.count
+        self.note_uses(collection, found)
         self._report(found)
         return True
 
@@ -188,6 +192,10 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
     def is_refused_by(self, collection: Collection) -> bool:
         """Whether its documents are written one by one."""
         return False
+
+    def note_uses(self, collection: Collection, found: Found) -> None:
+        """Note which index has answered the statements."""
+        collection.id_index.uses += found.count
 
     def report(self, found: Found) -> None:
         """Say what else there is to say of what has been done."""

@@ -1,23 +1,29 @@
-"""Statements of an update command that each ask for one `_id`, carried out side by side."""
+"""Statements of an update command that each ask for one document, carried out side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from docstore.bson.walk import get_field
+from docstore.bson.walk import elements, get_field
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
+from docstore.collection.read.plan_cache import ScanKey
+from docstore.collection.read.prepared import NOTHING, BoundScan, bound_scan
 from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.write.identity_updates import IdentityUpdates, Ways, Where, Written
-from docstore.key_layout import long_of
+from docstore.key_layout import long_of, record_id_bytes
 from docstore.node.write.identity_group import MOST_BYTES, IdentityGroup
-from docstore.node.write.modification import update_by_identity
+from docstore.node.write.modification import Modification, plain_modification, update_by_identity
+from docstore.node.write.search import identity_in
 from docstore.node.write.update_statements import UpdateStatement
 from docstore.query.update.direct import direct_update
+from docstore.query.value.places import meet, read_place
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ _INDEXES = Family.INDEXES
 
 
 class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
-    """Of an update command."""
+    """By their `_id`s."""
 
     def is_refused_by(self, collection: Collection) -> bool:
         return self._target.validator(collection) is not None
@@ -87,6 +93,139 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
 
     def report(self, found: IdentityUpdates) -> None:
         self._target.outcome.upserted += found.upserted
+
+
+@dataclass(slots=True)
+class KeyUpdates:
+    """What statements change: `runs` are of documents that one kind of update changes."""
+
+    matched: list[int] = field(default_factory=list)
+    modified: list[int] = field(default_factory=list)
+    runs: list[Written] = field(default_factory=list)
+    size: int = 0
+    latest: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.matched)
+
+    def take(self, number: int, record_id: int, before: bytes, after: bytes, update: Modification) -> None:
+        """A statement makes one document of another."""
+        run = self.runs[-1] if self.runs else None
+        rid = record_id_bytes(record_id)
+        if run is None or run.names != update.changed or run.paths != update.paths or record_id in self.latest:
+            run = Written(False, update.changed, update.paths, True)
+            self.runs.append(run)
+        run.numbers.append(number)
+        run.record_ids.append(rid)
+        run.before.append(before)
+        run.after.append(after)
+        self.latest[record_id] = after
+        self.size += len(before)
+
+
+class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
+    """By keys that lead to their documents by prepared scans, each as if none of the group had been carried out: so
+    none changes what another asks for, or the index that it asks.
+    """
+
+    def is_refused_by(self, collection: Collection) -> bool:
+        return self._target.validator(collection) is not None
+
+    def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> KeyUpdates:
+        found = KeyUpdates()
+        changed = _Changed(collection)
+        for number in range(self.first, end):
+            if not self._take(number, collection, owned, found, changed):
+                break
+        if found.count < 2:
+            # What does not go with others is mostly followed by more of its kind.
+            self._refused(end)
+        return found
+
+    def _take(
+        self, number: int, collection: Collection, owned: Predicate | None, found: KeyUpdates, changed: _Changed
+    ) -> bool:
+        """Whether the statement goes with the others."""
+        statement, target = self._all[number], self._target
+        if statement.multi or not statement.is_plain or identity_in(statement.filter) is not None:
+            return False
+        update = plain_modification(target.node, statement.filter, statement.update)
+        if update is None or update.update.is_replacement or update.update.needs_position:
+            return False
+        if update.changed is None or b"_id" in update.changed:
+            return False
+        bound = bound_scan(collection, statement.filter, target.reader)
+        rules = target.post_images()
+        if bound is None or changed.concerns(bound, statement.filter):
+            return False
+        match = bound.first(target.reader, owned)
+        if match is None or (match is NOTHING and statement.upsert):
+            return False
+        if rules is not None and rules.concerned(update.changed):
+            return False
+        if match is NOTHING:
+            found.matched.append(0)
+            found.modified.append(0)
+            return True
+        record_id, before = match
+        before = found.latest.get(record_id, before)
+        if len(before) > LARGE_BYTES or found.size > MOST_BYTES:
+            return False
+        try:
+            after = update.apply(before)
+        except CommandError:
+            # By itself it says so.
+            return False
+        if after != before:
+            found.take(number, record_id, before, after, update)
+            changed.add(update.changed)
+        found.matched.append(1)
+        found.modified.append(int(update.counts(before, after)))
+        return True
+
+    def write(
+        self, unit: WriteUnitOfWork, collection: Collection, found: KeyUpdates, stmt_ids: list[int] | None
+    ) -> None:
+        for run in found.runs:
+            ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in run.numbers]
+            _replace(unit, collection, run, ids)
+
+    def note_uses(self, collection: Collection, found: KeyUpdates) -> None:
+        """Each scan has noted its own."""
+
+
+class _Changed:
+    """The places that the statements of a group change, and what is asked of them."""
+
+    __slots__ = ("_collection", "_known", "_places")
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._places: set[frozenset[bytes]] = set()
+        # By the keys of scans, whether their answer may have become another.
+        self._known: dict[ScanKey, bool] = {}
+
+    def add(self, places: frozenset[bytes]) -> None:
+        if places not in self._places:
+            self._places.add(places)
+            self._known.clear()
+
+    def concerns(self, bound: BoundScan, filter_: bytes) -> bool:
+        """Whether the changes may have made another of what the scan finds."""
+        known = self._known.get(bound.key)
+        if known is None:
+            known = self._known[bound.key] = bool(self._places) and self._may_concern(bound, filter_)
+        return known
+
+    def _may_concern(self, bound: BoundScan, filter_: bytes) -> bool:
+        names = [name for name, _, _ in elements(filter_)]
+        asked = [read_place(name) for name in names]
+        indexes = [index for index, _ in bound.parts]
+        return any(name.startswith("$") for name in names) or any(
+            meet(places, asked) or any(index in indexes for index in self._collection.indexes_of(places))
+            for places in self._places
+        )
 
 
 def _pushed(specification: bytes) -> Paths | None:

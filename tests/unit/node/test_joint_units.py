@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
+from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.collection.oplog.undo import undo_keys
+from docstore.node.write import modification
+from docstore.node.write.identity_group import GroupedWorks
+from docstore.node.write.joint_unit import JointUnit
 from docstore.storage import Family, open_engine
 from tests.harness.faulty_engine import FaultyEngine
 from tests.unit.node.local import LocalNode, loop, session
@@ -372,3 +377,57 @@ def _identified(rng: Random) -> dict[str, Any]:
     if rng.random() < 0.05:
         return update(rng.choice(({"k": number}, {"_id": {"$in": [number]}}, {"_id": number, "n": 7})), change)
     return update(condition, change, upsert=rng.random() < 0.7)
+
+
+def _by_key(rng: Random) -> dict[str, Any]:
+    condition: dict[str, Any] = rng.choice(
+        (
+            {"k": rng.randrange(10)}, {"u": rng.randrange(20)}, {"k": {"$gte": rng.randrange(10)}},
+            {"k": rng.randrange(10), "n": rng.randrange(3)}, {"k": rng.randrange(10), "a": 1}, {"a": rng.randrange(3)},
+            {"k": rng.randrange(10), "a.b": {"$ne": 1}}, {"u": {"$in": [1, 2, 30]}}, {"_id": rng.randrange(20)},
+            {"$or": [{"k": 3}, {"u": 5}]}, {"k": 1, "$or": [{"n": 1}, {"n": 0}]}, {"k": 99},
+        )
+    )  # fmt: skip
+    change: dict[str, Any] = rng.choice(
+        (
+            {"$inc": {"n": 1}}, {"$inc": {"n": 1}}, {"$set": {"n": 1}}, {"$set": {"a": [1, 2]}}, {"$push": {"a": 1}},
+            {"$set": {"a": {"b": 1}}}, {"$set": {"k": rng.randrange(10)}}, {"$set": {"u": rng.randrange(30)}},
+            {"$inc": {"k": 1, "n": 1}}, {"$unset": {"a": 1}}, {"$mul": {"a": 2}}, {"$set": {"_id": 3}}, {"n": 5},
+            {"$setOnInsert": {"u": rng.randrange(100)}}, {"$set": {"a.$": 1}}, {"$rename": {"n": "m"}},
+        )
+    )  # fmt: skip
+    statement = update(condition, change)
+    if rng.random() < 0.15:
+        statement["upsert"] = True
+    elif rng.random() < 0.1:
+        statement["multi"] = "n" not in change
+    return statement
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("retryable", [False, True])
+def test_statements_by_keys_do_what_each_does_alone(
+    seed: int, retryable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        rng = Random(seed)
+        together, alone = await _node(replicated=True), await _node(replicated=True)
+        for node in (together, alone):
+            await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1, "n": -1}, "name": "a_n"}]})
+        for number in range(30):
+            statements = [_by_key(rng) for _ in range(rng.choice((2, 5, 12)))]
+            if retryable:
+                statements = [{**each, "multi": False} for each in statements]
+            monkeypatch.setattr(modification, "ObjectId", partial(ObjectId, number.to_bytes(12, "big")))
+            more = session(1, number) if retryable else {}
+            done = await together.run({"update": "c", "updates": statements, "ordered": False, **more})
+            with monkeypatch.context() as patch:
+                patch.setattr(JointUnit, "begin", lambda *_: None)
+                patch.setattr(GroupedWorks, "_group_of", lambda *_: None)
+                expected = await alone.run({"update": "c", "updates": statements, "ordered": False, **more})
+            assert {**done, "opTime": 0} == {**expected, "opTime": 0}, statements
+        assert await together.documents("c") == await alone.documents("c")
+        assert (await together.run({"validate": "c"}))["valid"]
+        assert _entries(together) == _entries(alone)
+
+    loop(scenario())
