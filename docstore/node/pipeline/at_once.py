@@ -50,7 +50,7 @@ _MOST_GIVEN_BYTES = 1 << 20
 @dataclass(frozen=True, slots=True)
 class _Stages:
     """What stands behind the `$match` of a pipeline: an order (its specification) and a limit (0: none) that belong to
-    its find, the stages, and the group if they are nothing but a count.
+    its find, the stages, and the group in front of them that is nothing but a count.
     """
 
     sort: bytes
@@ -152,8 +152,9 @@ def _documents(
         count = bound.counted(node.engine, node.clock, until) if owned is None else None
         if count is None:
             return None
-        return [behind.counted.document(count)] if count else []
-    found = bound.documents(node.engine, behind.limit or MOST_LOOKS + 1, owned)
+        found: list[bytes] | None = behind.counted.documents(count)
+    else:
+        found = bound.documents(node.engine, behind.limit or MOST_LOOKS + 1, owned)
     if found is None or not behind.pipeline.stages:
         return found
     buffers = OperationBuffers()
@@ -195,4 +196,7 @@ def _parsed(stages: tuple[bytes, ...]) -> _Stages | None:
         return None
     if any(isinstance(stage, Lookup) and not stage.is_equality for stage in pipeline.stages):
         return None
-    return _Stages(sort, limit, pipeline, counted_group(pipeline.stages) if taken == 0 else None)
+    counted = counted_group(pipeline.stages) if taken == 0 else None
+    if counted is not None:
+        pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
+    return _Stages(sort, limit, pipeline, counted)

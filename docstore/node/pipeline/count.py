@@ -1,7 +1,7 @@
-"""A pipeline that only counts: `[$match, {$group: {_id: constant, n: {$sum: 1}}}]`, what drivers send for
-countDocuments.
+"""A pipeline that begins by counting: `[$match, {$group: {_id: constant, n: {$sum: 1}}}]`, what drivers send for
+countDocuments, or `[$match, $count]`.
 
-It is answered by counting instead of grouping: no document leaves the scan.
+That is done by counting instead of grouping: no document leaves the scan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from docstore.aggregation.stages.group import Group
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, INT32, OBJECT, STRING
 from docstore.collection.read.counting import Counting
-from docstore.node.read.sources import Batch, Documents
 from docstore.query.value.values import int32_value, int64_value
 
 _INT32_END = 1 << 31
@@ -29,15 +28,17 @@ class CountedGroup:
     key: Value
     names: tuple[str, ...]
 
-    def document(self, count: int) -> bytes:
-        """The one group there is."""
+    def documents(self, count: int) -> list[bytes]:
+        """The one group there is, none where there is nothing to count."""
+        if not count:
+            return []
         counted = int32_value(count) if count < _INT32_END else int64_value(count)
-        return document_from([("_id", *self.key), *((name, *counted) for name in self.names)])
+        return [document_from([("_id", *self.key), *((name, *counted) for name in self.names)])]
 
 
 def counted_group(stages: Sequence[Stage]) -> CountedGroup | None:
-    """The group that the stages come to, if they are nothing but a count."""
-    if len(stages) != 1 or not isinstance(stages[0], Group):
+    """The group that the first stage is, if it is nothing but a count."""
+    if not stages or not isinstance(stages[0], Group):
         return None
     specification = get_field(stages[0].raw, "$group")
     assert specification is not None, "a $group stage without its specification"
@@ -55,23 +56,14 @@ def counted_group(stages: Sequence[Stage]) -> CountedGroup | None:
     return None if key is None else CountedGroup(key, tuple(names))
 
 
-class CountSource:
+class CountStream:
     """The group's document, once everything has been counted; nothing where there was nothing to count."""
 
     def __init__(self, counting: Counting, group: CountedGroup) -> None:
         self._counting = counting
         self._group = group
-        self._given = False
 
-    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        del max_bytes
-        if self._given:
-            return Documents([], True)
-        if max_docs <= 0 or not self._counting.advance(deadline):
-            return Documents([], False)
-        self._given = True
-        count = self._counting.count
-        return Documents([self._group.document(count)] if count else [], True)
-
-    def close(self) -> None:
-        """The count holds nothing but iterators of the view."""
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        if not self._counting.advance(deadline):
+            return [], False
+        return self._group.documents(self._counting.count), True

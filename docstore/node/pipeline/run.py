@@ -14,7 +14,7 @@ from docstore.commands.context import Context
 from docstore.deferred_free import free_later
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream, LocalCollections
-from docstore.node.pipeline.count import CountSource, counted_group
+from docstore.node.pipeline.count import CountStream, counted_group
 from docstore.node.pipeline.sampling import drawn_documents
 from docstore.node.read.snapshot import View
 from docstore.node.read.sources import Batch, Documents, DocumentSource, ReleasingSource
@@ -120,7 +120,8 @@ def open_pipeline(
             collection, query, view.reader, owned=view.owned, clock=clock, newest=newest, exact=execution.exact
         )
         execution.add(counting.plan_stats)
-        return CountSource(counting, counted)
+        stream = Pipeline(rest.stages[1:], rest.query_context).open(CountStream(counting, counted), environment)
+        return PipelineSource(stream, buffers, partial(_close, None, spill), node.clock, long=long)
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
         return ReleasingSource(source, partial(_close, None, spill, buffers))
