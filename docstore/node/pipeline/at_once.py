@@ -3,7 +3,7 @@
 An application sends the same stages behind a `$match` (and a `$sort`, and a `$limit`) with other values. The stages are
 parsed once for all requests of the process, in a context that knows nothing of a request: whatever depends on one (the
 time, random numbers, scripts, variables) is refused there, and left to the general way. So is every request that ends
-with an error, takes more than a step, or leaves a cursor. Nothing else runs in between: what the stages hold while they
+with an error, or takes more than a step. Nothing else runs in between: what the stages hold while they
 work is theirs alone. A `$lookup` by an equality that an index serves reads the other collection in the same step.
 """
 
@@ -31,8 +31,8 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.pipeline.count import CountedGroup, counted_group
 from docstore.node.read.at_once import scan_of_newest
-from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply
-from docstore.node.slices import slice_end
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
+from docstore.node.read.sources import ListSource
 from docstore.query.value.collation import Collation
 
 _GIVEN = frozenset(("pipeline", "cursor"))
@@ -45,6 +45,10 @@ _STAGES = frozenset(
 """Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
 _MOST_BYTES = 4096
 _MOST_GIVEN_BYTES = 1 << 20
+_LONGEST_STEP = 0.05
+"""Seconds after which a step gives up and all is done anew the general way. It is far more than what reads so few
+documents takes, also where a machine has much else to do: what makes much out of them is meant.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,9 @@ class _Stages:
 
 
 def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> bytes | None:
-    """The reply of an aggregate whose documents are all in it; None, with nothing done, where this way has none."""
+    """The reply of an aggregate whose documents are all found in a step, what the first batch does not hold being kept
+    for the next; None, with nothing done, where this way has none.
+    """
     collection = node.store.collection(namespace)
     if collection is None or not arguments.given().keys() <= _GIVEN:
         return None
@@ -81,12 +87,16 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     bound, owned = scan
     others = Partners(node, context.db)
     documents = _documents(node, bound, behind, owned, others)
-    if documents is None or len(documents) >= (FIRST_BATCH_DOCUMENTS if batch is None else batch):
+    size = FIRST_BATCH_DOCUMENTS if batch is None else batch
+    if documents is None or len(documents) == size:
+        # Of a batch that is just full the general way knows whether a cursor stays.
         return None
     if sum(map(len, documents)) > _MOST_GIVEN_BYTES:
         return None
     bound.used()
     others.used()
+    if len(documents) > size:
+        return opened_reply(context, documents[:size], ListSource(documents[size:]))
     return cursor_reply(documents, 0, namespace)
 
 
@@ -147,7 +157,7 @@ def _documents(
     node: DataNode, bound: BoundScan, behind: _Stages, owned: Predicate | None, others: Partners
 ) -> list[bytes] | None:
     """What comes out of the stages; None where that takes more than a step."""
-    until = slice_end(node)
+    until = node.clock() + _LONGEST_STEP
     if behind.counted is not None:
         count = bound.counted(node.engine, node.clock, until) if owned is None else None
         if count is None:
