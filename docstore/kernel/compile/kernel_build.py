@@ -41,6 +41,7 @@ COMPILED = (
     "kernel.match.predicate",
     "kernel.match.bit_predicates",
     "kernel.match.path_predicates",
+    "kernel.match.text_predicates",
     "kernel.scan.documents",
     "kernel.scan.fetch",
     "kernel.scan.index_bounds",

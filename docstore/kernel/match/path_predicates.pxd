@@ -11,8 +11,6 @@ from docstore.bson.walk cimport (
     document_stop, double_at, name_end, part, value_end,
 )
 
-cdef Py_ssize_t _LONG_TEXT
-
 cdef enum:
     _LESS = 1
     _EQUAL = 2
@@ -29,7 +27,7 @@ cdef class Compare(PathPredicate):
     cdef bint _nan
     cdef bint _bytewise
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
-cdef bint _stands_at(bytes raw, Py_ssize_t at, bytes text, Py_ssize_t size) noexcept
+cdef bint stands_at(bytes raw, Py_ssize_t at, bytes text, Py_ssize_t size) noexcept
 cdef bint _is_nan(int code, bytes raw, Py_ssize_t at) except -1
 
 cdef class In(PathPredicate):
@@ -55,6 +53,8 @@ cdef class Type(PathPredicate):
 cdef class Mod(PathPredicate):
     cdef readonly object divisor
     cdef readonly object remainder
+    cdef long long _divisor
+    cdef long long _remainder
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class Size(PathPredicate):
@@ -76,16 +76,6 @@ cdef class Folded(PathPredicate):
     cdef PathPredicate _inner
     cdef object _fold
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
-
-cdef class Regex(PathPredicate):
-    cdef object _search
-    cdef bytes _same
-    cdef bytes _text
-    cdef Py_ssize_t _size
-    cdef bint _at_start
-    cdef bint _at_end
-    cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef bint _has_text(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class ValueCall(PathPredicate):
     cdef object _function

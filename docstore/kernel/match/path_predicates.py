@@ -22,7 +22,6 @@ if not cython.compiled:
         CLASS_MIN_KEY,
         CLASS_NULL,
         CLASS_NUMBER,
-        CLASS_STRING,
         CLASS_UNDEFINED,
         class_of,
         compare_at,
@@ -57,9 +56,6 @@ if not cython.compiled:
 
 _EQUAL_BY_BYTES = frozenset((BINARY, CODE, DATE, INT32, INT64, OBJECT_ID, REGEX, STRING, SYMBOL, TIMESTAMP))
 """Types of which two values are equal exactly when their bytes are."""
-
-_LONG_TEXT = 128
-"""Longer strings are searched by what is faster for them."""
 
 _OUTCOMES = {"eq": _EQUAL, "lt": _LESS, "lte": _LESS | _EQUAL, "gt": _GREATER, "gte": _GREATER | _EQUAL}
 
@@ -98,7 +94,7 @@ class Compare(PathPredicate):
         found: cython.int
         order: cython.int
         if self._bytewise and code == self._code:
-            return end - at == self._end and _stands_at(raw, at, self._raw, self._end)
+            return end - at == self._end and stands_at(raw, at, self._raw, self._end)
         found = CLASS_NULL if code == MISSING else class_of(code)
         if found == CLASS_UNDEFINED and self._class == CLASS_NULL:
             found = CLASS_NULL
@@ -118,7 +114,7 @@ class Compare(PathPredicate):
         return (self._accepted & (_LESS if order < 0 else _GREATER)) != 0
 
 
-def _stands_at(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
+def stands_at(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
     """Whether the `size` bytes of `text` stand at `at`, behind which there are as many."""
     same: cython.Py_ssize_t = 0
     while same < size and raw[at + same] == text[same]:
@@ -205,11 +201,16 @@ class Mod(PathPredicate):
 
     divisor: int
     remainder: int
+    _divisor: int
+    _remainder: int
 
     def __init__(self, path: str, divisor: int, remainder: int) -> None:
         super().__init__(path, True)
         self.divisor = divisor
         self.remainder = remainder
+        # Of -1 nothing is left, but the least number cannot be divided by it.
+        self._divisor = 1 if divisor == -1 else divisor
+        self._remainder = remainder
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         if code == MISSING or class_of(code) != CLASS_NUMBER:
@@ -219,6 +220,8 @@ class Mod(PathPredicate):
             if not exact.is_finite() or abs(exact) >= 2**63:
                 return False
             return _truncated_remainder(int(exact), self.divisor) == self.remainder
+        if cython.compiled:
+            return integer_at(code, raw, at) % self._divisor == self._remainder
         return _truncated_remainder(integer_at(code, raw, at), self.divisor) == self.remainder
 
 
@@ -329,69 +332,6 @@ class Folded(PathPredicate):
             folded = self._fold((code, part(raw, at, end)))[1]
             return self._inner.test_value(code, folded, 0, len(folded))
         return self._inner.test_value(code, raw, at, end)
-
-
-class Regex(PathPredicate):
-    """A string (or symbol) in which `search` finds its pattern, or a stored regular expression whose bytes are `same`.
-
-    `literal`: the pattern is nothing but this text, at the start or at the end of the string where that is wanted, and
-    is looked for without `search`. As everywhere, a newline at the end of a string may stand behind its end.
-    """
-
-    _search: Callable[[str], bool]
-    _same: bytes | None
-    _text: bytes | None
-    _size: int
-    _at_start: bool
-    _at_end: bool
-
-    def __init__(
-        self,
-        path: str,
-        search: Callable[[str], bool],
-        same: bytes | None = None,
-        literal: bytes | None = None,
-        at_start: bool = False,
-        at_end: bool = False,
-    ) -> None:
-        super().__init__(path, True)
-        self._search = search
-        self._same = same
-        self._text = literal
-        self._size = 0 if literal is None else len(literal)
-        self._at_start = at_start
-        self._at_end = at_end
-
-    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        if code == REGEX:
-            return self._same is not None and part(raw, at, end) == self._same
-        if code == MISSING or class_of(code) != CLASS_STRING:
-            return False
-        if self._text is not None:
-            return self._has_text(raw, at + 4, end - 1)
-        return bool(self._search(part(raw, at + 4, end - 1).decode("utf-8", "replace")))
-
-    def _has_text(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether the literal stands where it should in the string at [at, end)."""
-        text: bytes = self._text or b""
-        size: cython.Py_ssize_t = self._size
-        if self._at_end and end > at and raw[end - 1] == 0x0A:
-            # The text itself has no newline.
-            end -= 1
-        if end - at < size:
-            return False
-        if self._at_start:
-            return (not self._at_end or end - at == size) and _stands_at(raw, at, text, size)
-        if self._at_end:
-            return _stands_at(raw, end - size, text, size)
-        if end - at > _LONG_TEXT:
-            return raw.find(text, at, end) >= 0
-        end -= size
-        while at <= end:
-            if raw[at] == text[0] and _stands_at(raw, at, text, size):
-                return True
-            at += 1
-        return False
 
 
 class ValueCall(PathPredicate):

@@ -9,7 +9,7 @@ from docstore.bson.allowance import spend
 from docstore.bson.walk import REGEX, Value
 from docstore.errors import Code, CommandError
 from docstore.kernel.geometry.points import WithinCircle
-from docstore.kernel.match import bit_predicates, path_predicates, predicate
+from docstore.kernel.match import bit_predicates, path_predicates, predicate, text_predicates
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.regex import compile_regex, literal_of
 from docstore.query.filter.tree import (
@@ -120,19 +120,23 @@ def _compile_in(path: str, values: Sequence[Value], collation: Collation | None)
 
 def _compile_regex(pattern: RegexMatch) -> Predicate:
     """A string that matches, or a stored regular expression that is the same one."""
-    search = compile_regex(pattern.pattern, pattern.options)
     same = _regex_value(pattern)[1]
     literal = literal_of(pattern.pattern, pattern.options)
     if literal is None:
-        return path_predicates.Regex(pattern.path, search, same)
-    return path_predicates.Regex(pattern.path, search, same, *literal)
+        return text_predicates.Regex(pattern.path, compile_regex(pattern.pattern, pattern.options), same)
+    # Few of the strings are searched, if any.
+    return text_predicates.Regex(pattern.path, partial(_search, pattern), same, *literal)
+
+
+def _search(pattern: RegexMatch, text: str) -> bool:
+    return bool(compile_regex(pattern.pattern, pattern.options)(text))
 
 
 def _compile_patterns(path: str, patterns: Sequence[RegexMatch]) -> list[Predicate]:
     """As `_compile_regex` of each of many: a value is looked up once, not for each of them."""
     searches = [compile_regex(pattern.pattern, pattern.options) for pattern in paced(patterns)]
     same = [_regex_value(pattern) for pattern in paced(patterns)]
-    return [path_predicates.In(path, same), path_predicates.Regex(path, _any_of(searches))]
+    return [path_predicates.In(path, same), text_predicates.Regex(path, _any_of(searches))]
 
 
 def _any_of(searches: Sequence[Callable[[str], object]]) -> Callable[[str], bool]:

@@ -20,7 +20,7 @@ from docstore.bson.walk import (
     values,
 )
 from docstore.errors import Code, CommandError
-from docstore.query.filter.regex import compile_regex
+from docstore.query.filter.regex import check_regex
 from docstore.query.filter.tree import Comparison, Exists, Filter, In, Mod, Not, Op, RegexMatch, Size, TypeIs
 from docstore.query.value.notation import display
 from docstore.query.value.packed import PackedValues
@@ -75,7 +75,7 @@ def parse_regex_operator(path: str, fields: Sequence[Element]) -> RegexMatch:
 
 
 def _regex(path: str, pattern: str, options: str) -> RegexMatch:
-    compile_regex(pattern, options)
+    check_regex(pattern, options)
     return RegexMatch(path, pattern, options)
 
 

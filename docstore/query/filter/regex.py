@@ -84,20 +84,29 @@ def _bounded(search: Callable[[str], object]) -> Search:
 
 
 class Literal(NamedTuple):
-    """A text that is looked for: at the start of a string, at its end, both, or anywhere."""
+    """A text that is looked for: at the start of a string, at its end, both, or anywhere; in any case if `caseless`."""
 
     text: bytes
     at_start: bool
     at_end: bool
+    caseless: bool
 
 
+def check_regex(pattern: str, options: str) -> None:
+    """Errors as `compile_regex`. What is nothing but a text need not be compiled for that."""
+    if literal_of(pattern, options) is None:
+        compile_regex(pattern, options)
+
+
+@lru_cache(maxsize=512)
 def literal_of(pattern: str, options: str) -> Literal | None:
     """What a pattern of nothing but characters and anchors looks for; None for any other."""
-    found = _LITERAL.fullmatch(pattern) if options in ("", "s") else None
+    # Of the other options `s` is about dots, and `u` about nothing.
+    found = _LITERAL.fullmatch(pattern) if not options.strip("isu") else None
     if found is None:
         return None
     start, text, end = found.groups()
-    return Literal(_unescaped(text).encode(), bool(start), bool(end))
+    return Literal(_unescaped(text).encode(), bool(start), bool(end), "i" in options)
 
 
 def _unescaped(text: str) -> str:

@@ -19,6 +19,7 @@ BY_NAME = (
     "kernel.keys.pattern",
     "kernel.match.path_predicates",
     "kernel.match.predicate",
+    "kernel.match.text_predicates",
     "kernel.scan.documents",
     "kernel.scan.watched",
 )

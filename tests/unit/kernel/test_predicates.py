@@ -139,6 +139,11 @@ def test_type_sees_arrays_and_their_members(kernel: Kernel) -> None:
         (3, 0, 1e300, False),
         (2, 0, "4", False),
         (2, 0, [1, 4], True),
+        (-1, 0, -(2**63), True),
+        (-1, 1, 5, False),
+        (10, 7, 2**63 - 1, True),
+        (-(2**63), -1, -1, True),
+        (2**63 - 1, -1, -(2**63), True),
     ],
 )
 def test_mod_cuts_fractions_off_and_keeps_the_sign(

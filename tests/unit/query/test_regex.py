@@ -64,17 +64,21 @@ def test_the_literal_beginning_of_a_pattern(pattern: str, options: str, expected
 @pytest.mark.parametrize(
     ("pattern", "options", "expected"),
     [
-        ("abc", "", Literal(b"abc", False, False)),
-        ("^abc", "", Literal(b"abc", True, False)),
-        ("77$", "s", Literal(b"77", False, True)),
-        ("^a\\.b$", "", Literal(b"a.b", True, True)),
-        ("a\\$", "", Literal(b"a$", False, False)),
-        ("a\\\\", "", Literal(b"a\\", False, False)),
+        ("abc", "", Literal(b"abc", False, False, False)),
+        ("^abc", "", Literal(b"abc", True, False, False)),
+        ("77$", "s", Literal(b"77", False, True, False)),
+        ("^a\\.b$", "", Literal(b"a.b", True, True, False)),
+        ("a\\$", "", Literal(b"a$", False, False, False)),
+        ("a\\\\", "", Literal(b"a\\", False, False, False)),
+        ("aBc", "i", Literal(b"aBc", False, False, True)),
+        ("^abc$", "siu", Literal(b"abc", True, True, True)),
+        ("abc", "u", Literal(b"abc", False, False, False)),
         ("a.c", "", None),
         ("ab*", "", None),
         ("a|b", "", None),
-        ("abc", "i", None),
         ("a$", "m", None),
+        ("a$", "im", None),
+        ("a", "x", None),
         ("\\d", "", None),
         ("é", "", None),
         ("^$", "", None),
@@ -100,6 +104,27 @@ def test_a_text_is_found_where_its_pattern_is(start: str, text: str, end: str, s
     assert literal_of(pattern, "") is not None
     assert matches(encode({"a": subject})) is bool(compile_regex(pattern, "u")(subject))
     assert matches(encode({"a": ["-", subject]})) is bool(compile_regex(pattern, "u")(subject))
+
+
+_LETTERS = "aAkKsSzZ@`[{.\u212a\u017f\u00e9\n"
+
+
+@given(
+    start=st.sampled_from(["", "^"]),
+    text=st.text("aAkKsSzZ@.", min_size=1, max_size=3),
+    end=st.sampled_from(["", "$"]),
+    subject=st.one_of(st.text(_LETTERS, max_size=6), st.text(_LETTERS).map(lambda text: text * 30)),
+)
+def test_a_text_is_found_in_any_case_where_its_pattern_is(start: str, text: str, end: str, subject: str) -> None:
+    """The Kelvin sign and the long s are letters of ASCII in the other case."""
+    pattern = start + text.replace(".", "\\.") + end
+    matches = compile_filter(parse_filter(encode({"a": Regex(pattern, "i")}))).matches
+
+    literal = literal_of(pattern, "i")
+    assert literal is not None
+    assert literal.caseless
+    assert matches(encode({"a": subject})) is bool(compile_regex(pattern, "i")(subject))
+    assert matches(encode({"a": ["-", subject]})) is bool(compile_regex(pattern, "i")(subject))
 
 
 def test_a_stored_pattern_is_found_by_itself() -> None:
