@@ -19,6 +19,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from docstore.kernel.keys.gathered import GatheredEntries
+from docstore.kernel.scan.watched import Sought
 
 
 class Family(IntEnum):
@@ -110,10 +111,6 @@ class Reader(Protocol):
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]: ...
 
 
-_ReadRanges = Callable[[Family, Sequence[Range]], Iterator[bytes]]
-"""How a reader reads many ranges, where that costs less than an iterator for each (`keys_of_ranges`)."""
-
-
 class Snapshot(Reader, Protocol):
     """One state, kept until `close`. Cheap to take; an open one costs the space of what has been overwritten since."""
 
@@ -186,14 +183,20 @@ class Engine(Reader, Protocol):
 
 def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
     """The keys in many ranges, one after the other, as the reader does it best."""
-    read: _ReadRanges | None = getattr(reader, "keys_of_ranges", None)
-    return each_keys(reader, family, ranges) if read is None else read(family, ranges)
+    read: Callable[..., Iterator[bytes]] | None = getattr(reader, "of_ranges", None)
+    return each_keys(reader, family, ranges) if read is None else read(family, ranges, values=False)
 
 
 def values_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
     """As `keys_of_ranges`."""
-    read: _ReadRanges | None = getattr(reader, "values_of_ranges", None)
-    return each_values(reader, family, ranges) if read is None else read(family, ranges)
+    read: Callable[..., Iterator[bytes]] | None = getattr(reader, "of_ranges", None)
+    return each_values(reader, family, ranges) if read is None else read(family, ranges, values=True)
+
+
+def seeking(reader: Reader, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
+    """An iterator over the keys, or pairs, below `end`, that can be moved upwards; None where the reader has none."""
+    made: Callable[..., Sought | None] | None = getattr(reader, "sought", None)
+    return None if made is None else made(family, end, pairs=pairs)
 
 
 def each_keys(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:

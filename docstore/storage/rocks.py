@@ -40,12 +40,22 @@ from rocksdict import (
 )
 
 from docstore.kernel.log.batches import put_changes
+from docstore.kernel.scan.watched import Sought
 from docstore.log import component
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
 from docstore.storage.lock import lock_directory
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
-from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of, within
+from docstore.storage.rocks_snapshot import (
+    RocksSnapshot,
+    Versions,
+    items_of,
+    keys_of,
+    read_error,
+    sought,
+    values_of,
+    within,
+)
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
@@ -123,11 +133,13 @@ class RocksEngine:
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return values_of(self._families[family], start, end, reverse)
 
-    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return within(self._families[family], ranges, values=False)
+    def of_ranges(self, family: Family, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+        """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
+        return within(self._families[family], ranges, values=values)
 
-    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return within(self._families[family], ranges, values=True)
+    def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought:
+        """An iterator that can be moved (`docstore.storage.engine.seeking`)."""
+        return sought(self._families[family], end, pairs=pairs)
 
     def walk(self, family: Family) -> Any:
         """rocksdict's own iterator over a family, which can step over damage."""

@@ -24,7 +24,7 @@ from typing import Any
 from rocksdict import ReadOptions
 
 from docstore.kernel.log.batches import note_keys
-from docstore.kernel.scan.watched import Moved, Watched
+from docstore.kernel.scan.watched import Moved, Sought, Watched
 from docstore.storage.engine import (
     Batch,
     DataCorrupted,
@@ -191,15 +191,15 @@ class RocksSnapshot:
             return values_of(self._versions.base(family), start, end, reverse)
         return (value for _, value in self._changed_items(family, start, end, reverse))
 
-    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    def of_ranges(self, family: Family, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+        """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
         if not self._open_version().written:
-            return within(self._versions.base(family), ranges, values=False)
-        return each_keys(self, family, ranges)
+            return within(self._versions.base(family), ranges, values=values)
+        return (each_values if values else each_keys)(self, family, ranges)
 
-    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        if not self._open_version().written:
-            return within(self._versions.base(family), ranges, values=True)
-        return each_values(self, family, ranges)
+    def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
+        """An iterator that can be moved (`docstore.storage.engine.seeking`)."""
+        return None if self._open_version().written else sought(self._versions.base(family), end, pairs=pairs)
 
     def close(self) -> None:
         if self._version is not None:
@@ -343,3 +343,10 @@ def within(source: Any, ranges: Sequence[Range], *, values: bool) -> Iterator[by
     options = ReadOptions()
     options.set_iterate_upper_bound(max([end for _, end in ranges], default=b""))
     return Moved(source.iter(options), options, ranges, values, check_status)
+
+
+def sought(source: Any, end: bytes, *, pairs: bool) -> Sought:
+    """An iterator, made now, over what stands below `end`, that can be moved upwards."""
+    options = ReadOptions()
+    options.set_iterate_upper_bound(end)
+    return Sought(source.iter(options), options, pairs, check_status)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from docstore.storage import Batch, Engine, Family, StorageError
-from docstore.storage.engine import keys_of_ranges, values_of_ranges
+from docstore.storage.engine import keys_of_ranges, seeking, values_of_ranges
 
 RECORDS, INDEXES = Family.RECORDS, Family.INDEXES
 ALL = (b"", b"\xff" * 16)
@@ -81,6 +81,25 @@ def test_many_ranges_are_read_one_after_the_other(engine: Engine, later: bool) -
     assert list(keys_of_ranges(snapshot, RECORDS, [])) == []
     expected = [b"A", b"changed", b"F", b"G"] if later else [b"A", b"B", b"D", b"F", b"G"]
     assert list(values_of_ranges(engine, RECORDS, ranges)) == expected
+    snapshot.close()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_an_iterator_that_can_be_moved_shows_the_state_it_was_made_in(engine: Engine, later: bool) -> None:
+    write(engine, **{name: name.upper().encode() for name in "abcdefg"})
+    snapshot = engine.snapshot()
+    for reader in (engine, snapshot):
+        keys = seeking(reader, RECORDS, b"f", pairs=False)
+        pairs = seeking(reader, RECORDS, b"f", pairs=True)
+        if later:
+            write(engine, d=b"changed", dd=b"new")
+        if keys is not None and pairs is not None:
+            keys.seek(b"bb")
+            assert list(keys) == [b"c", b"d", b"e"]
+            keys.seek(b"a")
+            assert next(keys) == b"a"
+            pairs.seek(b"d")
+            assert next(pairs) == (b"d", b"D")
     snapshot.close()
 
 

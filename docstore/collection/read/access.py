@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from docstore.collection.collection import Collection, Index
-from docstore.collection.read.covered import covered
+from docstore.collection.read.covered import covered, told_condition
 from docstore.collection.read.fetch import fetched, fetching
 from docstore.collection.read.index_access import merged_entries
 from docstore.collection.read.near import nearest_documents
@@ -110,8 +110,11 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
             return covered(coll, access, reader, stats.examined)
         return cast(
             "Iterator[bytes]",
-            fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead, wanted=stats.wanted),
-        )
+            fetched(
+                coll, access, reader, stats.examined,
+                bare=True, ahead=stats.ahead, wanted=stats.wanted, condition=told_condition(stats.plan),
+            ),
+        )  # fmt: skip
     return map(itemgetter(1), pairs_of(coll, reader, stats))
 
 
@@ -149,6 +152,10 @@ def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pai
         stats.branches = [Examined() for _ in access.branches]
         entries = merged_entries(coll, access, reader, stats.branches)
         return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), ahead=1))
+    if isinstance(access, IndexScan):
+        condition = told_condition(stats.plan)
+        found = fetched(coll, access, reader, stats.examined, ahead=stats.ahead, condition=condition)
+        return cast("Iterator[Pair]", found)
     return _branch(coll, access, reader, stats.examined, ahead=stats.ahead)
 
 

@@ -1,4 +1,5 @@
-"""Reads that an index answers by itself: what of the documents is asked for stands in its entries.
+"""Reads that an index answers by itself: what of the documents is asked for stands in its entries. And conditions that
+it answers: no other documents are read than those whose entries say that they may be found.
 
 Such an index has one entry for each document, holds values as they are, and has every path that the answer, the rest
 of the filter and the order are about. What it answers are the documents' values, a missing field included; only the
@@ -7,6 +8,7 @@ order of the fields is the index's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -15,12 +17,28 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.read.index_access import items_of
 from docstore.kernel.scan.covered import Covering
 from docstore.kernel.scan.fetch import Examined
+from docstore.kernel.scan.sifted import Sifted
 from docstore.key_layout import IDENT_BYTES
-from docstore.query.filter.tree import And, Bits, Comparison, Filter, In, Mod, Nor, Not, Or, RegexMatch, TypeIs
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.tree import (
+    And,
+    Bits,
+    Comparison,
+    Filter,
+    In,
+    Mod,
+    Nor,
+    Not,
+    Or,
+    RegexMatch,
+    TypeIs,
+    conjunction,
+)
 from docstore.query.find import FindQuery
 from docstore.query.plan.access import IndexScan, Plan
 from docstore.query.plan.bounds import arrays_on
 from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.plan.shapes import conjuncts
 from docstore.query.projection.projection import kept_paths
 from docstore.storage import Family
 
@@ -95,16 +113,42 @@ def _is_about(tree: Filter, paths: set[str]) -> bool:
             return False
 
 
+def told_condition(plan: Plan) -> Filter | None:
+    """What the plan still asks of documents that the entries of its index tell; None where that is nothing."""
+    access = plan.access
+    if plan.residual is None or not isinstance(access, IndexScan) or not _is_plain(access.index):
+        return None
+    told = _told_paths(access.index)
+    found = [each for each in conjuncts(plan.residual) if _is_about(each, told)]
+    return conjunction(found) if found else None
+
+
+def sifted(
+    coll: Collection, access: IndexScan, reader: Reader, examined: Examined, condition: Filter, *, counted: bool
+) -> Sifted:
+    """The entries that the scan leads to, as `entries_of`, without most of those whose documents do not satisfy a
+    condition that they tell.
+    """
+    index = cast("Index", access.index)
+    items = items_of(coll, access, reader, examined, counted=counted)
+    return Sifted(items, _covering(coll, index, (), reader, examined), compile_filter(condition), index.is_id, examined)
+
+
 def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Covering:
     """The documents of the fields of the index, for the entries in the plan's ranges."""
     index = cast("Index", access.index)
-    return Covering(
-        items_of(coll, access, reader, examined),
-        index.fields,
-        IDENT_BYTES,
-        index.is_id,
-        partial(reader.get, _RECORDS),
-        coll.prefix,
-        examined,
-        set() if index.multikey and not access.once else None,
-    )
+    items = items_of(coll, access, reader, examined)
+    seen: set[bytes] | None = set() if index.multikey and not access.once else None
+    return _covering(coll, index, items, reader, examined, seen)
+
+
+def _covering(
+    coll: Collection,
+    index: Index,
+    items: Iterable[tuple[bytes, bytes]],
+    reader: Reader,
+    examined: Examined,
+    seen: set[bytes] | None = None,
+) -> Covering:
+    get = partial(reader.get, _RECORDS)
+    return Covering(iter(items), index.fields, IDENT_BYTES, index.is_id, get, coll.prefix, examined, seen)

@@ -7,15 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from docstore.collection.collection import Collection, Index
+from docstore.collection.read.covered import sifted
 from docstore.collection.read.index_access import entries_of
 from docstore.kernel.keys.bounds import point_ranges
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined, Fetching
+from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import IndexScan
 from docstore.storage import Family
 from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
+
+_AHEAD_OF_SIFTED = 32
+"""So many entries that pass are read at once at most: each may stand behind hundreds that do not."""
 
 
 def fetched(
@@ -28,8 +33,10 @@ def fetched(
     bare: bool = False,
     ahead: int = LARGEST_CHUNK,
     wanted: int = 0,
+    condition: Filter | None = None,
 ) -> Fetching:
-    """The documents behind an index's entries, each once; without their record ids when `bare`.
+    """The documents behind an index's entries, each once; without their record ids when `bare`; without most of those
+    that do not satisfy a `condition` that the entries tell.
 
     `seen` are the documents that other branches have met. `wanted`: how many are likely to be asked for, if known.
     """
@@ -37,7 +44,12 @@ def fetched(
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
     # Who looks at no entry before it is asked for wants exact figures.
-    entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
+    if condition is not None:
+        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=ahead == 1)
+        # What passes takes long to be found: nobody waits for what is not asked for.
+        ahead = min(ahead, _AHEAD_OF_SIFTED)
+    else:
+        entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
     return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead, wanted=wanted)
 
 

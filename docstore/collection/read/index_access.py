@@ -16,9 +16,10 @@ from docstore.key_layout import IDENT_BYTES
 from docstore.query.plan.access import IndexScan, Merge
 from docstore.query.value.long_lists import paced
 from docstore.storage import Family
-from docstore.storage.engine import keys_of_ranges, values_of_ranges
+from docstore.storage.engine import keys_of_ranges, seeking, values_of_ranges
 
 if TYPE_CHECKING:
+    from docstore.kernel.scan.watched import Sought
     from docstore.storage import Reader
 
 _INDEXES = Family.INDEXES
@@ -26,9 +27,23 @@ _SEVERAL = 16
 """Ranges that are sought one by one: that costs less for a range, and more for each of its entries."""
 
 
-def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[tuple[bytes, bytes]]:
-    """The entries that the scan leads to with their values. What it passes over is counted in `examined`."""
-    return _read(cast("Index", access.index), access, partial(reader.items, _INDEXES), examined, pairs=True)
+def items_of(
+    coll: Collection, access: IndexScan, reader: Reader, examined: Examined, *, counted: bool = True
+) -> Iterator[tuple[bytes, bytes]]:
+    """The entries that the scan leads to with their values. What it passes over is counted in `examined`.
+
+    Unless that has to be `counted`, few ranges of one field are read one by one.
+    """
+    index = cast("Index", access.index)
+    if not counted and access.checked and len(access.bounds) == 1 and not access.once and not access.wildcard:
+        (ranges,) = access.field_ranges()
+        if len(ranges) < _SEVERAL:
+            reverse = access.direction < 0
+            return chain.from_iterable(
+                reader.items(_INDEXES, index.prefix + lo, index.prefix + hi, reverse)
+                for lo, hi in (reversed(ranges) if reverse else ranges)
+            )
+    return _read(index, access, reader, examined, pairs=True)
 
 
 def entries_of(
@@ -45,11 +60,11 @@ def entries_of(
             read = values_of_ranges if index.is_id else keys_of_ranges
             return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in paced(ranges)])
     if not index.is_id:
-        return _read(index, access, partial(reader.keys, _INDEXES), examined, pairs=False)
+        return _read(index, access, reader, examined, pairs=False)
     # Entries of the `_id` index hold the record id as their value.
     if access.checked:
         return map(itemgetter(1), items_of(coll, access, reader, examined))
-    return _read(index, access, partial(reader.values, _INDEXES), examined, pairs=False)
+    return _opened(access, partial(reader.values, _INDEXES), index.prefix, index.end, examined, pairs=False)
 
 
 def keys_within(access: IndexScan, keys: list[bytes]) -> list[bytes]:
@@ -62,10 +77,13 @@ def keys_within(access: IndexScan, keys: list[bytes]) -> list[bytes]:
     return list(_opened(access, between, b"", b"\xff", Examined(), pairs=False))
 
 
-def _read(
-    index: Index, access: IndexScan, read: Callable[..., Iterator[Any]], examined: Examined, *, pairs: bool
-) -> Iterator[Any]:
-    return _opened(access, read, index.prefix, index.end, examined, pairs=pairs)
+def _read(index: Index, access: IndexScan, reader: Reader, examined: Examined, *, pairs: bool) -> Iterator[Any]:
+    """The keys of the entries, or pairs."""
+    read = partial(reader.items if pairs else reader.keys, _INDEXES)
+    sought = None
+    if access.direction > 0 and (access.checked or access.once):
+        sought = seeking(reader, _INDEXES, index.end, pairs=pairs)
+    return _opened(access, read, index.prefix, index.end, examined, pairs=pairs, sought=sought)
 
 
 def _opened(
@@ -76,6 +94,7 @@ def _opened(
     examined: Examined,
     *,
     pairs: bool,
+    sought: Sought | None = None,
 ) -> Iterator[Any]:
     reverse = access.direction < 0
     if access.checked or access.once:
@@ -84,9 +103,11 @@ def _opened(
         )
         descending = [direction < 0 for _, direction in fields]
         ranges = access.field_ranges()
+        once = access.once
         return Bounded(
-            lambda lo, hi: read(lo, hi, reverse), prefix, end, ranges, descending, reverse, pairs, examined, access.once
-        )
+            lambda lo, hi: read(lo, hi, reverse),
+            prefix, end, ranges, descending, reverse, pairs, examined, once, sought,
+        )  # fmt: skip
     if len(access.ranges) == 1:
         lo, hi = access.ranges[0]
         return read(prefix + lo, prefix + hi, reverse)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from docstore.storage.engine import each_keys, each_values, keys_of_ranges, values_of_ranges
+from docstore.storage.engine import each_keys, each_values, keys_of_ranges, seeking, values_of_ranges
 
 if TYPE_CHECKING:
+    from docstore.kernel.scan.watched import Sought
     from docstore.storage import Batch, Engine, Family
     from docstore.storage.engine import Range
 
@@ -61,12 +62,10 @@ class PendingReader:
             return self.engine.values(family, start, end, reverse)
         return (value for _, value in self.items(family, start, end, reverse))
 
-    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return (each_keys if self.batch.changes[family] else keys_of_ranges)(self._under(family), family, ranges)
+    def of_ranges(self, family: Family, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+        if self.batch.changes[family]:
+            return (each_values if values else each_keys)(self, family, ranges)
+        return (values_of_ranges if values else keys_of_ranges)(self.engine, family, ranges)
 
-    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return (each_values if self.batch.changes[family] else values_of_ranges)(self._under(family), family, ranges)
-
-    def _under(self, family: Family) -> PendingReader | Engine:
-        """What shows the family as it is with the changes."""
-        return self if self.batch.changes[family] else self.engine
+    def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
+        return None if self.batch.changes[family] else seeking(self.engine, family, end, pairs=pairs)

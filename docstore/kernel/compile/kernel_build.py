@@ -46,6 +46,7 @@ COMPILED = (
     "kernel.scan.fetch",
     "kernel.scan.index_bounds",
     "kernel.scan.covered",
+    "kernel.scan.sifted",
     "kernel.geometry.points",
     "kernel.geometry.cells",
     "kernel.group.sources",

@@ -36,6 +36,7 @@ cdef class Covering:
     cdef Examined _examined
     cdef KeyWriter _out
     cdef set _seen
+    cdef bytes document_of(self, bytes key, bytes marks)
     cdef bytes _flat_document(self, bytes key, bytes marks)
     cdef bytes _nested_document(self, bytes key, bytes marks)
 

@@ -191,11 +191,15 @@ class Covering:
                     continue
                 self._seen.add(rid)
             if marks != OPAQUE:
-                return self._flat_document(key, marks) if self._flat else self._nested_document(key, marks)
+                return self.document_of(key, marks)
             raw = self._get(self._prefix + key[len(key) - _ID_BYTES :])
             if raw is not None:
                 self._examined.documents += 1
                 return raw
+
+    def document_of(self, key: bytes, marks: bytes) -> bytes:
+        """The document that an entry tells, which is not opaque."""
+        return self._flat_document(key, marks) if self._flat else self._nested_document(key, marks)
 
     def _flat_document(self, key: bytes, marks: bytes) -> bytes:
         at: cython.Py_ssize_t = self._skipped

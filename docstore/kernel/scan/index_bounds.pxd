@@ -1,4 +1,5 @@
 from docstore.kernel.scan.fetch cimport Examined
+from docstore.kernel.scan.watched cimport Sought
 from docstore.bson.order cimport (
     CLASS_ARRAY, CLASS_BINARY, CLASS_BOOL, CLASS_CODE, CLASS_CODE_WITH_SCOPE, CLASS_DATE, CLASS_DB_POINTER,
     CLASS_MAX_KEY, CLASS_MIN_KEY, CLASS_NULL, CLASS_OBJECT, CLASS_OBJECT_ID, CLASS_REGEX, CLASS_STRING,
@@ -29,6 +30,8 @@ cdef class Bounded:
     cdef bytes _target
     cdef bint _done
     cdef Examined _examined
+    cdef Sought _sought
+    cdef Py_ssize_t _most_passed
     cdef _open_at(self, bytes place)
     cdef bint _is_within(self, bytes key) except -1
     cdef _pass_over_same(self, bytes key)

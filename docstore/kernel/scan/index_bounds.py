@@ -15,6 +15,7 @@ from typing import Any
 import cython
 
 from docstore.kernel.scan.fetch import Examined
+from docstore.kernel.scan.watched import Sought
 
 if not cython.compiled:
     from docstore.bson.order import (
@@ -51,7 +52,8 @@ _PASSED_BY_READING = 24
 class Bounded:
     """An iterator over the entries, keys or (key, value) `pairs`, that lie within the bounds of every field.
 
-    `opened(start, end)` iterates the entries between two keys in the direction of the scan. `prefix` begins every
+    `opened(start, end)` iterates the entries between two keys in the direction of the scan; where there is an iterator
+    that can be moved (`sought`; not downwards) that is moved instead. `prefix` begins every
     key, `end` is behind them all. `ranges` are for each of the leading fields the sorted half-open ranges (lowest,
     highest) of its key bytes as they stand in the index; `descending` says which fields are inverted there. With
     `once` only the first entry for each key of that many leading fields, which have ranges, is given.
@@ -71,6 +73,8 @@ class Bounded:
     _target: bytes | None
     _done: cython.bint
     _examined: Examined
+    _sought: Sought | None
+    _most_passed: cython.Py_ssize_t
 
     def __init__(
         self,
@@ -83,7 +87,10 @@ class Bounded:
         pairs: bool,
         examined: Examined,
         once: int = 0,
+        sought: Sought | None = None,
     ) -> None:
+        self._sought = sought
+        self._most_passed = _PASSED_BY_READING
         self._once = once
         self._opened = opened
         self._skipped = len(prefix)
@@ -117,10 +124,13 @@ class Bounded:
             if self._target is not None:
                 if (key >= self._target) if self._reverse else (key < self._target):
                     passed += 1
-                    if passed == _PASSED_BY_READING:
+                    if passed >= self._most_passed:
                         self._open_at(self._target)
                         passed = 0
                     continue
+                if passed:
+                    self._most_passed = min(2 * self._most_passed, _PASSED_BY_READING)
+                    passed = 0
                 self._target = None
             if self._is_within(key):
                 if self._once:
@@ -136,6 +146,12 @@ class Bounded:
         raise StopIteration
 
     def _open_at(self, place: bytes) -> None:
+        if self._sought is not None:
+            # To move it costs as little as reading a few entries; what was in vain once is likely to be so again.
+            self._most_passed = max(self._most_passed // 2, 1)
+            self._sought.seek(place)
+            self._source = self._sought
+            return
         self._source = self._opened(self._start, place) if self._reverse else self._opened(place, self._end)
 
     def _is_within(self, key: bytes) -> cython.bint:
@@ -168,8 +184,9 @@ class Bounded:
         at: cython.Py_ssize_t = self._skipped
         field: cython.Py_ssize_t
         for field in range(self._once):
-            if field == self._once - 1 and key[at] ^ self._masks[field] == CLASS_NULL:
-                # Missing fields have the key of null: its entries can stand for different values.
+            if field == self._once - 1 and key[at] ^ self._masks[field] in (CLASS_NULL, CLASS_UNDEFINED):
+                # Missing fields have the key of null, empty arrays that of undefined: such entries can stand for
+                # different values.
                 return
             at = field_end(key, at, self._masks[field])
         self._target = key[:at] if self._reverse else key[:at] + ABOVE

@@ -16,3 +16,11 @@ cdef class Moved:
     cdef object _options
     cdef bytes _empty_from
     cdef bytes _stands_at
+
+cdef class Sought:
+    cdef object _walk
+    cdef object _check
+    cdef bint _pairs
+    cdef object _options
+    cdef bint _begins
+    cpdef seek(self, bytes place)

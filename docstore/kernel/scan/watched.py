@@ -129,3 +129,42 @@ class Moved:
                 self._stands_at = None
             self._empty_from = self._end
             self._end = None
+
+
+class Sought:
+    """The keys, or (key, value) `pairs`, from the place on that was sought last, by one iterator of the engine: cheaper
+    than one for each place. `check(walk)` raises what has ended it; `options` are those that it was made with, which
+    must live as long. Nothing may be asked for before a place was sought.
+    """
+
+    _walk: Any
+    _check: Callable[[Any], None]
+    _pairs: cython.bint
+    _options: Any
+    _begins: cython.bint
+
+    def __init__(self, walk: Any, options: Any, pairs: bool, check: Callable[[Any], None]) -> None:
+        self._walk = walk
+        self._options = options
+        self._pairs = pairs
+        self._check = check
+        self._begins = True
+
+    def seek(self, place: bytes) -> None:
+        """Go on from the first key that is not below `place`."""
+        self._walk.seek(place)
+        self._begins = True
+
+    def __iter__(self) -> Sought:
+        return self
+
+    def __next__(self) -> Any:
+        walk = self._walk
+        if self._begins:
+            self._begins = False
+        else:
+            walk.next()
+        if walk.valid():
+            return (walk.key(), walk.value()) if self._pairs else walk.key()
+        self._check(walk)
+        raise StopIteration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, merged_runs
@@ -28,8 +28,14 @@ class DistinctValues:
     def add(self, documents: list[bytes]) -> None:
         """Take in the values of documents. Of those that are equal under the collation the first is kept."""
         collation = self._collation
+        name = self._path[0] if len(self._path) == 1 else None
         for raw in documents:
-            for value in values_at((OBJECT, raw), self._path):
+            only = None if name is None else get_field(raw, name)
+            if name is not None and (only is None or only[0] != ARRAY):
+                found: Iterable[Value] = () if only is None else (only,)
+            else:
+                found = values_at((OBJECT, raw), self._path)
+            for value in found:
                 key = encode_key(value if collation is None else collation.fold(value))
                 if key not in self._found:
                     self._found[key] = value

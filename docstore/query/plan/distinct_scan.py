@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.find import Hint
 from docstore.query.plan.access import Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
@@ -23,7 +23,10 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], path: str, hint: H
         place = next((place for place, (own, _) in enumerate(index.fields) if own == path), None)
         if place is None or index.wildcard is not None or 0 in dict(index.fields).values():
             continue
-        if arrays_on(path, index.arrays) or (hint is not None and named(indexes, hint) is not index):
+        if hint is not None and named(indexes, hint) is not index:
+            continue
+        if arrays_on(path, index.arrays) and (tree != MATCH_ALL or any(name.isdigit() for name in path.split("."))):
+            # What a filter says of one element leaves out the others.
             continue
         bounds = _bounds(tree, index, place)
         if bounds is not None:

@@ -16,6 +16,7 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 
 from tests.unit.kernel.kernels import Kernel
+from tests.unit.kernel.test_watched import Walk
 
 PREFIX = b"\0\0\0\7"
 END = b"\0\0\0\x08"
@@ -69,8 +70,9 @@ def test_bounds_hold_what_looking_at_all_finds(kernel: Kernel, seed: int) -> Non
     examined = kernel.scan.fetch.Examined()
     source = Entries(entries, reverse=reverse, pairs=pairs)
 
+    sought = None if reverse or rng.random() < 0.5 else kernel.Sought(Walk(entries), None, pairs, lambda _: None)
     bounded = kernel.scan.index_bounds.Bounded(
-        source.open, PREFIX, END, ranges, descending, reverse, pairs, examined, min(once, fields)
+        source.open, PREFIX, END, ranges, descending, reverse, pairs, examined, min(once, fields), sought
     )
     found = [item[0] if pairs else item for item in bounded]
 

@@ -86,3 +86,28 @@ def test_what_lies_before_the_place_is_not_sought(kernel: Kernel) -> None:
     assert moved(kernel, [b"a", b"c"], nothing) == ([], 1)
     assert moved(kernel, [b"a"], nothing) == ([], 1)
     assert moved(kernel, [b"a", b"b", b"c"], [(b"a", b"b"), (b"b", b"c"), (b"c", b"d")]) == ([b"a", b"b", b"c"], 4)
+
+
+def test_an_iterator_goes_on_from_the_place_that_was_sought_last(kernel: Kernel) -> None:
+    sought = kernel.Sought(Walk([b"a", b"b", b"c", b"d"]), None, False, lambda _: None)
+    sought.seek(b"b")
+    assert [next(sought), next(sought)] == [b"b", b"c"]
+    sought.seek(b"bb")
+    assert list(sought) == [b"c", b"d"]
+    sought.seek(b"a")
+    assert next(sought) == b"a"
+
+    pairs = kernel.Sought(Walk([b"a", b"b"]), None, True, lambda _: None)
+    pairs.seek(b"")
+    assert list(pairs) == [(b"a", b"A"), (b"b", b"B")]
+
+
+def test_an_iterator_that_is_moved_says_why_it_has_ended(kernel: Kernel) -> None:
+    def damaged(_walk: object) -> None:
+        raise ValueError("damaged")
+
+    sought = kernel.Sought(Walk([b"a"]), None, False, damaged)
+    sought.seek(b"a")
+    assert next(sought) == b"a"
+    with pytest.raises(ValueError, match="damaged"):
+        next(sought)

@@ -1,0 +1,14 @@
+from docstore.kernel.match.predicate cimport Predicate
+from docstore.kernel.scan.covered cimport Covering
+from docstore.kernel.scan.fetch cimport Examined
+
+cdef Py_ssize_t _ID_BYTES
+cdef int _MOST_LEFT_OUT
+
+cdef class Sifted:
+    cdef object _items
+    cdef Covering _covering
+    cdef Predicate _predicate
+    cdef bint _is_id
+    cdef Examined _examined
+    cdef int _left_out

@@ -1,0 +1,76 @@
+"""The entries of an index whose documents may satisfy a condition on the values that the entries tell.
+
+Always true: no entry is left out of whose document the condition holds. An opaque entry passes, and so does every
+256th that would not, so that who reads them can look at a clock: what passes is still to be asked of its document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cython
+
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.covered import Covering
+from docstore.kernel.scan.fetch import Examined
+
+OPAQUE = b"\xff"
+_ID_BYTES = 8
+_MOST_LEFT_OUT = 255
+
+
+class Sifted:
+    """An iterator over the entries of `items`, (key, value) pairs, that pass: what ends in their record ids.
+
+    `covering` makes documents of entries; `is_id`: their values end in the record ids, else their keys. Those that are
+    left out are counted in `examined`.
+    """
+
+    _items: Iterator[tuple[bytes, bytes]]
+    _covering: Covering
+    _predicate: Predicate
+    _is_id: cython.bint
+    _examined: Examined
+    _left_out: cython.int
+
+    def __init__(
+        self,
+        items: Iterator[tuple[bytes, bytes]],
+        covering: Covering,
+        predicate: Predicate,
+        is_id: bool,
+        examined: Examined,
+    ) -> None:
+        self._items = items
+        self._covering = covering
+        self._predicate = predicate
+        self._is_id = is_id
+        self._examined = examined
+        self._left_out = 0
+
+    def __iter__(self) -> Sifted:
+        return self
+
+    def __next__(self) -> bytes:
+        pair: tuple[bytes, bytes]
+        entry: bytes
+        marks: bytes
+        raw: bytes
+        size: cython.Py_ssize_t
+        while True:
+            pair = next(self._items)
+            entry = pair[0]
+            marks = pair[1]
+            if self._is_id:
+                size = len(marks) - _ID_BYTES
+                entry, marks = marks, marks[:size]
+            if marks == OPAQUE:
+                return entry
+            raw = self._covering.document_of(pair[0], marks)
+            if self._predicate.test(raw, 0, len(raw)):
+                return entry
+            if self._left_out == _MOST_LEFT_OUT:
+                self._left_out = 0
+                return entry
+            self._left_out += 1
+            self._examined.keys += 1
