@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from docstore.bson.walk import Value
 from docstore.collection.read.recent import Recent
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import Plan
@@ -106,5 +107,5 @@ class PlanCache:
         self._scans.drop(key)
 
 
-ScanKey = tuple[bytes, bytes, bool]
-"""(the form of the filter, the order as it stands in the request, whether documents are only counted)."""
+ScanKey = tuple[bytes, bytes, bool, Value | None]
+"""(the form of the filter, the order as it stands in the request, whether documents are only counted, the hint)."""

@@ -31,7 +31,8 @@ from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
-from docstore.query.find import FindQuery
+from docstore.query.find import FindQuery, parse_hint
+from docstore.query.plan.access import IndexScan
 from docstore.query.plan.plan import choose
 from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion, prepared_scan, prepared_union
 from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
@@ -188,25 +189,41 @@ class BoundScan(NamedTuple):
 
 
 def bound_scan(
-    coll: Collection, filter_: bytes, reader: Reader, *, sort: bytes = EMPTY_DOCUMENT, counted: bool = False
+    coll: Collection,
+    filter_: bytes,
+    reader: Reader,
+    *,
+    sort: bytes = EMPTY_DOCUMENT,
+    counted: bool = False,
+    hint: Value | None = None,
 ) -> BoundScan | None:
-    """The scan for a filter and an order as they stand in a request that has no collation; None where none is prepared.
+    """The scan for a filter, an order and a hint as they stand in a request that has no collation; None where none is
+    prepared.
 
     `counted`: only the number of documents is asked for. `reader`: by which several plans are tried, the first time.
     """
-    formed = form_of(filter_) if len(sort) <= _LONGEST_SORT else None
+    if len(sort) > _LONGEST_SORT or (hint is not None and len(hint[1]) > _LONGEST_SORT):
+        return None
+    formed = form_of(filter_)
     if formed is None:
         return None
     form, values = formed
-    key = (form, sort, counted)
+    key = (form, sort, counted, hint)
     try:
         scan = coll.plans.scan(key)
     except KeyError:
-        scan = _prepared(coll, filter_, values, sort, reader, counted)
+        if hint is None:
+            scan = _prepared(coll, filter_, values, sort, reader, counted)
+        else:
+            scan = _hinted(coll, filter_, values, sort, hint)
         coll.plans.prepare(key, scan)
     if scan is None:
         return None
-    bound = scan.bound(values)
+    try:
+        bound = scan.bound(values)
+    except CommandError:
+        # Of a regular expression: the general way says so.
+        return None
     return None if bound is None else BoundScan(coll, key, scan, *bound)
 
 
@@ -248,6 +265,27 @@ def _prepared(
         return None
     prefix = cast("Index", kept.plan.index).prefix
     return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
+
+
+def _hinted(
+    coll: Collection, filter_: bytes, values: list[Value], sort: bytes, hint: Value
+) -> PreparedScan | PreparedUnion | None:
+    """As `_prepared`, by the index of a hint."""
+    try:
+        tree, order, named = parse_filter(filter_), parse_sort(sort), parse_hint(hint)
+        if named is None or named.natural or coll.index_filters or shape_of(tree, order) is None:
+            return None
+        plan = plan_query(coll, tree, sort=order, hint=named)
+    except CommandError:
+        return None
+    # No other index is looked at, whatever the values.
+    access = plan.access
+    found = prepared(tree, order, plan, [access.index]) if isinstance(access, IndexScan) else None
+    pattern = _pattern(order, plan.provides_sort)
+    if found is None or (pattern is None and not plan.provides_sort):
+        return None
+    prefix = cast("Index", found.index).prefix
+    return prepared_scan(filter_, values, tree, found, prefix=prefix, order=pattern, patience=0)
 
 
 def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:

@@ -1,6 +1,6 @@
 from docstore.bson.walk cimport (
-    ARRAY, BINARY, BOOL, DATE, DOUBLE, INT32, INT64, OBJECT, OBJECT_ID, STRING, TIMESTAMP, document_stop, double_at,
-    name_end, part, value_end,
+    ARRAY, BINARY, BOOL, DATE, DOUBLE, INT32, INT64, OBJECT, OBJECT_ID, REGEX, STRING, TIMESTAMP, document_stop,
+    double_at, find, name_end, part, value_end,
 )
 from docstore.kernel.keys.writer cimport KeyWriter
 
@@ -8,6 +8,10 @@ cdef enum:
     _OPERATORS = 0x15
     _LISTED = 0x16
     _BRANCH = 0x17
+    _EVERY = 0x18
+    _ELEMENT = 0x19
+    _PATTERN = 0x1A
+    _BEGINNING = 0x1B
 
 cdef KeyWriter _out
 cdef int _TOP
@@ -24,3 +28,14 @@ cdef int _types_of_list(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t e
 cdef bint _is_disjunction(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef bint _is_comparison(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef bint _is_value(int code, bytes raw, Py_ssize_t at) noexcept
+cdef _members(bytes raw, Py_ssize_t start, Py_ssize_t limit, list values)
+cdef Py_ssize_t _size_of_values(bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
+cdef int _special(
+    bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end,
+    bint operators, list values,
+) except -2
+cdef bint _is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept
+cdef int _kind_of_pattern(
+    bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, bint operators,
+) except -1
+cdef bint _is_plain(int byte) noexcept

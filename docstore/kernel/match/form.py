@@ -4,10 +4,12 @@ An application sends few forms and many values. What parsing and planning find o
 that have it; the values are what is left to be looked at.
 
 Always true: filters of one form differ in nothing but their values, whose types are the same one by one. A value is
-taken out where a field of the top level is compared with it (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`) and
-its type is one of those that compare with each other value by value. So is the array of an `$in` of such values; the
-form says which types are among them. In the branches of an `$or` of the top level fields are treated alike. Whatever
-else a filter says is part of its form.
+taken out where a field of the top level is compared with it (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, or as
+one of those of `$all`) and its type is one of those that compare with each other value by value. So is the array of an
+`$in` of such values; the form says which types are among them. So is a regular expression, with or without `$regex`, if
+no index can tell where its strings begin, or if it is nothing but the beginning of strings; the form says which of
+both, and what its `$options` are. In the branches of an `$or` of the top level, and in an `$elemMatch`, fields are
+treated alike. Whatever else a filter says is part of its form.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ if not cython.compiled:
         INT64,
         OBJECT,
         OBJECT_ID,
+        REGEX,
         STRING,
         TIMESTAMP,
         document_stop,
         double_at,
+        find,
         name_end,
         part,
         value_end,
@@ -40,8 +44,12 @@ if not cython.compiled:
     _OPERATORS = 0x15
     _LISTED = 0x16
     _BRANCH = 0x17
-    """Stand in a form for the type of a document of operators, of a list, of a disjunction and each of its branches; no
-    type has these numbers."""
+    _EVERY = 0x18
+    _ELEMENT = 0x19
+    _PATTERN = 0x1A
+    _BEGINNING = 0x1B
+    """Stand in a form for the type of a document of operators, of a list, of a disjunction and each of its branches, of
+    an $all, of an $elemMatch, and of a regular expression of either kind; no type has these numbers."""
 
 _TOP = 0
 _IN_BRANCH = 1
@@ -81,6 +89,7 @@ def _fields(
     code: cython.int
     compared: cython.bint
     types: cython.int
+    special: cython.int
     while at < stop:
         code = raw[at]
         named = name_end(raw, at + 1, stop)
@@ -97,6 +106,11 @@ def _fields(
             if not _fields(raw, named + 1, end, _OF_OPERATORS, values):
                 return False
             _out.put(0)
+        elif (code == REGEX or operators) and (
+            special := _special(raw, start, limit, code, at, named, end, operators, values)
+        ):
+            if special < 0:
+                return False
         elif place == _TOP and code == ARRAY and _is_disjunction(raw, at + 1, named, end):
             if not _branches(raw, named + 1, end, values):
                 return False
@@ -111,6 +125,51 @@ def _fields(
             _out.put_part(raw, at, end)
         at = end
     return True
+
+
+def _special(
+    raw: bytes,
+    start: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    code: cython.int,
+    at: cython.Py_ssize_t,
+    named: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    operators: cython.bint,
+    values: list[Value],
+) -> cython.int:
+    """Write a regular expression, an $elemMatch or an $all at [at, end); 0 where there is none, or is part of the form,
+    -1 where there are too many values.
+    """
+    kind: cython.int
+    count: cython.Py_ssize_t
+    if code in (REGEX, STRING):
+        kind = _kind_of_pattern(raw, start, limit, code, at + 1, named, operators)
+        if kind == 0:
+            return 0
+        if len(values) == _MOST_VALUES:
+            return -1
+        _out.put(kind)
+        _out.put_part(raw, at, named + 1)
+        values.append((code, part(raw, named + 1, end)))
+        return 1
+    if code == OBJECT and raw[named + 5] != 0 and _is_name(raw, at + 1, named, b"$elemMatch"):
+        _out.put(_ELEMENT)
+        if not _fields(raw, named + 1, end, _OF_OPERATORS if raw[named + 6] == 0x24 else _IN_BRANCH, values):
+            return -1
+        _out.put(0)
+        return 1
+    if code == ARRAY and _is_name(raw, at + 1, named, b"$all"):
+        count = _size_of_values(raw, named + 1, end)
+        if count == 0:
+            return 0
+        if len(values) + count > _MOST_VALUES:
+            return -1
+        _out.put(_EVERY)
+        _members(raw, named + 1, end, values)
+        _out.put(0)
+        return 1
+    return 0
 
 
 def _branches(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, values: list[Value]) -> cython.bint:
@@ -130,6 +189,99 @@ def _branches(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, va
         at = end
     _out.put(0)
     return True
+
+
+def _members(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, values: list[Value]) -> None:
+    """Write the types of the values of an array."""
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    while at < stop:
+        named = name_end(raw, at + 1, stop) + 1
+        end = value_end(raw, raw[at], named, stop)
+        _out.put(raw[at])
+        values.append((raw[at], part(raw, named, end)))
+        at = end
+
+
+def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many values are in the array; 0 where it has another one."""
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    while at < stop:
+        named = name_end(raw, at + 1, stop) + 1
+        if not _is_value(raw[at], raw, named):
+            return 0
+        count += 1
+        at = value_end(raw, raw[at], named, stop)
+    return count
+
+
+def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
+    """Whether the name at [at, named) is this one."""
+    same: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t = len(name)
+    if named - at != size:
+        return False
+    while same < size and raw[at + same] == name[same]:
+        same += 1
+    return same == size
+
+
+def _kind_of_pattern(
+    raw: bytes,
+    start: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    code: cython.int,
+    at: cython.Py_ssize_t,
+    named: cython.Py_ssize_t,
+    operators: cython.bint,
+) -> cython.int:
+    """What stands in a form for the value behind the name at [at, named) of the document at `start`; 0 where it is no
+    regular expression, or one that is part of the form.
+    """
+    options: cython.Py_ssize_t = -1
+    pattern: cython.Py_ssize_t = named + (5 if code == STRING else 1)
+    end: cython.Py_ssize_t
+    if not operators:
+        if raw[at] == 0x24:
+            return 0
+    else:
+        if not _is_name(raw, at, named, b"$regex"):
+            return 0
+        options = find(raw, start, limit, b"$options")
+        if options >= 0 and (code == REGEX or raw[options] != STRING):
+            return 0
+        # Behind its type, its name and the size of its text.
+        options += 14 if options >= 0 else 0
+    end = name_end(raw, pattern, limit)
+    if code == REGEX:
+        options = end + 1
+    if options >= 0 and raw[options] != 0:
+        # One that looks at lines, or not at case, has no beginning that an index could know; s is no such option.
+        if raw[pattern] != 0x5E or raw[options] != 0x73 or raw[options + 1] != 0:
+            return _PATTERN
+        return 0
+    if raw[pattern] != 0x5E:
+        return _PATTERN
+    pattern += 1
+    if pattern == end:
+        return 0
+    while pattern < end:
+        if not _is_plain(raw[pattern]):
+            return 0
+        pattern += 1
+    return _BEGINNING
+
+
+def _is_plain(byte: cython.int) -> cython.bint:
+    """Whether the byte of a pattern is a letter, a digit, a space or one of `_-`, and means itself."""
+    if 0x61 <= byte <= 0x7A or 0x41 <= byte <= 0x5A:
+        return True
+    return 0x30 <= byte <= 0x39 or byte in (0x20, 0x2D, 0x5F)
 
 
 def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:

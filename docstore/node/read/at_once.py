@@ -1,6 +1,6 @@
 """Reads whose answer, or first batch, is found in one step: those of a prepared form.
 
-Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (a hint, a
+Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (a
 collation, `let`, a view, another state than the newest) or come to (a long way) is left to the general way, whose
 answer is the same.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from docstore.aggregation.expression_context import new_context
-from docstore.bson.walk import EMPTY_DOCUMENT
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
 from docstore.collection.read.taking import ScanSource, Taking
@@ -27,7 +27,7 @@ from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, metadata_kinds
 
-_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
+_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint"))
 _LONGEST = 1024
 """What is longer than this is not sent again as it is, and not remembered."""
 _OF_DISTINCT = frozenset(("key", "query"))
@@ -42,13 +42,14 @@ def scan_of_newest(
     *,
     sort: bytes = EMPTY_DOCUMENT,
     counted: bool = False,
+    hint: Value | None = None,
 ) -> tuple[BoundScan, Predicate | None] | None:
     """The scan that is prepared for a request, and the filter of what is owned; None where there is none, or the
     request may not read the newest state at once. Errors: StaleConfig.
     """
     if collection.collation is not None or is_profiled(context):
         return None
-    bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted)
+    bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted, hint=hint)
     if bound is None:
         return None
     at_once, owned = newest(context)
@@ -66,7 +67,8 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
         if projection is None:
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
-    scan = scan_of_newest(context, node, collection, given.get("filter", EMPTY_DOCUMENT), sort=sort)
+    filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
+    scan = scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint)
     if scan is None:
         return None
     bound, owned = scan

@@ -276,8 +276,8 @@ def _field_ranges(
     by_path, relative = everywhere, path
     family = [item.path for item in before if item.bounded and not shared.isdisjoint(arrays_on(item.path, arrays))]
     if not family:
-        scopes[_first_name(path)] = _scope(tree, path, fields)
-    scope = scopes[_first_name(path)]
+        scopes[first_name(path)] = _scope(tree, path, fields)
+    scope = scopes[first_name(path)]
     if scope:
         by_path, relative = conditions(_scope_filter(tree, scope)), path[len(scope) + 1 :]
     if family and not (scope and path.startswith(scope + ".") and _apart(scope, path, family)):
@@ -305,14 +305,15 @@ def arrays_on(path: str, arrays: frozenset[str]) -> frozenset[str]:
     return frozenset(found for found in arrays if path == found or path.startswith(found + "."))
 
 
-def _first_name(path: str) -> str:
+def first_name(path: str) -> str:
+    """The name of the field of the top level that the path begins with."""
     return path.split(".", 1)[0]
 
 
 def _apart(scope: str, path: str, family: Sequence[str]) -> bool:
     """Whether the path parts from all of the family right below the array that the scope names."""
-    names = {_first_name(member[len(scope) + 1 :]) for member in family}
-    return _first_name(path[len(scope) + 1 :]) not in names
+    names = {first_name(member[len(scope) + 1 :]) for member in family}
+    return first_name(path[len(scope) + 1 :]) not in names
 
 
 def _scope(tree: Filter, path: str, fields: Fields) -> str:
@@ -320,7 +321,7 @@ def _scope(tree: Filter, path: str, fields: Fields) -> str:
     for scope, inner in _elem_matches(tree, ""):
         if not path.startswith(scope + "."):
             continue
-        bounded = {name for name in conditions(inner) if not _first_name(name).isdigit()}
+        bounded = {name for name in conditions(inner) if not first_name(name).isdigit()}
         if path[len(scope) + 1 :] in bounded and any(
             other != path
             and other[len(scope) + 1 :] in bounded

@@ -5,65 +5,50 @@ filter are encoded into the two ends of a range, or into a range for each value 
 not show is a predicate.
 
 Always true: the ranges and the predicate are those of the plan that `Prepared.bind` gives for the filter. So only plans
-are prepared whose leading fields are fixed to one value each, with one bounded field at most behind them. A disjunction
-is prepared where each of its branches is such a scan (`docstore.query.plan.disjunction`).
+are prepared whose leading fields are fixed to one value each, with one bounded field at most behind them; what bounds
+that may be the text that strings begin with, by a regular expression that says nothing else. A disjunction is prepared
+where each of its branches is such a scan (`docstore.query.plan.disjunction`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
-from docstore.bson.walk import values as members
 from docstore.kernel.keys.bounds import ScanBounds, Side
 from docstore.kernel.keys.pattern import KeyPattern
-from docstore.kernel.match import predicate
 from docstore.kernel.match.predicate import Predicate
-from docstore.query.filter.compile import compile_filter
-from docstore.query.filter.tree import Comparison, Filter, In, Op, Or, conjunction
+from docstore.query.filter.tree import (
+    Comparison,
+    Filter,
+    In,
+    Op,
+    Or,
+    RegexMatch,
+)
 from docstore.query.plan.access import IndexScan, Plan, Union
 from docstore.query.plan.bounds import MAX_RANGES
+from docstore.query.plan.free_conditions import FreeTest, Tests, compared, free_test, places_of, tests_of
 from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.intervals import HIGHEST, LOWEST, compound
-from docstore.query.plan.shapes import Prepared, PreparedField, conjuncts, has_free_list, has_free_value
-from docstore.query.plan.value_ranges import NUMBER_CLASS, NUMBERS_WITHOUT_NAN, class_range
+from docstore.query.plan.shapes import (
+    Prepared,
+    PreparedField,
+    bounding,
+    conjuncts,
+)
+from docstore.query.plan.value_ranges import NUMBER_CLASS, NUMBERS_WITHOUT_NAN, class_range, value_ranges
 
 _IN = "$in"
 _OR = "$or"
-_OPERATORS = {f"${op.value}": op for op in Op}
+_FEW_RANGES = 2
+"""Strings, and regular expressions."""
 _LOW = {Op.GT: True, Op.GTE: False}
 _HIGH = {Op.LT: False, Op.LTE: True}
 """Whether a range begins, or ends, behind the keys of the value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tests:
-    """Conditions that all hold.
-
-    `constant`: those that all filters of the form have; `free`: comparisons with values, by (path, operator or None for
-    `$in`, place of the value); `either`: disjunctions, by their branches.
-    """
-
-    constant: Predicate | None
-    free: tuple[tuple[str, Op | None, int], ...]
-    either: tuple[tuple[Tests, ...], ...]
-
-    def predicate(self, values: Sequence[Value]) -> Predicate:
-        """The predicate of a filter with these values."""
-        parts = [
-            compile_filter(
-                Comparison(path, op, values[place]) if op is not None else In(path, members(values[place][1]))
-            )
-            for path, op, place in self.free
-        ]
-        for branches in self.either:
-            parts.append(predicate.Or([branch.predicate(values) for branch in branches]))
-        if self.constant is not None:
-            parts.append(self.constant)
-        return parts[0] if len(parts) == 1 else predicate.And(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +57,8 @@ class PreparedScan:
 
     `left`: what the documents of the ranges must still satisfy. `order`: in which they are still to be sorted.
     `patience`: how many entries may be looked at in vain (0: any number). `gathers`: the values of the filter are the
-    members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key.
+    members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key. `beginning`: the
+    regular expression that bounds the field behind those that `bounds` fixes, which `descends`.
     """
 
     index: IndexInfo
@@ -83,6 +69,8 @@ class PreparedScan:
     patience: int
     gathers: bool = False
     of_one_key: bool = False
+    beginning: FreeTest | None = None
+    descends: bool = False
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """The ranges for these values, and what their documents must still satisfy; None where nothing can lie in one
@@ -99,7 +87,17 @@ class PreparedScan:
         if bounds.listed >= 0:
             return [(self.index, bounds.bind_list(values))]
         ends = bounds.bind(values)
+        if self.beginning is not None and ends is not None:
+            return self._begun(ends[0], self.beginning.pattern(values[self.beginning.place]))
         return None if ends is None else [(self.index, (ends,))]
+
+    def _begun(self, start: bytes, pattern: RegexMatch) -> list[Part] | None:
+        """The ranges of what stands behind `start`; None for a pattern that is more than a beginning after all."""
+        found = value_ranges(pattern)
+        if found is None or not found[1]:
+            return None
+        ranges = [each.descending() for each in reversed(found[0])] if self.descends else found[0]
+        return [(self.index, [(start + each.lo, start + each.hi) for each in ranges])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def prepared_scan(
         if listed == values:
             found = prepared_scan(asked, as_list, tree, prepared, prefix=prefix, order=order, patience=patience)
         return None if found is None else replace(found, gathers=True)
-    places = _places(raw, values, tree)
+    places = places_of(raw, values, tree)
     return None if places is None else _scan(values, tree, places, prepared, prefix, order, patience)
 
 
@@ -179,7 +177,7 @@ def prepared_union(
     `of_branch`: the plan of a branch, and what the entries of its index begin with.
     """
     found = [each for each in conjuncts(tree) if isinstance(each, Or)]
-    places = _places(raw, values, tree)
+    places = places_of(raw, values, tree)
     if len(found) != 1 or places is None:
         return None
     scans: list[PreparedScan] = []
@@ -192,7 +190,7 @@ def prepared_union(
     access = plan.access
     if plan.residual is not None and plan.residual is not tree:
         return None
-    left = None if plan.residual is None else _tests(conjuncts(tree), places)
+    left = None if plan.residual is None else tests_of(conjuncts(tree), places)
     union = PreparedUnion(tuple(scans), isinstance(access, IndexScan), left, order, patience)
     if isinstance(access, Union):
         return union if len(access.branches) == len(scans) else None
@@ -214,63 +212,42 @@ def _scan(
     patience: int,
 ) -> PreparedScan | None:
     conditions = conjuncts(tree)
-    bounds = _bounds(prepared.fields, conditions, places, prefix)
+    fields = prepared.fields
+    asked = [each for _, each in bounding(tree)]
+    beginning = _beginning(fields[-1], asked, places) if fields else None
+    bounds = _bounds(fields, asked, places, prefix, begun=beginning is not None)
     plan = prepared.bind(tree)
     if bounds is None or plan is None or not isinstance(plan.access, IndexScan):
         return None
-    if (bounds.bind_list(values) if bounds.listed >= 0 else [bounds.bind(values)]) != [
-        (prefix + low, prefix + high) for low, high in _ranges(plan.access)
-    ]:
+    if beginning is not None and prepared.direction < 0:
         return None
     left = [conditions[place] for place in prepared.left]
     points = [field for field in plan.access.bounds if field.is_point]
-    return PreparedScan(
-        prepared.index, bounds, prepared.direction < 0, _tests(left, places) if left else None, order, patience,
+    scan = PreparedScan(
+        prepared.index, bounds, prepared.direction < 0, tests_of(left, places) if left else None, order, patience,
         of_one_key=bounds.listed < 0 and len(points) == len(prepared.index.fields),
+        beginning=beginning, descends=bool(fields) and fields[-1].direction < 0,
     )  # fmt: skip
+    parts = scan.parts(values)
+    expected = [(prefix + low, prefix + high) for low, high in _ranges(plan.access)]
+    return scan if parts is not None and list(parts[0][1]) == expected else None
 
 
-def _tests(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
-    """What is to be tested of conditions whose values have these places."""
-    either = [condition for condition in conditions if isinstance(condition, Or)]
-    constant = [condition for condition in conditions if id(condition) not in places and condition not in either]
-    return Tests(
-        compile_filter(conjunction(constant)) if constant else None,
-        tuple(
-            (condition.path, condition.op if isinstance(condition, Comparison) else None, places[id(condition)])
-            for condition in conditions
-            if isinstance(condition, Comparison | In) and id(condition) in places
-        ),
-        tuple(tuple(_tests(conjuncts(child), places) for child in each.children) for each in either),
-    )
-
-
-def _places(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
-    """Which of the values the conditions of the tree have, by their identity; None where some stand elsewhere than
-    their values were taken from.
-    """
-    free = [each for each in _flat(tree) if has_free_value(each) or has_free_list(each)]
-    compared = _compared(raw)
-    if [each for each, _ in compared] != free or [value for _, value in compared] != values:
+def _beginning(field: PreparedField, asked: Sequence[Filter], places: dict[int, int]) -> FreeTest | None:
+    """The regular expression that bounds the field, where that is nothing but the beginning of strings."""
+    if len(field.places) != 1:
         return None
-    places = {id(condition): place for place, condition in enumerate(free)}
-    return places if len(places) == len(free) else None
-
-
-def _flat(tree: Filter) -> Iterator[Filter]:
-    """The conditions of the tree and of the branches of its disjunctions, in order."""
-    for each in conjuncts(tree):
-        if isinstance(each, Or):
-            for child in each.children:
-                yield from conjuncts(child)
-        else:
-            yield each
+    condition = asked[field.places[0]]
+    if not isinstance(condition, RegexMatch) or id(condition) not in places:
+        return None
+    bounded = value_ranges(condition)
+    return free_test(condition, places) if bounded is not None and bounded[1] else None
 
 
 def _gathered(raw: bytes) -> list[Value] | None:
     """The values of a filter that is nothing but a disjunction; None for others."""
     fields = elements(raw)
-    return [value for _, value in _compared(raw)] if [name for name, _, _ in fields] == [_OR] else None
+    return [value for _, value in compared(raw)] if [name for name, _, _ in fields] == [_OR] else None
 
 
 def _united(ranges: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -288,54 +265,47 @@ def _ranges(access: IndexScan) -> Sequence[tuple[bytes, bytes]]:
     """The ranges of keys that the scan leads to; none where they are not known before entries are looked at."""
     if not access.checked:
         return access.ranges
-    if not all(item.is_point for item in access.bounds[:-1]) or not access.bounds[-1].points:
+    last = access.bounds[-1]
+    if not all(item.is_point for item in access.bounds[:-1]) or not (last.points or len(last.ranges) <= _FEW_RANGES):
         return ()
     return compound([(item.ranges, item.direction) for item in access.bounds], MAX_RANGES)[0]
 
 
-def _compared(raw: bytes) -> list[tuple[Filter, Value]]:
-    """The comparisons whose values are not part of the form, in their order, with these values."""
-    found: list[tuple[Filter, Value]] = []
-    for path, code, data in elements(raw):
-        if path.startswith("$"):
-            if path == _OR and code == ARRAY:
-                for kind, branch in members(data):
-                    found += _compared(branch) if kind == OBJECT else ()
-            continue
-        asked = [("$eq", code, data)]
-        if code == OBJECT:
-            asked = [each for each in elements(data) if each[0] in _OPERATORS or each[0] == _IN]
-        for name, kind, value in asked:
-            if name != _IN:
-                found.append((Comparison(path, _OPERATORS[name], (kind, value)), (kind, value)))
-            elif kind == ARRAY:
-                found.append((In(path, tuple(members(value))), (kind, value)))
-    return [each for each in found if has_free_value(each[0]) or has_free_list(each[0])]
-
-
 def _bounds(
-    fields: Sequence[PreparedField], conditions: Sequence[Filter], places: dict[int, int], prefix: bytes
+    fields: Sequence[PreparedField],
+    conditions: Sequence[Filter],
+    places: dict[int, int],
+    prefix: bytes,
+    *,
+    begun: bool,
 ) -> ScanBounds | None:
+    """The bounds by the conditions of these places; of all fields but the last one where that is `begun`."""
+    if begun:
+        fields = fields[:-1]
     fixed: list[tuple[int, bool]] = []
     for field in fields:
-        bounding = [conditions[place] for place in field.places]
-        if not bounding or any(id(each) not in places for each in bounding):
+        own = [conditions[place] for place in field.places]
+        if not own or any(id(each) not in places for each in own):
             return None
-        if isinstance(bounding[0], In):
+        if isinstance(own[0], In) and begun:
+            return None
+        if isinstance(own[0], In):
             # Of several conditions on one path none is a list: `prepared` sees to it.
-            listed = places[id(bounding[0])]
+            listed = places[id(own[0])]
             return ScanBounds(prefix, fixed, None, None, field.direction < 0, listed) if field is fields[-1] else None
-        comparisons = [each for each in bounding if isinstance(each, Comparison)]
+        comparisons = [each for each in own if isinstance(each, Comparison)]
+        if len(comparisons) < len(own):
+            return None
         if comparisons[0].op is Op.EQ:
             if len(comparisons) > 1:
                 return None
             fixed.append((places[id(comparisons[0])], field.direction < 0))
             continue
-        sides = _sides(comparisons, places)
+        sides = None if begun else _sides(comparisons, places)
         if sides is None or field is not fields[-1]:
             return None
         return ScanBounds(prefix, fixed, *sides, field.direction < 0)
-    if fields:
+    if fields or begun:
         return ScanBounds(prefix, fixed)
     # The index gives the order, and all of it is gone through.
     return ScanBounds(prefix, (), Side(-1, False, LOWEST), Side(-1, False, HIGHEST))

@@ -7,10 +7,11 @@ only the ranges of keys are made of the values.
 Always true: what `Prepared.bind` gives for a filter is what `choose` gives for it, or one of the plans that it rejects,
 as long as the indexes are as they were. So only such values may differ as leave no more to themselves: those of
 comparisons by bytes with one value of a type that has ranges of its own, and with one of a list of such values where no
-order is asked for; some other conditions are part of the shape as they stand. Disjunctions of all these bound nothing
-and are left to be checked. Indexes are those of values under no
-collation and no filter; others may stand beside them that have nothing to offer to any filter of the shape. Which of
-several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
+order is asked for, and regular expressions, of which the shape says whether strings begin with a text; some other
+conditions are part of the shape as they stand. Disjunctions of all these bound nothing and are left to be checked. What
+an `$elemMatch` says of a field may bound an index of arrays, and all of it is left to be checked. Indexes are those of
+values under no collation and no filter; others may stand beside them that have nothing to offer to any filter of the
+shape. Which of several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -34,13 +35,31 @@ from docstore.bson.walk import (
     TIMESTAMP,
     Value,
 )
-from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Not, Op, Or, RegexMatch, TypeIs, conjunction
+from docstore.query.filter.regex import literal_prefix
+from docstore.query.filter.tree import (
+    And,
+    Comparison,
+    ElemMatchObject,
+    ElemMatchValue,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    Not,
+    Op,
+    Or,
+    RegexMatch,
+    Size,
+    TypeIs,
+    conjunction,
+    named_paths,
+)
 from docstore.query.plan.access import IndexScan, Plan, index_scan
-from docstore.query.plan.bounds import FieldBounds, arrays_on
+from docstore.query.plan.bounds import FieldBounds, arrays_on, first_name
 from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.intervals import EVERYTHING, Ranges, intersection, point
 from docstore.query.plan.value_ranges import value_ranges
-from docstore.query.sort import Sort
+from docstore.query.sort import UNSORTED, Sort
 
 Shape = tuple[object, ...]
 """What has to be the same for a plan to be used again; hashable."""
@@ -77,8 +96,10 @@ def shape_of(tree: Filter, sort: Sort) -> Shape | None:
     return tuple(found)
 
 
-def _part_of_shape(tree: Filter, *, lists: bool) -> Shape | None:
-    """What conditions without disjunctions are in a shape; `lists`: values of lists are not part of it."""
+def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape | None:
+    """What conditions without disjunctions are in a shape; `lists`: values of lists are not part of it; `nested`: they
+    stand in an `$elemMatch`.
+    """
     found: list[object] = []
     for each in conjuncts(tree):
         if has_free_value(each):
@@ -86,6 +107,16 @@ def _part_of_shape(tree: Filter, *, lists: bool) -> Shape | None:
             found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]])
         elif has_free_list(each) and lists:
             found += (each.path, "in")
+        elif has_free_patterns(each):
+            found += (each.path, "in", "regex")
+        elif has_free_pattern(each):
+            prefix, whole = literal_prefix(each.pattern, each.options)
+            found += (each.path, "regex", bool(prefix), whole)
+        elif isinstance(each, ElemMatchObject | ElemMatchValue) and not nested:
+            inner = _part_of_shape(each.filter, lists=lists, nested=True)
+            if inner is None:
+                return None
+            found += (each.path, type(each), inner)
         elif _is_constant(each):
             found.append(each)
         else:
@@ -111,6 +142,25 @@ def has_free_list(condition: Filter) -> TypeGuard[In]:
         return False
     listed = condition.values
     return 1 <= len(listed) <= _MOST_LISTED and all(map(_is_free, listed))
+
+
+def has_free_pattern(condition: Filter) -> TypeGuard[RegexMatch]:
+    """Whether the condition is a regular expression that is not part of the shape."""
+    return isinstance(condition, RegexMatch) and len(condition.pattern) <= _LONGEST
+
+
+def has_free_patterns(condition: Filter) -> TypeGuard[In]:
+    """Whether the condition is an `$in` with regular expressions, none of which says where strings begin: whatever they
+    are, all strings are looked at.
+    """
+    if not isinstance(condition, In) or condition.collation is not None or not condition.patterns:
+        return False
+    if len(condition.patterns) + len(condition.values) > _MOST_FIXED or not all(map(_is_free, condition.values)):
+        return False
+    return all(
+        len(each.pattern) <= _LONGEST and literal_prefix(each.pattern, each.options) == ("", False)
+        for each in condition.patterns
+    )
 
 
 def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
@@ -141,7 +191,7 @@ def _is_constant(condition: Filter) -> bool:
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
         case _:
-            return isinstance(condition, Exists | RegexMatch | TypeIs)
+            return isinstance(condition, Exists | RegexMatch | TypeIs | Mod | Size)
 
 
 def _is_nan(value: Value) -> bool:
@@ -153,9 +203,20 @@ def conjuncts(tree: Filter) -> tuple[Filter, ...]:
     return tree.children if isinstance(tree, And) else (tree,)
 
 
+def bounding(tree: Filter) -> list[tuple[str, Filter]]:
+    """The conditions that all hold, then those that each `$elemMatch` has of an element, with their whole paths."""
+    found = [(_path(each), each) for each in conjuncts(tree)]
+    for each in conjuncts(tree):
+        if isinstance(each, ElemMatchObject):
+            found += [(f"{each.path}.{_path(inner)}", inner) for inner in conjuncts(each.filter)]
+        elif isinstance(each, ElemMatchValue):
+            found += [(each.path, inner) for inner in conjuncts(each.filter)]
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedField:
-    """A bounded field of the index, and which conditions of the filter bound it; none: it is left open."""
+    """A bounded field of the index, and which of the filter's conditions (`bounding`) bound it; none: it is open."""
 
     path: str
     direction: int
@@ -172,11 +233,11 @@ class Prepared:
     provides_sort: bool
     fields: tuple[PreparedField, ...]
     left: tuple[int, ...]
-    """Which conditions are still to be checked."""
+    """Which of the conditions that all hold are still to be checked."""
 
     def bind(self, tree: Filter) -> Plan | None:
         """The plan for a filter of the shape; None where its conditions contradict each other."""
-        conditions = conjuncts(tree)
+        conditions = [each for _, each in bounding(tree)]
         bounds = []
         for field in self.fields:
             ranges = _ranges([conditions[place] for place in field.places])
@@ -210,50 +271,77 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
     if not isinstance(access, IndexScan) or access.once or not _is_plain(access.index):
         return None
     spoken_of = _first_paths(tree, sort)
-    if not all(_is_plain(index) or _is_beside(index, spoken_of) for index in indexes):
+    names = {first_name(path) for path in _first_paths(tree, UNSORTED)}
+    if not all(_is_plain(index) or _is_beside(index, spoken_of, names) for index in indexes):
         return None
     conditions = conjuncts(tree)
+    asked = bounding(tree)
+    beside: set[int] = set()
     fields = []
     for item in access.bounds:
         places: tuple[int, ...] = ()
         if item.bounded:
-            places = tuple(place for place, each in enumerate(conditions) if _path(each) == item.path)
-        if len(places) > 1 and (arrays_on(item.path, access.index.arrays) or item.is_point):
-            # One of them was chosen, or their values happen to leave one point.
+            places = tuple(place for place, (path, _) in enumerate(asked) if path == item.path)
+        if len(places) > 1 and arrays_on(item.path, access.index.arrays):
+            # One of them was chosen, unless they speak of one element.
+            if all(place < len(conditions) and _fixes(conditions[place]) for place in places):
+                beside.update(places[1:])
+                places = places[:1]
+            elif not _are_of_one_element(conditions, places[0]):
+                return None
+        if len(places) > 1 and item.is_point:
+            # Their values happen to leave one point.
             return None
-        if len(places) > 1 and not all(has_free_value(conditions[place]) for place in places):
+        if len(places) > 1 and not all(has_free_value(asked[place][1]) for place in places):
             # What is left of the ranges of a constant depends on the values beside it.
             return None
         fields.append(PreparedField(item.path, item.direction, places))
     met = {condition for item in access.bounds for condition in item.met}
-    left = tuple(place for place, each in enumerate(conditions) if each not in met)
+    left = tuple(place for place, each in enumerate(conditions) if each not in met or place in beside)
     if any(isinstance(each, Or) and place not in left for place, each in enumerate(conditions)):
         return None
     found = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), left)
     return found if found.bind(tree) == plan else None
 
 
+def _fixes(condition: Filter) -> bool:
+    """Whether the condition is an equality with a value that is not part of the shape."""
+    return isinstance(condition, Comparison) and condition.op is Op.EQ and has_free_value(condition)
+
+
+def _are_of_one_element(conditions: Sequence[Filter], first: int) -> bool:
+    """Whether all conditions that bound a path, of which the first is at that place, are those of one `$elemMatch`."""
+    matches = [each for each in conditions if isinstance(each, ElemMatchObject | ElemMatchValue)]
+    return first >= len(conditions) and len(matches) == 1 and isinstance(matches[0], ElemMatchValue)
+
+
 def _first_paths(tree: Filter, sort: Sort) -> set[str]:
     """The paths by which an index may serve such a filter and order: each may be that of its first field."""
     found = {sort.fields[0][0]} if sort.fields else set()
     for each in conjuncts(tree):
-        parts = [part for child in each.children for part in conjuncts(child)] if isinstance(each, Or) else [each]
-        found.update(map(_path, parts))
+        for branch in each.children if isinstance(each, Or) else (each,):
+            found.update(path for path, _ in bounding(branch))
     return found
 
 
-def _is_beside(index: IndexInfo, first_paths: set[str]) -> bool:
+def _is_beside(index: IndexInfo, first_paths: set[str], asked_names: set[str]) -> bool:
     """Whether the index has nothing to offer to filters of a shape, whatever their values: no shape asks for a text or
-    a region, and no other index is of use without its first field.
+    a region, no other index is of use without its first field, and no partial one where the filter, which asks for
+    fields of these names, says nothing of what it holds.
     """
     if index.text is not None or index.geometry is not None:
         return True
+    if index.partial is not None:
+        held = {first_name(path) for path in named_paths(index.partial)}
+        if held and held.isdisjoint(asked_names):
+            # Nothing that is said implies its filter.
+            return True
     return index.wildcard is None and index.fields[0][0] not in first_paths
 
 
 def _path(condition: Filter) -> str:
     inner = condition.child if isinstance(condition, Not) else condition
-    return inner.path if isinstance(inner, Comparison | In | Exists | RegexMatch | TypeIs) else ""
+    return inner.path if isinstance(inner, Comparison | In | Exists | RegexMatch | TypeIs | Mod) else ""
 
 
 def _is_plain(index: IndexInfo) -> bool:

@@ -20,16 +20,33 @@ FREE: list[Any] = [
     1, -7, 2.5, float("inf"), Int64(1 << 40), "", "a", "longer", True, False, ObjectId(b"a" * 12), b"x",
     datetime(2020, 1, 1, tzinfo=UTC), Timestamp(3, 4),
 ]  # fmt: skip
-FIXED: list[Any] = [None, float("nan"), Decimal128("1"), [1], {"x": 1}, {}, Regex("a"), bson.MinKey(), bson.MaxKey()]
+PATTERNS: list[Any] = [Regex("a"), Regex("b|c"), Regex("^a", "i"), Regex(""), Regex("a", "s"), Regex("^a", "is")]
+BEGINNINGS: list[Any] = [Regex("^a"), Regex("^A 1_-")]
+"""Regular expressions of which no index knows where strings begin, and those that say nothing else."""
+FIXED: list[Any] = [
+    None, float("nan"), Decimal128("1"), [1], {"x": 1}, {}, Regex("^"), Regex("^a.b"), Regex("^a", "s"), bson.MinKey(),
+    bson.MaxKey(),
+]  # fmt: skip
 COMPARING = ["$eq", "$gt", "$gte", "$lt", "$lte"]
 OTHERS: list[Any] = [
     {"$ne": 1}, {"$in": [1, None]}, {"$in": []}, {"$nin": [1]}, {"$exists": True}, {"$gt": None},
-    {"$regex": "a", "$options": "i"}, {"$not": {"$gt": 1}}, {"$type": 2}, {"$elemMatch": {"$gt": 1}},
+    {"$not": {"$gt": 1}}, {"$type": 2}, {"$elemMatch": {}}, {"$all": []}, {"$all": [1, None]}, {"$regex": "^a|b"},
+    {"$regex": Regex("a"), "$options": "i"}, {"$regex": "^a", "$options": "s"}, {"$regex": "a", "$options": 1},
+    {"$all": [{"$elemMatch": {"x": 1}}]}, {"$elemMatch": {"$or": [{"x": 1}]}}, {"$regexp": "a"}, {"$options": "a"},
     {"$gtx": 1}, {"$g": 1}, {"$": 1},
 ]  # fmt: skip
 VALUES = st.sampled_from(FREE)
+NESTED = st.one_of(
+    st.dictionaries(st.sampled_from(["a", "b", "$or"]), VALUES, min_size=1, max_size=2),
+    st.dictionaries(st.sampled_from(["$ne", *COMPARING]), VALUES, min_size=1, max_size=2),
+)
 CONDITIONS = st.one_of(
     VALUES,
+    st.sampled_from([*PATTERNS, *BEGINNINGS]),
+    st.sampled_from([*PATTERNS, *BEGINNINGS, "a", "^a", "^a."]).map(lambda pattern: {"$regex": pattern}),
+    st.sampled_from(["a", "^a"]).map(lambda pattern: {"$regex": pattern, "$options": "i"}),
+    st.lists(VALUES, min_size=1, max_size=3).map(lambda listed: {"$all": listed}),
+    NESTED.map(lambda nested: {"$elemMatch": nested}),
     st.sampled_from(FIXED),
     st.sampled_from(OTHERS),
     st.lists(st.sampled_from([*FREE, None]), max_size=3).map(lambda listed: {"$in": listed}),
@@ -52,18 +69,39 @@ def is_disjunction(name: str, condition: Any) -> bool:
     return name == "$or" and isinstance(condition, list) and all(isinstance(each, dict) for each in condition)
 
 
-def _free(wanted: dict[str, Any], *, in_branch: bool = False) -> list[Any]:
+def is_free(value: Any) -> bool:
+    return any(value is each for each in FREE)
+
+
+def is_pattern(value: Any) -> bool:
+    """Whether a regular expression is left out of a form, as the value of a field or of `$regex` alone."""
+    return value in ("a", "^a") or any(value is each for each in [*PATTERNS, *BEGINNINGS])
+
+
+def _free(wanted: dict[str, Any], *, nested: bool = False) -> list[Any]:
     found = []
     for name, condition in wanted.items():
         if name.startswith("$"):
-            if is_disjunction(name, condition) and not in_branch:
-                found += [value for branch in condition for value in _free(branch, in_branch=True)]
-            continue
-        operators = isinstance(condition, dict) and next(iter(condition), "").startswith("$")
-        asked = [value for key, value in condition.items() if key in COMPARING] if operators else [condition]
-        found += [value for value in asked if any(value is each for each in FREE)]
-        if operators and condition.get("$in") and all(any(one is each for each in FREE) for one in condition["$in"]):
-            found.append(condition["$in"])
+            if is_disjunction(name, condition) and not nested:
+                found += [value for branch in condition for value in _free(branch, nested=True)]
+        elif isinstance(condition, dict) and next(iter(condition), "").startswith("$"):
+            found += _asked(condition)
+        elif is_free(condition) or (isinstance(condition, Regex) and is_pattern(condition)):
+            found.append(condition)
+    return found
+
+
+def _asked(condition: dict[str, Any]) -> list[Any]:
+    found = []
+    for name, value in condition.items():
+        if (name in COMPARING and is_free(value)) or (name == "$in" and value and all(map(is_free, value))):
+            found.append(value)
+        elif name == "$all" and all(map(is_free, value)):
+            found += value
+        elif name == "$regex" and is_pattern(value) and condition.get("$options", "i") == "i":
+            found += [] if isinstance(value, Regex) and "$options" in condition else [value]
+        elif name == "$elemMatch" and value:
+            found += _asked(value) if next(iter(value)).startswith("$") else _free(value, nested=True)
     return found
 
 
@@ -79,20 +117,35 @@ def test_filters_with_other_values_of_the_same_types_have_one_form(
     kernel: Kernel, wanted: dict[str, Any], rng: Any
 ) -> None:
     def other(value: Any) -> Any:
+        for alike in (PATTERNS, BEGINNINGS):
+            if any(value is each for each in alike):
+                return rng.choice(alike)
         alike = [each for each in FREE if type(each) is type(value)]
-        return rng.choice(alike) if any(value is each for each in FREE) else value
+        return rng.choice(alike) if is_free(value) else value
 
-    def with_others(conditions: dict[str, Any], *, in_branch: bool = False) -> dict[str, Any]:
+    def with_others(conditions: dict[str, Any], *, nested: bool = False) -> dict[str, Any]:
         return {
-            name: [with_others(branch, in_branch=True) for branch in condition]
-            if is_disjunction(name, condition) and not in_branch
+            name: [with_others(branch, nested=True) for branch in condition]
+            if is_disjunction(name, condition) and not nested
             else condition
             if name.startswith("$")
-            else {key: other(value) if key in COMPARING else value for key, value in condition.items()}
+            else asked_of_others(condition)
             if isinstance(condition, dict) and next(iter(condition), "").startswith("$")
             else other(condition)
             for name, condition in conditions.items()
         }
+
+    def asked_of_others(condition: dict[str, Any]) -> dict[str, Any]:
+        changed = dict(condition)
+        for name, value in condition.items():
+            if name in COMPARING or (name == "$regex" and "$options" not in condition):
+                changed[name] = other(value)
+            elif name == "$all" and all(map(is_free, value)):
+                changed[name] = list(map(other, value))
+            elif name == "$elemMatch" and value:
+                operators = next(iter(value)).startswith("$")
+                changed[name] = asked_of_others(value) if operators else with_others(value, nested=True)
+        return changed
 
     changed = with_others(wanted)
     one, two = kernel.match.form.form_of(bson.encode(wanted)), kernel.match.form.form_of(bson.encode(changed))
@@ -115,8 +168,8 @@ def test_filters_of_one_form_differ_in_their_values_only(
 
 
 def test_types_make_other_forms(kernel: Kernel) -> None:
-    forms = [kernel.match.form.form_of(bson.encode({"a": value})) for value in FREE + FIXED]
-    assert len({formed[0] for formed in forms if formed}) == 8 + 1 + len(FIXED)
+    forms = [kernel.match.form.form_of(bson.encode({"a": value})) for value in FREE + PATTERNS + BEGINNINGS + FIXED]
+    assert len({formed[0] for formed in forms if formed}) == 8 + 1 + 1 + 1 + len(FIXED)
 
 
 def test_long_filters_and_those_of_many_values_have_none(kernel: Kernel) -> None:

@@ -28,14 +28,23 @@ INDEXES: tuple[dict[str, Any], ...] = (
     {"key": {"e": 1}, "name": "e", "partialFilterExpression": {"a": {"$gt": 1}}},
 )  # fmt: skip
 SCALARS: tuple[Any, ...] = (
-    0, 1, 2, 3, -1, 2.0, 2.5, Int64(1), float("nan"), float("inf"), "", "a", "b", True, False, None,
+    0, 1, 2, 3, -1, 2.0, 2.5, Int64(1), float("nan"), float("inf"), "", "a", "b", "ab", "ba", True, False, None,
     ObjectId(b"a" * 12), b"x", bson.Decimal128("2"), bson.MinKey(), bson.Timestamp(1, 1),
 )  # fmt: skip
-VALUES: tuple[Any, ...] = (*SCALARS, [], [1, 2], [2, "a"], {"y": 1}, {"y": [1, 2]}, [{"y": 1}, {"y": 3}])
+PATTERNS: tuple[Any, ...] = (
+    bson.Regex("^a"), bson.Regex("^b"), bson.Regex("^ab"), bson.Regex("a"), bson.Regex("B", "i"), bson.Regex("^a|b"),
+    bson.Regex("^a", "s"), bson.Regex("("),
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    *SCALARS, *PATTERNS, [], ["a", "b"], [1, 2], [2, "a"], {"y": 1}, {"y": [1, 2]}, [{"y": 1}, {"y": 3}],
+)  # fmt: skip
 PATHS = ("a", "b", "c", "d", "x.y", "_id")
 OTHERS: tuple[Any, ...] = (
     {"$in": [1, "a"]}, {"$ne": 1}, {"$exists": True}, {"$exists": False}, {"$gt": 0, "$ne": 2}, {"$not": {"$gt": 1}},
     {"$type": "int"}, {"$nin": [None, 2]}, {"$gte": None}, {"$regex": "^a"}, {"$all": [1, 2]}, {"$size": 2},
+    {"$regex": "a", "$options": "i"}, {"$regex": PATTERNS[0]}, {"$all": ["a"]}, {"$all": [2, "a", 1]}, {"$mod": [2, 1]},
+    {"$elemMatch": {"y": 1}}, {"$elemMatch": {"y": {"$gt": 1}}}, {"$elemMatch": {"$gt": 0, "$lt": 2}},
+    {"$elemMatch": {"$eq": "a"}}, {"$elemMatch": {"y": 1, "z": None}},
 )  # fmt: skip
 
 
@@ -80,7 +89,7 @@ def request(rng: random.Random) -> dict[str, Any]:
     for name, values in (
         ("skip", (0, 1, 3)), ("limit", (0, 1, 2, 5, 200)), ("batchSize", (0, 1, 4, 200)),
         ("singleBatch", (True, False)),
-        ("projection", PROJECTIONS),
+        ("projection", PROJECTIONS), ("hint", ("a", "b_c", {"a": -1, "b": 1}, {"_id": 1}, {"$natural": 1}, "none")),
     ):  # fmt: skip
         if rng.random() < 0.3:
             made[name] = rng.choice(values)
@@ -173,20 +182,27 @@ async def compare(
         with monkeypatch.context() as patch:
             patched(patch)
             assert sorted_out(given) == sorted_out(await everything(node, aggregate)), aggregate
+    if "hint" in command:
+        return
     distinct = {"distinct": "c", "key": rng.choice(PATHS), "query": command["filter"], **version}
-    values = [(await node.run(distinct))["values"]]
+    values = [outcome(await node.reply(distinct), "values")]
     with monkeypatch.context() as patch:
         patched(patch)
-        values.append((await node.run(distinct))["values"])
+        values.append(outcome(await node.reply(distinct), "values"))
     assert repr(values[0]) == repr(values[1]) or distinct["key"] != "_id", distinct
     assert len(values[0]) == len(values[1]), distinct
     counted = {"count": "c", "query": command["filter"], **version}
     counted |= {name: command[name] for name in ("skip", "limit") if name in command}
-    counts = [(await node.run(counted))["n"]]
+    counts = [outcome(await node.reply(counted), "n")]
     with monkeypatch.context() as patch:
         patched(patch)
-        counts.append((await node.run(counted))["n"])
+        counts.append(outcome(await node.reply(counted), "n"))
     assert counts[0] == counts[1], counted
+
+
+def outcome(reply: dict[str, Any], name: str) -> Any:
+    """What a reply says, or the name of its error."""
+    return reply[name] if reply["ok"] else reply["codeName"]
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -216,10 +232,19 @@ def _other(rng: random.Random, asked: Any) -> Any:
     """Another condition of the form, mostly."""
     if isinstance(asked, list) and all(isinstance(each, dict) and each for each in asked):
         return [{path: _other(rng, each) for path, each in branch.items()} for branch in asked]
+    if isinstance(asked, bson.Regex):
+        return rng.choice(PATTERNS)
     if not isinstance(asked, dict):
         return rng.choice([each for each in SCALARS if type(each) is type(asked)] or [asked])
     if "$in" in asked:
         return {"$in": rng.choices(SCALARS, k=rng.randrange(5))}
+    if "$all" in asked:
+        return {"$all": [_other(rng, each) for each in asked["$all"]]}
+    if "$elemMatch" in asked:
+        return {"$elemMatch": {name: _other(rng, each) for name, each in asked["$elemMatch"].items()}}
+    if "$regex" in asked:
+        pattern = rng.choice(PATTERNS)
+        return asked | {"$regex": pattern.pattern if isinstance(asked["$regex"], str) else pattern}
     return {name: rng.choice(SCALARS) if name in ("$gt", "$lt", "$eq") else value for name, value in asked.items()}
 
 

@@ -12,7 +12,7 @@ from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter, In, Or
 from docstore.query.plan.access import Eof, Plan
 from docstore.query.plan.plan import choose
-from docstore.query.plan.shapes import conjuncts, has_free_list, prepared, shape_of
+from docstore.query.plan.shapes import conjuncts, has_free_list, has_free_patterns, prepared, shape_of
 from docstore.query.sort import UNSORTED, Sort
 from tests.unit.query.strategies import DOCUMENTS, FILTERS, PATHS, SORTS
 from tests.unit.query.test_plan_is_sound import KINDS, build_index
@@ -27,9 +27,12 @@ KINDS_OF_VALUES = [
 CONSTANTS: list[object] = [
     None, {"$in": [1, 2]}, {"$in": ["a", None]}, {"$exists": True}, {"$exists": False}, {"$ne": 1}, {"$nin": [1, "a"]},
     {"$type": "string"}, {"$ne": None}, [1], {"x": 1}, bson.Regex("^a"), {"$not": {"$gt": 1}}, {"$lte": None},
-    {"$gt": 0, "$ne": 2},
+    {"$gt": 0, "$ne": 2}, {"$size": 1}, {"$mod": [2, 1]}, bson.Regex("^a.b"), {"$elemMatch": {"$gt": 0, "$lt": 2}},
+    {"$not": bson.Regex("a")},
 ]  # fmt: skip
 """Conditions that are part of a shape as they stand."""
+PATTERNS = (("^a", "^b", "^ba"), ("a", "b$", "a.b", "^(a|b)"), ("^a.b", "^ba?b"))
+"""Regular expressions by what they say of the beginning of strings: all of it, nothing, a part."""
 SPECIAL: list[tuple[dict[str, object], dict[str, object]]] = [
     ({"a": "text"}, {}), ({"a": 1, "b": "text"}, {}), ({"a": "2dsphere"}, {}), ({"a": 1, "b": "2dsphere"}, {}),
     ({"a": 1, "b": 1}, {"collation": {"locale": "en"}}),
@@ -50,7 +53,12 @@ def alike(draw: st.DrawFn) -> tuple[Filter, Filter]:
     assume(sum(isinstance(each, Or) for tree in trees for each in conjuncts(tree)) != 1)
     # Where a null or the like is among them, the whole list is part of the shape.
     one_lists, other_lists = (
-        [each for each in conjuncts(tree) if isinstance(each, In) and not has_free_list(each)] for tree in trees
+        [
+            each
+            for each in conjuncts(tree)
+            if isinstance(each, In) and not has_free_list(each) and not has_free_patterns(each)
+        ]
+        for tree in trees
     )
     assume(one_lists == other_lists)
     return trees
@@ -65,6 +73,27 @@ def conditions(draw: st.DrawFn) -> tuple[dict[str, object], dict[str, object]]:
             one[path] = other[path] = draw(st.sampled_from(CONSTANTS))
             continue
         values = draw(st.sampled_from(KINDS_OF_VALUES))
+        if draw(st.integers(0, 5)) == 0:
+            texts = draw(st.sampled_from(PATTERNS))
+            one[path], other[path] = (bson.Regex(draw(st.sampled_from(texts))) for _ in range(2))
+            continue
+        if draw(st.integers(0, 5)) == 0:
+            # What an element has once more would be tested in vain.
+            several = st.lists(values, min_size=1, max_size=3, unique_by=lambda value: (str(value), value))
+            listed = draw(several)
+            others = draw(st.permutations(listed))
+            one[path], other[path] = {"$all": listed}, {"$all": others}
+            continue
+        if draw(st.integers(0, 5)) == 0:
+            name = draw(st.sampled_from(["", "b", "x"]))
+            names = draw(OPERATORS)
+            parts = [{key: draw(values) for key in names} for _ in range(2)]
+            one[path], other[path] = ({"$elemMatch": {name: part} if name else part} for part in parts)
+            continue
+        if draw(st.integers(0, 7)) == 0:
+            texts = st.lists(st.sampled_from(PATTERNS[1]).map(bson.Regex), min_size=1, max_size=2)
+            one[path], other[path] = ({"$in": [*draw(st.lists(values, max_size=2)), *draw(texts)]} for _ in range(2))
+            continue
         if draw(st.integers(0, 3)) == 0:
             one[path], other[path] = ({"$in": draw(st.lists(values, min_size=1, max_size=4))} for _ in range(2))
             continue
@@ -144,6 +173,8 @@ def test_plans_are_kept_beside_indexes_that_have_nothing_to_offer() -> None:
     indexes = built([plain, *beside], [])
     assert len(indexes) == 1 + len(beside)
     assert prepared(tree, UNSORTED, choose(tree, indexes), indexes) is not None
+    order = Sort((("p", 1),))
+    assert prepared(tree, order, choose(tree, indexes, sort=order), indexes) is not None
     partial: dict[str, object] = {"partialFilterExpression": {"b": 2}}
     for kind in (({"b": "hashed"}, {}), ({"b": 1}, partial), ({"b": 1}, {"collation": {"locale": "en"}})):
         several = built([plain, kind], [])
@@ -165,7 +196,10 @@ def test_conditions_that_mean_more_than_their_values_are_part_of_the_shape() -> 
     values: list[object] = [None, [1], [2], {"x": 1}, {"x": 2}, bson.MinKey(), bson.MaxKey()]
     conditions: list[dict[str, object]] = [
         *({"a": {"$gte": value}} for value in values), *({"a": value} for value in values), {"a": bson.Regex("^a")},
-        {"a": bson.Regex("^b")}, {"a": {"$ne": 1}}, {"a": {"$ne": 2}}, {"a": {"$exists": True}}, {"a": {"$in": [1, 2]}},
+        {"a": bson.Regex("^a.b")}, {"a": bson.Regex("a")}, {"a": {"$size": 1}}, {"a": {"$size": 2}},
+        {"a": {"$mod": [2, 1]}}, {"a": {"$mod": [3, 1]}}, {"a": {"$elemMatch": {"b": 1}}},
+        {"a": {"$elemMatch": {"b": "x"}}}, {"a": {"$elemMatch": {"$gt": 1}}}, {"a": {"$ne": 1}},
+        {"a": {"$ne": 2}}, {"a": {"$exists": True}}, {"a": {"$in": [1, 2]}},
         {"a": {"$exists": False}}, {"a": {"$in": [1, None]}}, {"a": {"$in": [2, None]}},
         {"a": {"$type": "int"}}, {"a": {"$type": "string"}},
     ]  # fmt: skip
@@ -178,9 +212,9 @@ def test_conditions_that_are_planned_by_their_values_have_no_shape() -> None:
     conditions: list[dict[str, object]] = [
         {"a": float("nan")}, {"a": {"$gt": float("nan")}}, {"a": bson.Decimal128("1")}, {"_id": 1}, {"_id": None},
         {"_id": {"$in": [None]}}, {"$or": [{"a": float("nan")}, {"b": 1}]}, {"a": {"$in": [None, *range(9)]}},
-        {"a": {"$mod": [2, 1]}},
         {"a": "x" * 2000}, {"a": {"$in": [None, "x" * 2000]}}, {f"a{number}": 1 for number in range(33)},
-        {"a": [1] * 2000}, {"a": {"$elemMatch": {"x": 1}}}, {"a": {"$size": 1}},
+        {"a": [1] * 2000}, {"a": {"$elemMatch": {"$or": [{"x": 1}, {"y": 1}]}}}, {"a": {"$bitsAllSet": 1}},
+        {"a": {"$elemMatch": {"b": {"$elemMatch": {"x": 1}}}}},
     ]  # fmt: skip
     for condition in conditions:
         assert shape_of(parse_filter(bson.encode(condition)), UNSORTED) is None, condition

@@ -1,0 +1,190 @@
+"""The conditions whose values the form of a filter leaves out (`docstore.kernel.match.form`), and tests by them.
+
+Always true: the predicate of `Tests` for the values of a filter is that of the conditions themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements
+from docstore.bson.walk import values as members
+from docstore.kernel.match import predicate
+from docstore.kernel.match.path_predicates import ElemMatch
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import is_operator_document
+from docstore.query.filter.path_operators import parse_regex_operator
+from docstore.query.filter.tree import (
+    Comparison,
+    ElemMatchObject,
+    ElemMatchValue,
+    Filter,
+    In,
+    Op,
+    Or,
+    RegexMatch,
+    conjunction,
+)
+from docstore.query.plan.shapes import conjuncts, has_free_list, has_free_pattern, has_free_value
+from docstore.query.value.values import regex_of, text_of
+
+_IN = "$in"
+_OR = "$or"
+_PLAIN_BEGINNING = re.compile(r"\^[A-Za-z0-9 _-]+")
+_OPERATORS = {f"${op.value}": op for op in Op}
+
+
+class FreeTest(NamedTuple):
+    """A condition with the value at `place`: a comparison by `op`; with `options` a regular expression, which is the
+    value or has it as its text; else an `$in`.
+    """
+
+    path: str
+    place: int
+    op: Op | None = None
+    options: str | None = None
+
+    def condition(self, values: Sequence[Value]) -> Filter:
+        """The condition for these values."""
+        value = values[self.place]
+        if self.op is not None:
+            return Comparison(self.path, self.op, value)
+        if self.options is None:
+            return In(self.path, members(value[1]))
+        return self.pattern(value)
+
+    def pattern(self, value: Value) -> RegexMatch:
+        """The regular expression for the value."""
+        assert self.options is not None, "the test is one of a regular expression"
+        if value[0] == REGEX:
+            return RegexMatch(self.path, *regex_of(value))
+        return RegexMatch(self.path, text_of(value), self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Conditions that all hold.
+
+    `constant`: those that all filters of the form have; `free`: those with values; `either`: disjunctions, by their
+    branches; `of_elements`: what each `$elemMatch` says, as (path, whether of values, tests).
+    """
+
+    constant: Predicate | None
+    free: tuple[FreeTest, ...]
+    either: tuple[tuple[Tests, ...], ...]
+    of_elements: tuple[tuple[str, bool, Tests], ...] = ()
+
+    def predicate(self, values: Sequence[Value]) -> Predicate:
+        """The predicate of a filter with these values. Errors: those of regular expressions."""
+        parts = [compile_filter(each.condition(values)) for each in self.free]
+        for path, on_values, tests in self.of_elements:
+            parts.append(ElemMatch(path, tests.predicate(values), on_values))
+        for branches in self.either:
+            parts.append(predicate.Or([branch.predicate(values) for branch in branches]))
+        if self.constant is not None:
+            parts.append(self.constant)
+        return parts[0] if len(parts) == 1 else predicate.And(parts)
+
+
+def tests_of(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
+    """What is to be tested of conditions whose values have these places."""
+    constant: list[Filter] = []
+    free: list[FreeTest] = []
+    either: list[tuple[Tests, ...]] = []
+    of_elements: list[tuple[str, bool, Tests]] = []
+    for condition in conditions:
+        if isinstance(condition, Or):
+            either.append(tuple(tests_of(conjuncts(child), places) for child in condition.children))
+        elif isinstance(condition, ElemMatchObject | ElemMatchValue):
+            inner = tests_of(conjuncts(condition.filter), places)
+            of_elements.append((condition.path, isinstance(condition, ElemMatchValue), inner))
+        elif isinstance(condition, Comparison | In | RegexMatch) and id(condition) in places:
+            free.append(free_test(condition, places))
+        else:
+            constant.append(condition)
+    whole = compile_filter(conjunction(constant)) if constant else None
+    return Tests(whole, tuple(free), tuple(either), tuple(of_elements))
+
+
+def free_test(condition: Comparison | In | RegexMatch, places: dict[int, int]) -> FreeTest:
+    place = places[id(condition)]
+    match condition:
+        case Comparison(path, op):
+            return FreeTest(path, place, op)
+        case RegexMatch(path, _, options):
+            return FreeTest(path, place, options=options)
+        case In(path):
+            return FreeTest(path, place)
+
+
+def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
+    """Which of the values the conditions of the tree have, by their identity; None where some stand elsewhere than
+    their values were taken from.
+    """
+    free = [each for each in _flat(tree) if _is_free(each)]
+    found = compared(raw)
+    if [each for each, _ in found] != free or [value for _, value in found] != values:
+        return None
+    places = {id(condition): place for place, condition in enumerate(free)}
+    return places if len(places) == len(free) else None
+
+
+def _is_free(condition: Filter) -> bool:
+    """Whether forms leave out the value of the condition."""
+    if has_free_pattern(condition):
+        if not condition.pattern.startswith("^") or condition.options not in ("", "s"):
+            return True
+        return condition.options == "" and _PLAIN_BEGINNING.fullmatch(condition.pattern) is not None
+    return has_free_value(condition) or has_free_list(condition)
+
+
+def _flat(tree: Filter) -> Iterator[Filter]:
+    """The conditions of the tree, of the branches of its disjunctions and of elements, in order."""
+    for each in conjuncts(tree):
+        if isinstance(each, Or):
+            for child in each.children:
+                yield from _flat(child)
+        elif isinstance(each, ElemMatchObject | ElemMatchValue):
+            yield from _flat(each.filter)
+        else:
+            yield each
+
+
+def compared(raw: bytes) -> list[tuple[Filter, Value]]:
+    """The conditions whose values are not part of the form, in their order, with these values."""
+    found: list[tuple[Filter, Value]] = []
+    for path, code, data in elements(raw):
+        if path.startswith("$"):
+            if path == _OR and code == ARRAY:
+                for kind, branch in members(data):
+                    found += compared(branch) if kind == OBJECT else ()
+        elif code == OBJECT:
+            found += _asked(path, data) if is_operator_document(data) else ()
+        elif code == REGEX:
+            found.append((RegexMatch(path, *regex_of((code, data))), (code, data)))
+        else:
+            found.append((Comparison(path, Op.EQ, (code, data)), (code, data)))
+    return [each for each in found if _is_free(each[0])]
+
+
+def _asked(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
+    """As `_compared`, of a document of operators."""
+    fields = elements(raw)
+    for name, code, data in fields:
+        value = (code, data)
+        if name in _OPERATORS:
+            yield Comparison(path, _OPERATORS[name], value), value
+        elif name == "$regex":
+            yield parse_regex_operator(path, fields), value
+        elif name == _IN and code == ARRAY:
+            yield In(path, tuple(members(data))), value
+        elif name == "$all" and code == ARRAY:
+            for each in members(data):
+                yield Comparison(path, Op.EQ, each), each
+        elif name == "$elemMatch" and code == OBJECT:
+            on_values = any(inner.startswith("$") for inner, _, _ in elements(data)[:1])
+            yield from _asked("", data) if on_values else compared(data)
