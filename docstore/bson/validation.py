@@ -17,7 +17,11 @@ if not cython.compiled:
         BOOL,
         CODE,
         CODE_WITH_SCOPE,
+        DATE,
         DB_POINTER,
+        DOUBLE,
+        INT32,
+        INT64,
         OBJECT,
         REGEX,
         STRING,
@@ -27,6 +31,7 @@ if not cython.compiled:
         document_stop,
         int32_at,
         name_end,
+        part,
         uint64_at,
         value_end,
     )
@@ -68,15 +73,26 @@ def is_storable(raw: bytes) -> bool:
 
 def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     scan: cython.Py_ssize_t = at
+    place: cython.Py_ssize_t
+    bits: cython.int = 0
+    # Blocks of a fixed size, which the C compiler looks at as vectors.
+    while bits < 0x80 and end - scan >= 64:
+        for place in range(64):
+            bits |= raw[scan + place]
+        scan += 64
     while scan < end:
-        if raw[scan] >= 0x80:
-            break
+        bits |= raw[scan]
         scan += 1
-    if scan < end:
-        try:
-            raw[at:end].decode()
-        except UnicodeDecodeError as error:
-            raise invalid("a string is not UTF-8") from error
+    if bits >= 0x80:
+        _check_utf8(raw, at, end)
+    return 0
+
+
+def _check_utf8(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    try:
+        part(raw, at, end).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise invalid("a string is not UTF-8") from error
     return 0
 
 
@@ -85,18 +101,31 @@ def _check_document(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
     at: cython.Py_ssize_t = start + 4
     end: cython.Py_ssize_t
     code: cython.int
+    bits: cython.int
     if depth <= 0:
         raise too_deep()
     if stop != limit - 1:
         raise invalid("a nested document's length does not fit")
     while at < stop:
         code = raw[at]
-        end = name_end(raw, at + 1, stop)
-        _check_text(raw, at + 1, end)
+        end = at + 1
+        bits = 0
+        while end < stop and raw[end] != 0:
+            bits |= raw[end]
+            end += 1
+        if end >= stop:
+            raise invalid("a name does not end")
+        if bits >= 0x80:
+            _check_utf8(raw, at + 1, end)
         at = end + 1
-        end = value_end(raw, code, at, stop)
-        _check_value(raw, code, at, end, depth)
-        at = end
+        if code == INT32 and at + 4 <= stop:
+            at += 4
+        elif code in (DOUBLE, INT64, DATE) and at + 8 <= stop:
+            at += 8
+        else:
+            end = value_end(raw, code, at, stop)
+            _check_value(raw, code, at, end, depth)
+            at = end
     if at != stop:
         raise invalid("a document's fields do not end where it ends")
     return 0
