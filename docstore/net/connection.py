@@ -58,7 +58,9 @@ class RequestBuffer(FrameBuffer):
         self._peer = peer
 
     def next_frame(self) -> bytes | None:
-        self.judge()
+        # A large frame whose parts are still coming was judged before.
+        if not self._parts:
+            self.judge()
         return super().next_frame()
 
     def judge(self) -> None:

@@ -17,24 +17,39 @@ MAX_MESSAGE_BYTES = 48_000_000
 HEADER = Struct("<iiii")
 HEADER_BYTES = HEADER.size
 _LENGTH = Struct("<i")
+_LARGE_BYTES = 256 * 1024
+_PART_BYTES = 16 * 1024
+"""What comes in smaller pieces is put together as it comes: as many objects it could take a multiple of its size."""
 
 
 class FrameBuffer:
     """Feed it bytes as they come, take frames out."""
 
-    __slots__ = ("_buffer", "_need")
+    __slots__ = ("_buffer", "_held", "_need", "_parts")
 
     def __init__(self) -> None:
+        # What has come of a frame, behind what is in the parts.
         self._buffer = bytearray()
-        # Length of the frame that the buffer begins with; 0 while unknown.
+        # What has come of a large one, as it came: to let one buffer grow by each would copy it over and over.
+        self._parts: list[bytes | bytearray] = []
+        # Bytes in the parts.
+        self._held = 0
+        # Length of the frame that all of it begins with; 0 while unknown.
         self._need = 0
 
     def feed(self, data: bytes) -> None:
         """Take in bytes that arrived."""
-        self._buffer += data
+        if self._parts and len(data) >= _PART_BYTES:
+            self._set_apart()
+            self._parts.append(data)
+            self._held += len(data)
+        else:
+            self._buffer += data
 
     def next_frame(self) -> bytes | None:
         """The next whole frame, or None when more bytes are needed. Errors: ProtocolError on an impossible length."""
+        if self._parts:
+            return None if len(self) < self._need else self._joined()
         buffer = self._buffer
         if not self._need:
             if len(buffer) < 4:
@@ -42,6 +57,8 @@ class FrameBuffer:
             self._need = frame_length(buffer)
         need = self._need
         if len(buffer) < need:
+            if need > _LARGE_BYTES and len(buffer) >= HEADER_BYTES:
+                self._set_apart()
             return None
         self._need = 0
         if len(buffer) == need:
@@ -51,9 +68,30 @@ class FrameBuffer:
         del buffer[:need]
         return frame
 
+    def _set_apart(self) -> None:
+        """Make a part of the buffer."""
+        if self._buffer:
+            self._parts.append(self._buffer)
+            self._held += len(self._buffer)
+            self._buffer = bytearray()
+
+    def _joined(self) -> bytes:
+        """The large frame, of which the last part may hold more than its end."""
+        self._set_apart()
+        last = self._parts[-1]
+        surplus = self._held - self._need
+        if surplus:
+            self._parts[-1] = last[:-surplus]
+            self._buffer += last[-surplus:]
+        frame = b"".join(self._parts)
+        self._parts = []
+        self._held = 0
+        self._need = 0
+        return frame
+
     def __len__(self) -> int:
         """Bytes held."""
-        return len(self._buffer)
+        return self._held + len(self._buffer)
 
 
 def frame_length(data: bytes | bytearray) -> int:

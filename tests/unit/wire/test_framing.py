@@ -62,3 +62,18 @@ def test_exactly_one_frame_is_recognised() -> None:
     assert not whole_frame(frame + b"x")
     assert not whole_frame(frame[:10])
     assert frame_opcode(frame) == 2004
+
+
+@pytest.mark.parametrize("piece", [1_000, 20_000, 65_536, 300_000])
+def test_a_large_frame_comes_out_whole_and_leaves_what_is_behind_it(piece: int) -> None:
+    large = struct.pack("<iiii", 700_000, 1, 0, 2013) + bytes(range(256)) * 2735
+    large = large[:700_000]
+    small = struct.pack("<iiii", 20, 7, 0, 2013) + b"body"
+    stream = large + large + small
+    buffer = FrameBuffer()
+    received = []
+    for start in range(0, len(stream), piece):
+        buffer.feed(stream[start : start + piece])
+        received += take_all(buffer)
+        assert len(buffer) == min(start + piece, len(stream)) - sum(map(len, received))
+    assert received == [large, large, small]
