@@ -1,6 +1,6 @@
 from docstore.kernel.group.sources cimport Place, Source
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.bson.walk cimport document_stop, name_end, value_end
+from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, value_end
 
 cdef class TopFields:
     cdef list _names
@@ -13,5 +13,15 @@ cdef class TopFields:
     cdef KeyWriter _out
     cpdef bytes apply(self, bytes raw)
     cdef int _add(self, Py_ssize_t position, bytes raw) except -1
+
+cdef class FieldTree:
+    cdef bint _keep_others
+    cdef list _names
+    cdef list _below
+    cdef list _stays
+    cdef KeyWriter _out
+    cpdef bytes apply(self, bytes raw)
+    cdef int _put_document(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, KeyWriter out) except -1
+    cdef int _put_value(self, bytes raw, int code, Py_ssize_t start, Py_ssize_t limit, KeyWriter out) except -1
 
 cdef Py_ssize_t _place_of(bytes raw, Py_ssize_t at, Py_ssize_t end, list[bytes] names) noexcept

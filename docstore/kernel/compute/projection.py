@@ -1,11 +1,12 @@
-"""Documents made over at their top level: fields kept or left out, calculated ones put in place or behind the others.
+"""Documents made over: fields kept or left out, at the top level or below; at the top level also calculated ones, put
+in place or behind the others.
 
 What is kept is kept byte for byte and in its stored order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import cython
 
@@ -14,7 +15,7 @@ from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import document_stop, name_end, value_end
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, value_end
 
 
 class TopFields:
@@ -98,6 +99,107 @@ class TopFields:
             self._out.put_bytes(self._added[position])
             self._out.put_part(found.raw, found.at, found.end)
         return 0
+
+
+class FieldTree:
+    """Fields kept or left out at any depth. `fields`: by name, whether a field stays, or the tree of what is below it.
+
+    Arrays are looked into at any depth, and their members numbered anew. What is no document and no array below a tree,
+    and a field without a name here, stays with `keep_others`.
+    """
+
+    _keep_others: cython.bint
+    _names: list[bytes]
+    _below: list[FieldTree | None]
+    _stays: list[bool]
+    _out: KeyWriter
+
+    def __init__(self, fields: Mapping[str, FieldTree | bool], keep_others: bool) -> None:
+        self._keep_others = keep_others
+        self._names = [encoded_name(name) for name in fields]
+        self._below = [each if isinstance(each, FieldTree) else None for each in fields.values()]
+        self._stays = [each is True for each in fields.values()]
+        self._out = KeyWriter()
+
+    def apply(self, raw: bytes) -> bytes:
+        """The document that is made of one."""
+        self._out.clear()
+        self._put_document(raw, 0, len(raw), self._out)
+        return self._out.taken()
+
+    def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
+        """The documents that are made of some."""
+        document: bytes
+        made: list[bytes] = []
+        for document in documents:
+            made.append(self.apply(document))
+        return made
+
+    def _put_document(
+        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, out: KeyWriter
+    ) -> cython.int:
+        stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+        at: cython.Py_ssize_t = start + 4
+        kept_from: cython.Py_ssize_t = at
+        begin: cython.Py_ssize_t = out.size
+        named: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        position: cython.Py_ssize_t
+        stays: cython.bint
+        below: FieldTree | None
+        out.enter()
+        out.put_little(0, 4)
+        while at < stop:
+            named = name_end(raw, at + 1, stop)
+            end = value_end(raw, raw[at], named + 1, stop)
+            position = _place_of(raw, at + 1, named, self._names)
+            below = None if position < 0 else self._below[position]
+            if below is not None and raw[at] in (OBJECT, ARRAY):
+                out.put_part(raw, kept_from, named + 1)
+                below._put_value(raw, raw[at], named + 1, end, out)
+                kept_from = end
+            else:
+                stays = self._keep_others if position < 0 or below is not None else self._stays[position]
+                if not stays:
+                    out.put_part(raw, kept_from, at)
+                    kept_from = end
+            at = end
+        out.put_part(raw, kept_from, at)
+        out.put(0)
+        out.set_little(begin, out.size - begin, 4)
+        return out.leave()
+
+    def _put_value(
+        self, raw: bytes, code: cython.int, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, out: KeyWriter
+    ) -> cython.int:
+        """Write a document, or an array with what is made of its members."""
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t = start + 4
+        begin: cython.Py_ssize_t = out.size
+        named: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        count: cython.Py_ssize_t = 0
+        if code == OBJECT:
+            return self._put_document(raw, start, limit, out)
+        stop = document_stop(raw, start, limit)
+        out.enter()
+        out.put_little(0, 4)
+        while at < stop:
+            named = name_end(raw, at + 1, stop)
+            end = value_end(raw, raw[at], named + 1, stop)
+            if self._keep_others or raw[at] in (OBJECT, ARRAY):
+                out.put(raw[at])
+                out.put_digits(count)
+                out.put(0)
+                count += 1
+                if raw[at] in (OBJECT, ARRAY):
+                    self._put_value(raw, raw[at], named + 1, end, out)
+                else:
+                    out.put_part(raw, named + 1, end)
+            at = end
+        out.put(0)
+        out.set_little(begin, out.size - begin, 4)
+        return out.leave()
 
 
 def _place_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes]) -> cython.Py_ssize_t:

@@ -19,7 +19,7 @@ from typing import Protocol
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
-from docstore.kernel.compute.projection import TopFields
+from docstore.kernel.compute.projection import FieldTree, TopFields
 from docstore.kernel.group.sources import CallSource, Source
 from docstore.query.projection.positions import Positions
 
@@ -120,8 +120,8 @@ class Projection:
     root: Branch
     keep_others: bool
     in_place: bool = False
-    _top: TopFields | None = None
-    """The same for a tree that names fields of the top level only."""
+    _compiled: TopFields | FieldTree | None = None
+    """The same for a tree that names fields of the top level only, or only says which fields stay."""
 
     @property
     def computes(self) -> bool:
@@ -135,12 +135,12 @@ class Projection:
 
     def apply(self, raw: bytes) -> bytes:
         """The projected document."""
-        return self._document(self.root, raw, raw) if self._top is None else self._top.apply(raw)
+        return self._document(self.root, raw, raw) if self._compiled is None else self._compiled.apply(raw)
 
     def apply_all(self, documents: list[bytes]) -> list[bytes]:
         """The projected documents."""
-        if self._top is not None:
-            return self._top.apply_all(documents)
+        if self._compiled is not None:
+            return self._compiled.apply_all(documents)
         return [self._document(self.root, raw, raw) for raw in documents]
 
     def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
@@ -207,15 +207,28 @@ def _is_plain(branch: Branch) -> bool:
 
 
 def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:
-    """A projection that takes the kernel's shortcut when the tree names top-level fields only."""
+    """A projection that takes the kernel's shortcut where the tree allows it."""
     plain = DROP if keep_others else KEEP
     added = [(name, child.compute) for name, child in root.children.items() if isinstance(child, Computed)]
     named = [name for name, child in root.children.items() if child is plain]
-    top = None
+    compiled: TopFields | FieldTree | None = None
     if len(added) + len(named) == len(root.children) and (in_place or not (keep_others and added)):
         sources = [(name, made if isinstance(made, Source) else CallSource(made)) for name, made in added]
-        top = TopFields(named, keep_others, sources, in_place)
-    return Projection(root, keep_others, in_place, top)
+        compiled = TopFields(named, keep_others, sources, in_place)
+    elif _is_plain(root):
+        compiled = _field_tree(root, keep_others)
+    return Projection(root, keep_others, in_place, compiled)
+
+
+def _field_tree(branch: Branch, keep_others: bool) -> FieldTree:
+    children = branch.children.items()
+    return FieldTree(
+        {
+            name: _field_tree(child, keep_others) if isinstance(child, Branch) else child is KEEP
+            for name, child in children
+        },
+        keep_others,
+    )
 
 
 def metadata_kinds(projection: DocumentProjection | None) -> frozenset[str]:

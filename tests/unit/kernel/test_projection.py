@@ -44,3 +44,16 @@ def test_missing_values_are_left_out(kernel: Kernel) -> None:
     assert made(kernel, {"a": 1, "b": 2}, set(), exclude=True, added=[("a", nothing)], in_place=True) == bson.encode(
         {"b": 2}
     )
+
+
+def test_a_tree_looks_into_documents_and_arrays_of_arrays(kernel: Kernel) -> None:
+    tree = kernel.compute.projection.FieldTree
+    document = {"_id": 1, "a": {"b": 1, "c": {"d": 2, "e": 3}}, "e": [{"x": 1, "y": 2}, 7, [{"x": 3}, 8]], "z": 5}
+    raw = bson.encode(document)
+    kept = tree({"a": tree({"c": tree({"d": True}, False)}, False), "e": tree({"x": True}, False)}, False)
+    assert bson.decode(kept.apply(raw)) == {"a": {"c": {"d": 2}}, "e": [{"x": 1}, [{"x": 3}]]}
+    others = tree({"a": tree({"c": tree({"d": False}, True)}, True), "e": tree({"x": False}, True), "z": False}, True)
+    assert others.apply_all([raw, bson.encode({"a": 1, "e": []})]) == [
+        bson.encode({"_id": 1, "a": {"b": 1, "c": {"e": 3}}, "e": [{"y": 2}, 7, [{}, 8]]}),
+        bson.encode({"a": 1, "e": []}),
+    ]

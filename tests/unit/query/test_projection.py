@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docstore.aggregation.expression_context import FULL
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.parse import parse_projection
+from docstore.query.projection.projection import (
+    DROP,
+    KEEP,
+    Branch,
+    PathCollision,
+    Projection,
+    plant,
+    projection_of,
+)
 from tests.unit.query.raw import decoded, raw
 
 DOCUMENT = {
@@ -159,3 +171,26 @@ def test_metadata_that_no_document_has_leave_the_field_out() -> None:
 def test_picked_elements_stand_behind_in_the_order_of_the_projection() -> None:
     specification = {"r": {"$elemMatch": {"$gt": 1}}, "a": {"$elemMatch": {"$gt": 1}}}
     assert list(project(specification, {"_id": 1, "a": [2], "r": [2]})) == ["_id", "r", "a"]
+
+
+_VALUES = st.recursive(
+    st.integers(0, 3) | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), _VALUES, max_size=3),
+    st.lists(st.sampled_from(["a", "a.b", "a.b.c", "b.a", "b.c", "c.c.a", "_id"]), min_size=1, max_size=4, unique=True),
+    st.booleans(),
+)
+def test_the_kernel_makes_of_plain_trees_what_the_walk_does(
+    document: dict[str, Any], paths: list[str], keep_others: bool
+) -> None:
+    root = Branch()
+    for path in paths:
+        with contextlib.suppress(PathCollision):
+            plant(root, path, DROP if keep_others else KEEP)
+    stored = raw({"_id": 1, **document})
+    assert projection_of(root, keep_others=keep_others).apply(stored) == Projection(root, keep_others).apply(stored)
