@@ -192,7 +192,7 @@ class Session:
 
         def fold() -> None:
             length = int(self._control[_FOLDED_LENGTH])
-            key = collation.string_key(string_value(bytes(place[:length]).decode())[1])[4:]
+            key = collation.fold(string_value(bytes(place[:length]).decode()))[1][4:]
             if len(key) > len(place):
                 self._control[_FOLDED_LENGTH] = -1
                 return

@@ -34,6 +34,7 @@ COMPILED = (
     "kernel.log.entries",
     "kernel.log.batches",
     "kernel.keys.expansion",
+    "kernel.keys.folding",
     "kernel.keys.pattern",
     "kernel.keys.entry_source",
     "kernel.keys.bounds",

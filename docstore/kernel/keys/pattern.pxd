@@ -1,3 +1,4 @@
+from docstore.kernel.keys.folding cimport TextFolding
 from docstore.kernel.keys.gathered cimport GatheredEntries
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.scan.covered cimport ABSENT_MARK, OPAQUE_MARK, mark_of
@@ -8,7 +9,7 @@ from docstore.bson.walk cimport (
 
 cdef class KeyPattern:
     cdef readonly tuple fields
-    cdef readonly object fold
+    cdef readonly TextFolding fold
     cdef list _paths
     cdef list _descending
     cdef KeyWriter _out

@@ -7,13 +7,14 @@ missing field counts as null, an empty array as undefined, which sorts below nul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import cython
 
 from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.expansion import Field, expand
+from docstore.kernel.keys.folding import TextFolding
 from docstore.kernel.keys.gathered import GatheredEntries
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.scan.covered import OPAQUE
@@ -28,7 +29,6 @@ if not cython.compiled:
         document_stop,
         find,
         name_end,
-        part,
         value_end,
     )
     from docstore.kernel.keys.encoding import append_key
@@ -42,7 +42,7 @@ class KeyPattern:
     """
 
     fields: tuple[tuple[str, int], ...]
-    fold: Callable[[Value], Value] | None
+    fold: TextFolding | None
     _paths: list[list[bytes]]
     _descending: list[bool]
     _out: KeyWriter
@@ -56,7 +56,7 @@ class KeyPattern:
     _opaque: cython.bint
     _leaf_places: list[int]
 
-    def __init__(self, fields: Sequence[tuple[str, int]], fold: Callable[[Value], Value] | None = None) -> None:
+    def __init__(self, fields: Sequence[tuple[str, int]], fold: TextFolding | None = None) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
         self.fold = fold
         self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in self.fields]
@@ -373,7 +373,7 @@ class KeyPattern:
         begin: cython.Py_ssize_t = out.size
         folded: bytes
         if self.fold is not None and code in (STRING, OBJECT, ARRAY):
-            folded = self.fold((code, part(raw, at, end)))[1]
+            folded = self.fold.folded(code, raw, at, end)
             append_key(out, code, folded, 0, len(folded))
         else:
             append_key(out, code, raw, at, end)

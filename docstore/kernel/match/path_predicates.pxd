@@ -1,3 +1,4 @@
+from docstore.kernel.keys.folding cimport TextFolding
 from docstore.kernel.keys.pattern cimport KeyPattern
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.keys.encoding cimport append_key
@@ -74,7 +75,7 @@ cdef class ElemMatch(PathPredicate):
 
 cdef class Folded(PathPredicate):
     cdef PathPredicate _inner
-    cdef object _fold
+    cdef TextFolding _fold
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class ValueCall(PathPredicate):

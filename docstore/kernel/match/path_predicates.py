@@ -11,6 +11,7 @@ import cython
 from docstore.bson.number import exact_value
 from docstore.bson.walk import Value
 from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.folding import TextFolding
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.match.predicate import PathPredicate, Predicate
@@ -315,13 +316,13 @@ class ElemMatch(PathPredicate):
 class Folded(PathPredicate):
     """A value passes a leaf once it has been folded by a collation; the leaf's operands are folded already.
 
-    `fold` takes and gives a value; only strings and what can hold them are handed to it.
+    Only strings and what can hold them are handed to it.
     """
 
     _inner: PathPredicate
-    _fold: Callable[[Value], Value]
+    _fold: TextFolding
 
-    def __init__(self, inner: PathPredicate, fold: Callable[[Value], Value]) -> None:
+    def __init__(self, inner: PathPredicate, fold: TextFolding) -> None:
         super().__init__(inner.path, inner.into_arrays)
         self._inner = inner
         self._fold = fold
@@ -329,7 +330,7 @@ class Folded(PathPredicate):
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         folded: bytes
         if code in (STRING, OBJECT, ARRAY):
-            folded = self._fold((code, part(raw, at, end)))[1]
+            folded = self._fold.folded(code, raw, at, end)
             return self._inner.test_value(code, folded, 0, len(folded))
         return self._inner.test_value(code, raw, at, end)
 

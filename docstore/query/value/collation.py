@@ -12,22 +12,25 @@ rules.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import icu
 
-from docstore.bson.build import array_from, document_from
 from docstore.bson.convert import from_python
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.folding import AsciiWeight, TextFolding
 from docstore.query.value.notation import display
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 
 VERSION = "57.1"
 _INCOMPATIBLE_VERSION = 161
-_KEPT_KEYS = 4096
+_COMMON = b"\5"
+_COMMON_RUNS = b"\xc5"
+_REMEMBERED_BYTES = 512
 _LENGTH = struct.Struct("<i")
 
 _CASE_FIRST: Final = {
@@ -84,12 +87,15 @@ class _Specification:
 class Collation:
     """One collation. Two are equal when their full specifications (`raw`) are."""
 
-    __slots__ = ("_keys", "_sort_key", "raw")
+    __slots__ = ("_sort_key", "fold", "raw")
 
-    def __init__(self, raw: bytes, sort_key: Callable[[str], bytes]) -> None:
+    def __init__(
+        self, raw: bytes, sort_key: Callable[[str], bytes], weights: Sequence[AsciiWeight], strength: int
+    ) -> None:
+        """`weights`: see `TextFolding`."""
         self.raw = raw
         self._sort_key = sort_key
-        self._keys: dict[bytes, bytes] = {}
+        self.fold = TextFolding(self._string_key, weights, strength)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Collation) and self.raw == other.raw
@@ -97,31 +103,14 @@ class Collation:
     def __hash__(self) -> int:
         return hash(self.raw)
 
-    def string_key(self, data: bytes) -> bytes:
+    def _string_key(self, data: bytes) -> bytes:
         """The raw data of a string value to the raw data of its folded value."""
-        found = self._keys.get(data)
-        if found is None:
-            key = self._sort_key(data[4:-1].decode("utf-8", "replace"))
-            found = _LENGTH.pack(len(key)) + key
-            if len(self._keys) >= _KEPT_KEYS:
-                self._keys.clear()
-            self._keys[data] = found
-        return found
-
-    def fold(self, value: Value) -> Value:
-        """The value with every string in it replaced by its key. Most values have none and come back as they are."""
-        code, data = value
-        if code == STRING:
-            return STRING, self.string_key(data)
-        if code == OBJECT:
-            return OBJECT, self.fold_document(data)
-        if code == ARRAY:
-            return ARRAY, array_from(map(self.fold, values(data)))
-        return value
+        key = self._sort_key(data[4:-1].decode("utf-8", "replace"))
+        return _LENGTH.pack(len(key)) + key
 
     def fold_document(self, raw: bytes) -> bytes:
         """The document with its values folded."""
-        return document_from((name, *self.fold((code, data))) for name, code, data in elements(raw))
+        return self.fold((OBJECT, raw))[1]
 
 
 SIMPLE: Final = from_python({"locale": "simple"})[1]
@@ -144,6 +133,10 @@ def parse_collation(raw: bytes, where: str = "collation") -> Collation | None:
     `where`: the field's name in error texts. Errors: BadValue for what no collation can be, TypeMismatch,
     IncompatibleCollationVersion, and the numbered ones for missing and unknown fields.
     """
+    return _remembered(raw, where) if len(raw) <= _REMEMBERED_BYTES else _parsed(raw, where)
+
+
+def _parsed(raw: bytes, where: str) -> Collation | None:
     specification = _specification(raw, where)
     if specification.locale == "simple":
         return None
@@ -158,7 +151,31 @@ def parse_collation(raw: bytes, where: str = "collation") -> Collation | None:
         raise _invalid("'backwards' needs a strength of more than 1", raw)
     if specification.case_first != "off" and not specification.case_level and specification.strength < 3:
         raise _invalid("'caseFirst' needs 'caseLevel' or a strength of more than 2", raw)
-    return Collation(from_python(specification.document(backwards=backwards))[1], collator.getSortKey)
+    plain = not (specification.case_level or specification.numeric_ordering or backwards)
+    plain = plain and specification.case_first == "off" and specification.alternate == "non-ignorable"
+    return Collation(
+        from_python(specification.document(backwards=backwards))[1],
+        collator.getSortKey,
+        _ascii_weights() if plain and specification.strength <= 3 and not collator.getRules() else (),
+        specification.strength,
+    )
+
+
+_remembered = lru_cache(maxsize=32)(_parsed)
+"""A library's collator takes longer to make than a short find."""
+
+
+@lru_cache(maxsize=1)
+def _ascii_weights() -> Sequence[AsciiWeight]:
+    """What `TextFolding` writes keys by: the weights of printable characters by the root locale's rules."""
+    collator = icu.Collator.createInstance(icu.Locale("root"))
+    collator.setStrength(icu.Collator.TERTIARY)
+    found: list[AsciiWeight] = [(b"", 0)] * 128
+    for code in range(0x20, 0x7F):
+        first, second, third = collator.getSortKey(chr(code))[:-1].split(b"\1")
+        if len(first) <= 2 and second == _COMMON and (third == _COMMON or third > _COMMON_RUNS):
+            found[code] = first, 0 if third == _COMMON else third[0]
+    return found
 
 
 def _collator(specification: _Specification, raw: bytes) -> Any:

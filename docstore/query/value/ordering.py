@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from docstore.bson.order import compare
 from docstore.bson.walk import Value
 from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.folding import TextFolding
 from docstore.query.value.collation import Collation
 
 
@@ -20,7 +21,7 @@ class Ordering:
 
     compare: Callable[[Value, Value], int]
     key: Callable[[Value], bytes]
-    fold: Callable[[Value], Value] | None = None
+    fold: TextFolding | None = None
 
 
 BINARY = Ordering(compare, encode_key)

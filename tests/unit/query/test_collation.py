@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import bson
+import icu
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docstore.bson import from_python
 from docstore.errors import CommandError
@@ -83,3 +86,17 @@ def test_strings_are_folded_at_any_depth_and_nothing_else_is() -> None:
     assert rules.fold(from_python(5)) == from_python(5)
     assert holds_strings(upper)
     assert not holds_strings(from_python({"a": [1, None]}))
+
+
+@pytest.mark.parametrize("locale", ["en", "de", "cs", "ru", "en_US_POSIX", "es", "ja", "zh", "pt"])
+@pytest.mark.parametrize("strength", [1, 2, 3])
+@given(texts=st.lists(st.text(st.characters(max_codepoint=0x17F), max_size=150), max_size=3), rng=st.randoms())
+def test_keys_by_the_table_are_those_of_the_library(locale: str, strength: int, texts: list[str], rng: Any) -> None:
+    rules = collation(locale=locale, strength=strength)
+    library = icu.Collator.createInstance(icu.Locale(locale))
+    library.setStrength(strength - 1)
+    printable = "".join(map(chr, range(32, 127)))
+    texts += ["".join(rng.choices(printable, k=rng.randrange(200))), rng.choice("aAW ") * rng.randrange(250), printable]
+    for text in texts:
+        key = library.getSortKey(text)
+        assert rules.fold(from_python(text))[1] == len(key).to_bytes(4, "little") + key
