@@ -81,23 +81,9 @@ class Index:
     """
 
     __slots__ = (
-        "_arrays",
-        "_covered",
-        "_keys_of",
-        "_reads",
-        "collation",
-        "collisions",
-        "ident",
-        "is_id",
-        "key_id",
-        "key_pattern",
-        "places",
-        "prefix",
-        "ready",
-        "spec",
-        "unique",
-        "uses",
-    )
+        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "collation", "collisions", "ident", "is_id",
+        "key_id", "key_pattern", "places", "prefix", "ready", "spec", "unique", "uses",
+    )  # fmt: skip
 
     def __init__(self, spec: IndexSpec, ident: int, *, places: int = 0, ready: bool = True) -> None:
         self.spec = spec

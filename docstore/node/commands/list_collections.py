@@ -7,11 +7,11 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from bson.binary import Binary, UuidRepresentation
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_from, document_to_python, elements, from_python
+from docstore.bson import document_from, elements, from_python
+from docstore.bson.walk import BINARY, BOOL, OBJECT
 from docstore.collection.catalog.views import ViewDefinition, views_of
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
@@ -32,9 +32,11 @@ from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.series import series_of
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
+from docstore.query.value.values import string_value
 
 _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
 """The options of buckets that are those of the time-series collection."""
+_COLLECTION = string_value("collection")
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -48,7 +50,7 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     store = node_of(context).store
     given = collections_filter(context, arguments)
     wanted = compile_filter(parse_filter(given)) if given is not None else None
-    entries: list[tuple[str, Callable[[], dict[str, Any]]]] = [
+    entries: list[tuple[str, Callable[[], bytes]]] = [
         (collection.name, partial(describe, collection)) for collection in store.catalog.in_database(context.db)
     ]
     entries += [(view.name, partial(describe_view, store, view)) for view in views_of(store, context.db)]
@@ -60,32 +62,35 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
 
 
 def _shown(
-    entries: list[tuple[str, Callable[[], dict[str, Any]]]], wanted: Predicate | None, *, name_only: bool
+    entries: list[tuple[str, Callable[[], bytes]]], wanted: Predicate | None, *, name_only: bool
 ) -> Iterator[bytes | None]:
     for _, describing in entries:
-        entry = describing()
-        raw = from_python({"name": entry["name"], "type": entry["type"]} if name_only else entry)[1]
+        raw = describing()
+        if name_only:
+            raw = document_from(elements(raw)[:2])
         yield raw if wanted is None or wanted.matches(raw) else None
 
 
-def describe(collection: Collection) -> dict[str, Any]:
-    """One entry of the list."""
-    described = {
-        "name": collection.name,
-        "type": "collection",
-        "options": RawBSONDocument(collection.options.raw),
-        "info": {
-            "readOnly": False,
-            "uuid": Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD),
-        },
-    }
+def describe(collection: Collection) -> bytes:
+    """One entry of the list, a document that begins with name and type as all of them do."""
+    uuid = b"\x10\0\0\0\x04" + collection.uuid.bytes
+    described = [
+        ("name", *string_value(collection.name)),
+        ("type", *_COLLECTION),
+        ("options", OBJECT, collection.options.raw),
+        ("info", OBJECT, document_from((("readOnly", BOOL, b"\0"), ("uuid", BINARY, uuid)))),
+    ]
     if collection.options.clustered is None:
-        described["idIndex"] = document_to_python(collection.id_index.spec.raw)
-    return described
+        described.append(("idIndex", OBJECT, collection.id_index.spec.raw))
+    return document_from(described)
 
 
-def describe_view(store: Store, view: ViewDefinition) -> dict[str, Any]:
+def describe_view(store: Store, view: ViewDefinition) -> bytes:
     """The entry of a view, or of a time-series collection."""
+    return from_python(_described_view(store, view))[1]
+
+
+def _described_view(store: Store, view: ViewDefinition) -> dict[str, Any]:
     series = series_of(store, view.ns)
     if series is not None:
         kept = [field for field in elements(series.buckets.options.raw) if field[0] in _OF_SERIES]
@@ -95,14 +100,15 @@ def describe_view(store: Store, view: ViewDefinition) -> dict[str, Any]:
     return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
 
 
-def describe_oplog(oplog: Oplog) -> dict[str, Any]:
+def describe_oplog(oplog: Oplog) -> bytes:
     """The oplog's entry: it has no `_id` index, and is cut at its size."""
-    return {
+    described = {
         "name": split_namespace(OPLOG_NS)[1],
         "type": "collection",
         "options": {"capped": True, "size": Int64(oplog.max_bytes), "autoIndexId": False},
         "info": {"readOnly": False},
     }
+    return from_python(described)[1]
 
 
 COMMAND = LIST_COLLECTIONS.command(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
+from weakref import WeakKeyDictionary
 
 from docstore.collection.collection import Collection, Index
 from docstore.key_layout import IDENT_BYTES, RECORD_ID_BYTES
@@ -13,6 +14,8 @@ _PAGE_BYTES = 4096
 _SAMPLE = 16
 _RECORD_KEY_BYTES = IDENT_BYTES + RECORD_ID_BYTES
 _INDEXES = Family.INDEXES
+_estimates: WeakKeyDictionary[Index, tuple[int, float]] = WeakKeyDictionary()
+"""The documents that there were when an index was looked into, and the mean size of its first entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,27 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
         _pages(records * engine.ratio(family)),
         {
             index.name: _pages(
-                collection.count * _entry_bytes(engine, index) * engine.ratio(Family.INDEXES) if collection.count else 0
+                collection.count * _entry_bytes(engine, index, collection.count) * engine.ratio(Family.INDEXES)
+                if collection.count
+                else 0
             )
             for index in collection.counted_indexes
         },
     )
 
 
-def _entry_bytes(engine: Engine, index: Index) -> float:
-    """The mean size of an index's entries, estimated from the first ones."""
+def _entry_bytes(engine: Engine, index: Index, count: int) -> float:
+    """The mean size of an index's entries, estimated from the first ones, for a collection of `count` documents.
+
+    It is estimated anew when there are an eighth more or fewer of these.
+    """
+    known = _estimates.get(index)
+    if known is None or abs(count - known[0]) * 8 > known[0]:
+        known = _estimates[index] = count, _mean_of_first(engine, index)
+    return known[1]
+
+
+def _mean_of_first(engine: Engine, index: Index) -> float:
     sizes = [len(key) + len(value) for key, value in islice(engine.items(_INDEXES, index.prefix, index.end), _SAMPLE)]
     return sum(sizes) / len(sizes) if sizes else 0.0
 
