@@ -115,16 +115,14 @@ class Entries:
         entries = dict(zip(id_keys, values, strict=True))
         if len(entries) < len(id_keys):
             return None
-        if min(id_keys) <= newest and any(key <= newest and self.get(key) is not None for key in id_keys):
+        if self._any_taken(id_keys, newest):
             return None
         made: list[list[bytes]] = [[] for _ in id_keys]
         marked: Marked = {}
         grown: Grown = []
         try:
             for index in coll.secondary:
-                prefix, add, met = index.prefix, index.adder(tolerant=not self._enforce), 0
-                for raw, rid, of_document in zip(documents, rids, made, strict=True):
-                    met |= add(prefix, raw, rid, of_document, marked)
+                met = _add_each(index, documents, rids, made, marked, tolerant=not self._enforce)
                 if met & ~index.places:
                     grown.append((index, met))
         except CommandError:
@@ -134,6 +132,16 @@ class Entries:
         for of_document, id_key in zip(made, id_keys, strict=True):
             of_document.insert(0, id_key)
         return id_keys, made, entries, grown
+
+    def _any_taken(self, id_keys: list[bytes], newest: bytes) -> bool:
+        """Whether something stands behind one of these different keys of an `_id` index whose highest is `newest`."""
+        lowest, highest = min(id_keys), max(id_keys)
+        if lowest > newest:
+            return False
+        pending = self._pending
+        if pending.keys().isdisjoint(id_keys) and not self._any_stored(lowest, highest, newest):
+            return False
+        return any(key <= newest and self.get(key) is not None for key in id_keys)
 
     def add_identities(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> list[bytes]:
         """Put in the entries of new documents in the `_id` index; their keys. DuplicateKey."""
@@ -312,3 +320,21 @@ class Entries:
             if key[-8:] != rid and pending.get(key, b"") is not None:
                 return True
         return False
+
+
+def _add_each(
+    index: Index,
+    documents: list[bytes],
+    rids: list[bytes],
+    made: list[list[bytes]],
+    marked: dict[bytes, bytes],
+    *,
+    tolerant: bool,
+) -> int:
+    """As `Index.adder`, for many documents, each with its own list of entries."""
+    if not tolerant and index.is_of_values:
+        return index.key_pattern.add_each(index.prefix, documents, rids, made, marked)
+    add, met = index.adder(tolerant=tolerant), 0
+    for raw, rid, entries in zip(documents, rids, made, strict=True):
+        met |= add(index.prefix, raw, rid, entries, marked)
+    return met

@@ -149,6 +149,21 @@ class KeyPattern:
             marked.update(dict.fromkeys(added, marks))
         return places
 
+    def add_each(
+        self,
+        prefix: bytes,
+        documents: list[bytes],
+        rids: list[bytes],
+        outs: list[list[bytes]],
+        marked: dict[bytes, bytes],
+    ) -> int:
+        """`add_entries` for many documents, with a list for each; all places."""
+        place: cython.Py_ssize_t
+        met: int = 0
+        for place in range(len(documents)):
+            met |= self.add_entries(prefix, documents[place], rids[place], outs[place], marked)
+        return met
+
     def gather(self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
         """As `add_entries`, with the entries gathered where they can be sorted; those of one key may come twice."""
         position: cython.Py_ssize_t

@@ -1,3 +1,5 @@
+from libc.string cimport memcpy
+
 from docstore.bson.walk cimport MAX_NESTING
 
 cdef class KeyWriter:
@@ -18,3 +20,4 @@ cdef class KeyWriter:
     cdef int invert(self, Py_ssize_t at) except -1
     cdef bytes taken(self)
     cdef int _grow(self, Py_ssize_t needed) except -1
+    cdef Py_ssize_t _reserve(self, int width) except -1

@@ -11,7 +11,11 @@ _MOST_BYTES = 100 * 1024 * 1024
 """More than any document or key that is kept."""
 
 if not cython.compiled:
+    from typing import Any
+
     from docstore.bson.walk import MAX_NESTING
+
+    memcpy: Any = None
 
 
 class KeyWriter:
@@ -50,14 +54,17 @@ class KeyWriter:
         """Append one byte."""
         if self.size == self._room:
             self._grow(1)
-        self._buffer[self.size] = byte
+        if cython.compiled:
+            target: cython.p_char = cython.cast(cython.p_char, self._buffer)
+            target[self.size] = byte
+        else:
+            self._buffer[self.size] = byte
         self.size += 1
         return 0
 
     def put_part(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """Append the bytes [at, end)."""
         size: cython.Py_ssize_t = end - at
-        place: cython.Py_ssize_t
         if size <= 0:
             return 0
         if self._room - self.size < size:
@@ -65,8 +72,7 @@ class KeyWriter:
         if cython.compiled:
             target: cython.p_char = cython.cast(cython.p_char, self._buffer) + self.size  # type: ignore[assignment, operator]
             source: cython.p_char = cython.cast(cython.p_char, raw) + at  # type: ignore[assignment, operator]
-            for place in range(size):
-                target[place] = source[place]
+            memcpy(target, source, size)
         else:
             self._buffer[self.size : self.size + size] = raw[at:end]
         self.size += size
@@ -78,10 +84,16 @@ class KeyWriter:
 
     def put_number(self, number: cython.ulonglong, width: cython.int) -> cython.int:
         """Append a number, its most significant byte first."""
-        shift: cython.int = 8 * width
-        while shift > 0:
-            shift -= 8
-            self.put((number >> shift) & 0xFF)
+        place: cython.Py_ssize_t = self._reserve(width) + width
+        if cython.compiled:
+            target: cython.p_char = cython.cast(cython.p_char, self._buffer)
+            while width > 0:
+                place -= 1
+                width -= 1
+                target[place] = number & 0xFF
+                number >>= 8
+        else:
+            self._buffer[place - width : place] = (number & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")[8 - width :]
         return 0
 
     def put_digits(self, number: cython.Py_ssize_t) -> cython.int:
@@ -104,19 +116,19 @@ class KeyWriter:
 
     def put_little(self, number: cython.ulonglong, width: cython.int) -> cython.int:
         """Append a number, its least significant byte first."""
-        while width > 0:
-            self.put(number & 0xFF)
-            number >>= 8
-            width -= 1
-        return 0
+        return self.set_little(self._reserve(width), number, width)
 
     def set_little(self, at: cython.Py_ssize_t, number: cython.ulonglong, width: cython.int) -> cython.int:
         """Write over what stands at `at` as `put_little` would append."""
-        while width > 0:
-            self._buffer[at] = number & 0xFF
-            number >>= 8
-            at += 1
-            width -= 1
+        if cython.compiled:
+            target: cython.p_char = cython.cast(cython.p_char, self._buffer)
+            while width > 0:
+                target[at] = number & 0xFF
+                number >>= 8
+                at += 1
+                width -= 1
+        else:
+            self._buffer[at : at + width] = (number & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")[:width]
         return 0
 
     def invert(self, at: cython.Py_ssize_t) -> cython.int:
@@ -131,6 +143,14 @@ class KeyWriter:
         if cython.compiled:
             return cython.cast(cython.p_char, self._buffer)[: self.size]  # type: ignore[index, return-value]
         return bytes(self._buffer[: self.size])
+
+    def _reserve(self, width: cython.int) -> cython.Py_ssize_t:
+        """Append bytes that are written later; where they begin."""
+        at: cython.Py_ssize_t = self.size
+        if self._room - at < width:
+            self._grow(width)
+        self.size = at + width
+        return at
 
     def _grow(self, needed: cython.Py_ssize_t) -> cython.int:
         if self.size + needed > _MOST_BYTES:

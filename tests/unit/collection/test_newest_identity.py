@@ -24,6 +24,12 @@ def one_unit(store: Store, coll: Collection, rng: Random) -> None:
     there = stored(store, coll)
     with store.unit() as unit:
         for _ in range(rng.randint(1, 4)):
+            if rng.random() < 0.3:
+                wanted = [rng.randrange(12) for _ in range(rng.randint(1, 3))]
+                free = there.isdisjoint(wanted) and len(set(wanted)) == len(wanted)
+                assert unit.insert_each(coll, [doc(identity) for identity in wanted], None) is free
+                there.update(wanted if free else ())
+                continue
             identity = rng.randrange(12)
             if rng.random() < 0.5 and identity in there:
                 found = coll.by_id(unit, from_python(identity))
