@@ -119,8 +119,14 @@ def told_condition(plan: Plan) -> Filter | None:
     if plan.residual is None or not isinstance(access, IndexScan) or not _is_plain(access.index):
         return None
     told = _told_paths(access.index)
-    found = [each for each in conjuncts(plan.residual) if _is_about(each, told)]
+    # Whether a field is null or missing is asked of documents, as the reference does it.
+    found = [each for each in conjuncts(plan.residual) if _is_about(each, told) and not _asks_for_null(each)]
     return conjunction(found) if found else None
+
+
+def _asks_for_null(condition: Filter) -> bool:
+    inner = condition.child if isinstance(condition, Not) else condition
+    return isinstance(inner, TypeIs) and NULL in inner.codes
 
 
 def sifted(
