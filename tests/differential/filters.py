@@ -52,13 +52,14 @@ FILTERS: dict[str, list[Case]] = {
         {"v": {"$all": [[5]]}},
         {"v": {"$all": []}},
         {"v": {"$all": [{"$elemMatch": {"a": 1}}]}},
+        *({"v": {"$all": [5, {name: 1}]}} for name in ("$x", "$gt", "$not", "$near", "$and", "$id", "$exists")),
     ],
     "$elemMatch": [
         {"v": {"$elemMatch": {"$gt": 1, "$lt": 6}}},
         {"v": {"$elemMatch": {"a": 1}}},
         {"v": {"$elemMatch": 1}},
     ],
-    "$size": [{"v": {"$size": 1}}, {"v": {"$size": 0}}, {"v": {"$size": -1}}, {"v": {"$size": 1.5}}],
+    "$size": [{"v": {"$size": length}} for length in (1, 0, -1, 1.5, 2**31, -(2.0**40), 1e300)],
     **{
         name: [{"v": {name: mask}} for mask in (5, [0, 2], Binary(b"\x05"), Int64(-1), 1.5, [-1], "a", Decimal128("5"))]
         for name in ("$bitsAllClear", "$bitsAllSet", "$bitsAnyClear", "$bitsAnySet")
@@ -76,6 +77,8 @@ FINDS: dict[str, list[Case]] = {
         {"filter": {"l": {"$elemMatch": {"w": {"$lt": 0}}}}, "projection": {"l.$": 1, "n": 1}},
         {"filter": {"n": 1}, "projection": {"t.$": 1}},
         {"filter": {"t": "red"}, "projection": {"t.$": 0}},
+        {"filter": {"t": "red", "$expr": {"$gt": ["$n", 1]}}, "projection": {"t.$": 1, "n": 0}},
+        {"filter": {"$nor": [{"$jsonSchema": {}}]}, "projection": {"t.$": 1}},
     ],
     "projection $elemMatch": [
         {"projection": {"l": {"$elemMatch": {"k": 2, "w": {"$gt": 3}}}}},

@@ -222,6 +222,8 @@ STAGES: dict[str, list[Pipeline]] = {
         [{"$unionWith": "k"}, {"$sort": {"_id": 1, "n": 1}}],
         [{"$unionWith": {"coll": "k", "pipeline": [{"$match": {"_id": 2}}]}}, {"$sort": {"_id": 1, "n": 1}}],
         [{"$unionWith": 1}],
+        [{"$unionWith": ""}],
+        [{"$unionWith": {"coll": ".k", "pipeline": [{"$nosuch": 1}]}}],
     ],
     "$set": [
         [{"$set": {"p.x": "$n", "l.z": 1, "t": "$$REMOVE"}}, SORTED],

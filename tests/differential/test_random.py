@@ -12,7 +12,7 @@ import pymongo
 import pytest
 from pymongo.database import Database
 
-from tests.differential import random_stages, randomly
+from tests.differential import random_stages, randomly, resent
 from tests.differential.pair import OPTIONS, Command, Pair
 from tests.harness.reference import reference_server
 
@@ -94,6 +94,37 @@ def test_updates(reference: Database[dict[str, Any]]) -> None:
             if theirs != ours or after != left:
                 differing.append(
                     f"{command}\n  reference {theirs}\n  ours      {ours}\n  after {after}\n  left  {left}"
+                )
+                break
+
+    check(reference, round_of)
+
+
+def test_commands_that_are_sent_again_with_other_values(reference: Database[dict[str, Any]]) -> None:
+    """While indexes come and go on ours; theirs has none."""
+
+    async def round_of(pair: Pair, rng: Random, differing: list[str]) -> None:
+        await pair.fill(c=[resent.document(rng, number) for number in range(20)])
+        commands = [resent.command(rng) for _ in range(4)]
+        others = rng.choice([0, 0.1, 0.3])
+        for _ in range(3 * A_ROUND):
+            if rng.random() < 0.1:
+                key = {rng.choice(resent.KEYS[:-1]): rng.choice([1, -1])}
+                number = rng.randint(0, 3)
+                await pair.ours(
+                    {
+                        "createIndexes": "c",
+                        "indexes": [{"key": key, "name": f"i{number}", "hidden": rng.random() < 0.2}],
+                    }
+                )
+                await pair.ours({"dropIndexes": "c", "index": f"i{rng.randint(0, 3)}"})
+            command = resent.again(rng, rng.choice(commands), others=others)
+            theirs, ours = await pair.both(command)
+            after = {"find": "c", "sort": {"_id": 1}, "batchSize": 1000}
+            became, left = await pair.both(after)
+            if theirs != ours or became != left:
+                differing.append(
+                    f"{command}\n  reference {theirs}\n  ours      {ours}\n  after {became}\n  left  {left}"
                 )
                 break
 

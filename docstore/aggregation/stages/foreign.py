@@ -43,9 +43,16 @@ def pipeline_of(value: Value) -> list[bytes]:
 
 
 def check_collection(stage: str, name: str) -> str:
-    """InvalidNamespace for an empty name."""
+    """InvalidNamespace for an empty name and for one that `check_letters` refuses."""
     if not name:
         raise CommandError(Code.InvalidNamespace, f"invalid {stage} namespace: the collection has no name")
+    return check_letters(stage, name)
+
+
+def check_letters(stage: str, name: str) -> str:
+    """InvalidNamespace for a name that begins with a dot or holds a zero."""
+    if name.startswith(".") or "\0" in name:
+        raise CommandError(Code.InvalidNamespace, f"invalid {stage} namespace: no collection has such a name")
     return name
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
-from docstore.aggregation.stages.foreign import foreign_of, pipeline_of
+from docstore.aggregation.stages.foreign import check_collection, check_letters, foreign_of, pipeline_of
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnionWith(Stage):
-    """`collection` is None where the pipeline makes its own documents."""
+    """`collection` is None where the pipeline makes its own documents; that it has a name is checked when it is opened,
+    since a view may be defined without."""
 
     raw: bytes
     collection: str | None
@@ -29,6 +30,8 @@ class UnionWith(Stage):
         return self.pipeline.others if self.collection is None else self.pipeline.others | {self.collection}
 
     def open(self, source: Stream, environment: Environment) -> Stream:
+        if self.collection is not None:
+            check_collection("$unionWith", self.collection)
         return _UnionStream(self, source, environment)
 
 
@@ -52,7 +55,13 @@ class _UnionStream:
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:
     raw = document_from([("$unionWith", *value)])
     if value[0] == STRING:
-        return [UnionWith(raw, text_of(value), nesting.pipeline([], Place.UNION, nesting.query_context))]
+        return [
+            UnionWith(
+                raw,
+                check_letters("$unionWith", text_of(value)),
+                nesting.pipeline([], Place.UNION, nesting.query_context),
+            )
+        ]
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse,
@@ -64,7 +73,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         given = (code, data)
         if name == "coll":
             _check_type(name, given, STRING, "string")
-            collection = text_of(given)
+            collection = check_letters("$unionWith", text_of(given))
         elif name == "pipeline":
             _check_type(name, given, ARRAY, "array")
             stages = pipeline_of(given)

@@ -56,6 +56,9 @@ _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
 }
 """Operators that make an `$elemMatch` one on embedded documents."""
 
+_ON_PATHS = frozenset((*BIT_OPERATORS, *FIELD_OPERATORS, *GEO_OPERATORS, "$all", "$elemMatch", "$options", "$regex"))
+"""What an `$all` refuses to compare with; a document that begins with another name is one like any other there."""
+
 
 def parse_filter(raw: bytes, *, query_context: QueryContext = PLAIN) -> Filter:
     """The tree of a filter document. An empty document matches everything."""
@@ -105,7 +108,7 @@ def parse_operators(path: str, raw: bytes, query_context: QueryContext = PLAIN) 
     if any(name in GEO_OPERATORS for name, _, _ in fields):
         for name, _, _ in fields:
             if name in query_context.excluded & NEAR:
-                raise _excluded(name)
+                raise excluded_operator(name)
         return parse_geo(path, fields)
     regex_done = False
     for name, code, data in fields:
@@ -139,7 +142,7 @@ def is_operator_document(raw: bytes) -> bool:
 
 def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter | None:
     if name in query_context.excluded:
-        raise _excluded(name)
+        raise excluded_operator(name)
     if query_context.nested and name in _ONLY_AT_TOP:
         raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
     match name:
@@ -185,7 +188,8 @@ def _parse_sample_rate(value: Value, query_context: QueryContext) -> Filter:
     return DocumentTest(lambda document: rng() < rate, "$sampleRate", value)
 
 
-def _excluded(name: str) -> CommandError:
+def excluded_operator(name: str) -> CommandError:
+    """The error for an operator that has no place in a filter of this kind."""
     if name in NEAR:
         return CommandError(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context")
     code = Code.QueryFeatureNotAllowed if name in ("$expr", "$jsonSchema") else Code.BadValue
@@ -277,7 +281,7 @@ def _parse_all(path: str, value: Value, query_context: QueryContext) -> Filter:
             raise CommandError(Code.BadValue, "$all/$elemMatch has to be consistent")
         return conjunction([parse_elem_match(path, _only_value(item), query_context) for item in items])
     for item in items:
-        if item[0] == OBJECT and is_operator_document(item[1]):
+        if item[0] == OBJECT and is_operator_document(item[1]) and elements(item[1])[0][0] in _ON_PATHS:
             raise CommandError(Code.BadValue, f"no $ expressions in $all, found {display(item)}")
     return (
         And(tuple(parse_equality(path, item) for item in items)) if len(items) > 1 else parse_equality(path, items[0])

@@ -25,6 +25,8 @@ from docstore.query.filter.tree import Comparison, Exists, Filter, In, Mod, Not,
 from docstore.query.value.notation import display
 from docstore.query.value.packed import PackedValues
 from docstore.query.value.values import (
+    INT_MAX,
+    INT_MIN,
     LONG_MAX,
     LONG_MIN,
     NUMBERS,
@@ -176,8 +178,10 @@ def _parse_size(path: str, value: Value) -> Size:
     if value[0] not in NUMBERS:
         raise CommandError(Code.BadValue, f"Failed to parse $size. Expected a number in: $size: {display(value)}")
     length = integral_of(value)
-    if length is None or not LONG_MIN <= length <= LONG_MAX:
+    if length is None:
         raise CommandError(Code.BadValue, f"Failed to parse $size. Expected an integer: $size: {display(value)}")
+    if not INT_MIN <= length <= INT_MAX:
+        raise CommandError(Code.BadValue, f"Failed to parse $size. Cannot represent $size: {display(value)} in an int")
     if length < 0:
         raise CommandError(
             Code.BadValue, f"Failed to parse $size. Expected a non-negative number in: $size: {display(value)}"

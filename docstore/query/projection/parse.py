@@ -13,8 +13,19 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, val
 from docstore.errors import CommandError
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.compile import compile_filter
-from docstore.query.filter.parse import parse_elem_match
-from docstore.query.filter.tree import MATCH_ALL, Filter
+from docstore.query.filter.parse import excluded_operator, parse_elem_match
+from docstore.query.filter.tree import (
+    MATCH_ALL,
+    And,
+    DocumentTest,
+    ElemMatchObject,
+    Filter,
+    Near,
+    Nor,
+    Not,
+    Or,
+    TextSearch,
+)
 from docstore.query.metadata import KINDS, measures_of
 from docstore.query.projection.positions import Positions
 from docstore.query.projection.projection import (
@@ -145,6 +156,7 @@ class _Parser:
             raise CommandError(31308, "positional projection cannot be used with a literal")
         if not is_true(value):
             raise CommandError(31395, "positional projection cannot be used with exclusion")
+        _refuse_without_elements(self.tree)
         if self.positional is not None:
             raise CommandError(31276, "Cannot specify more than one positional projection per query.")
         self.positional = path
@@ -233,6 +245,29 @@ _NO_METADATA = frozenset(
     )
 )
 """Kinds of metadata that no document of a find has here."""
+
+
+_POINTS_AT_NONE = frozenset(("$expr", "$jsonSchema", "$where"))
+
+
+def _refuse_without_elements(tree: Filter) -> None:
+    """Errors: those of an operator that points at no element, in the filter beside a positional projection."""
+    match tree:
+        case DocumentTest() if tree.name in _POINTS_AT_NONE:
+            raise excluded_operator(tree.name)
+        case TextSearch():
+            raise excluded_operator("$text")
+        case Near():
+            raise excluded_operator("$near")
+        case And() | Or() | Nor():
+            for child in tree.children:
+                _refuse_without_elements(child)
+        case Not():
+            _refuse_without_elements(tree.child)
+        case ElemMatchObject():
+            _refuse_without_elements(tree.filter)
+        case _:
+            pass
 
 
 def _metadata(value: Value, tree: Filter, query_context: QueryContext, given: bool) -> Computed:

@@ -19,7 +19,7 @@ from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.value.long_lists import paced
 from docstore.query.value.notation import display
 from docstore.query.value.ordering import BINARY, Ordering
-from docstore.query.value.values import NUMBERS, integral_of, type_name
+from docstore.query.value.values import LONG_MAX, LONG_MIN, NUMBERS, integral_of, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _whole_number(clauses: dict[str, Value], name: str) -> int | None:
     if name not in clauses:
         return None
     number = integral_of(clauses[name])
-    if number is None:
+    if number is None or not LONG_MIN <= number <= LONG_MAX:
         raise CommandError(
             Code.BadValue,
             f"The value for {name} must be an integer value but was given type: {type_name(clauses[name])}",

@@ -160,6 +160,22 @@ def test_a_positional_projection_needs_an_element() -> None:
     assert refused.value.code == 51247
 
 
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ({"a": 1, "$expr": True}, Code.QueryFeatureNotAllowed),
+        ({"$nor": [{"$jsonSchema": {"required": ["x"]}}]}, Code.QueryFeatureNotAllowed),
+        ({"$text": {"$search": "x"}}, Code.BadValue),
+        ({"a": 1, "g": {"$near": [1, 1]}}, 5626500),
+    ],
+)
+def test_beside_a_positional_projection_all_conditions_are_on_elements(condition: dict[str, Any], code: int) -> None:
+    tree = parse_filter(raw(condition), query_context=FULL)
+    with pytest.raises(CommandError) as refused:
+        parse_projection(raw({"a.$": 1, "b": 0}), tree=tree)
+    assert refused.value.code == code
+
+
 def test_a_slice_of_another_form_is_the_expression() -> None:
     assert project({"x": {"$slice": ["$a", 1]}}, {"_id": 1, "a": [1, 2]}) == {"_id": 1, "x": [1]}
 

@@ -118,6 +118,8 @@ def test_results(specification: dict[str, Any], before: dict[str, Any], after: d
         ({"$push": {"a": {"$each": 5}}}, {}, Code.BadValue),
         ({"$push": {"a": {"$each": [], "x": 5}}}, {}, Code.BadValue),
         ({"$push": {"a": {"$each": [], "$slice": 1.5}}}, {}, Code.BadValue),
+        ({"$push": {"a": {"$each": [], "$slice": 2.0**63}}}, {}, Code.BadValue),
+        ({"$push": {"a": {"$each": [1], "$position": -1e300}}}, {}, Code.BadValue),
         ({"$push": {"a": {"$each": [], "$sort": 2}}}, {}, Code.BadValue),
         ({"$push": {"a": {"$each": [], "$sort": {}}}}, {}, Code.BadValue),
         ({"$addToSet": {"a": {"$each": 5}}}, {}, Code.TypeMismatch),
