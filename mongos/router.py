@@ -18,6 +18,7 @@ from docstore.commands.gossip import EncodedGossip
 from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
+from docstore.net.pool import db_field
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
 from mongos.balancer.autosplit import Autosplit
@@ -26,13 +27,14 @@ from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
 from mongos.greeter import RouterGreeter
 from mongos.host_info import HostInfo
-from mongos.merge.leftovers import LATE_SECONDS, Leftovers
+from mongos.merge.leftovers import Leftovers
 from mongos.merge.remote import RemoteCursor
 from mongos.relay.targets import PreparedTargets
 from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
-from mongos.routing.shards import Shard, Shards
+from mongos.routing.scatter import LATE_SECONDS, Scatter
+from mongos.routing.shards import Failure, Shard, Shards
 from mongos.transactions.registry import RouterTransactions
 from mongos.users import RoutedUsers
 from mongos.widecolumn.definition_cache import Definitions
@@ -122,19 +124,29 @@ class Router:
     ) -> list[ShardReply]:  # fmt: skip
         """The same request to several shards side by side, each with the version it was routed by."""
 
-        async def one(name: str) -> ShardReply:
+        def request(name: str) -> bytes:
+            return versioned(body(name) if callable(body) else body, version_for(routing, name))
+
+        def send(scatter: Scatter, name: str) -> bool:
+            shard = self.shards.known(name)
+            return shard is not None and scatter.send(shard, append_fields(request(name), database))
+
+        async def one(name: str, failure: Failure | None = None) -> ShardReply:
             shard = await self.shards.get(name)
-            request = versioned(body(name) if callable(body) else body, version_for(routing, name))
+            timed = request(name)
             if context.max_time_ms and context.deadline is not None:
                 left = max(int((context.deadline - self.clock()) * 1000), 1)
-                request = append_fields(request, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+                timed = append_fields(timed, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
             return await shard.command(
-                context.db, request, read_preference=read_preference, repeatable=repeatable,
-                deadline=context.deadline, late=LATE_SECONDS,
+                context.db, timed, read_preference=read_preference, repeatable=repeatable,
+                deadline=context.deadline, late=LATE_SECONDS, failure=failure,
             )  # fmt: skip
 
         read_preference = PRIMARY if context.command.role is Role.PRIMARY else context.read_preference
-        return await self.leftovers.answers(shards, one)
+        if context.deadline is not None or read_preference.secondary_ok:
+            return await self.leftovers.answers(shards, one)
+        database = db_field(context.db)
+        return await self.leftovers.scattered(shards, send, one)
 
     async def remotes(
         self, context: Context, answers: Sequence[ShardReply], batch_size: int | None

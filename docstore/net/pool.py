@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from time import monotonic
 from typing import Any, Protocol
@@ -34,6 +34,7 @@ from docstore.wire.message import Message, encode_message
 LOG = component("NETWORK")
 _IDLE_SECONDS = 60.0
 _REAP_SECONDS = 20.0
+_DATABASES = 256
 _ERROR_FIELDS = frozenset(("ok", "errmsg", "code", "codeName", "errorLabels", "operationTime", "$clusterTime"))
 
 
@@ -97,7 +98,7 @@ class Pool:
         """
         body = command if isinstance(command, bytes) else bson.encode(command)
         times = self.times
-        body = append_fields(body, _db_field(db) if times is None else _db_field(db) + times.field())
+        body = append_fields(body, db_field(db) if times is None else db_field(db) + times.field())
         request_id = next(self._request_ids) & 0x7FFFFFFF
         try:
             frame = encode_message(body, request_id=request_id, sequences=sequences.items() if sequences else ())
@@ -346,7 +347,9 @@ class Pool:
         self._reaper = asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
 
 
-def _db_field(db: str) -> bytes:
+@lru_cache(maxsize=_DATABASES)
+def db_field(db: str) -> bytes:
+    """The element by which a request says its database."""
     name = db.encode() + b"\0"
     return b"\x02$db\0" + len(name).to_bytes(4, "little") + name
 

@@ -16,9 +16,9 @@ from docstore.bson import get_field
 from docstore.errors import CommandError
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.requests import ShardReply
-from mongos.routing.shards import Shards
+from mongos.routing.scatter import LATE_SECONDS, Scatter
+from mongos.routing.shards import Failure, Shards
 
-LATE_SECONDS = 2.0
 U = TypeVar("U")
 
 
@@ -42,6 +42,33 @@ class Leftovers:
             self._end(self._unwanted(tasks))
             raise
 
+    async def scattered(
+        self,
+        shards: Sequence[str],
+        send: Callable[[Scatter, str], bool],
+        work: Callable[[str, Failure | None], Coroutine[Any, Any, ShardReply]],
+    ) -> list[ShardReply]:
+        """Send a request to all the shards at once. A shard is left to `work` where that could not be done, or has not
+        succeeded. Errors: as `answers`.
+        """
+        scatter = Scatter(self._discard_answer)
+        tasks: dict[str, asyncio.Task[ShardReply]] = {}
+        try:
+            for name in shards:
+                if not send(scatter, name):
+                    tasks[name] = asyncio.ensure_future(work(name, None))
+            await scatter.ended()
+            for name, failure in scatter.failures.items():
+                tasks[name] = asyncio.ensure_future(work(name, failure))
+            if tasks:
+                await asyncio.wait(tasks.values())
+            return [tasks[name].result() if name in tasks else scatter.answers[name] for name in shards]
+        except BaseException:
+            scatter.give_up()
+            if tasks:
+                self._end(self._unwanted(tuple(tasks.values())))
+            raise
+
     def discard(self, remotes: Sequence[RemoteCursor]) -> None:
         """End shards' cursors."""
         for remote in remotes:
@@ -50,7 +77,10 @@ class Leftovers:
     def discard_answers(self, answers: Sequence[ShardReply]) -> None:
         """End the cursors that these answers opened."""
         for answer in answers:
-            self._end(self._kill(answer))
+            self._discard_answer(answer)
+
+    def _discard_answer(self, answer: ShardReply) -> None:
+        self._end(self._kill(answer))
 
     def stop(self) -> None:
         for task in list(self._ending):

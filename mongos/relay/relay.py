@@ -32,12 +32,12 @@ from docstore.net.pool import raise_for_error
 from docstore.net.replica_set_client import NOT_DONE_CODES
 from docstore.sharding.version import STALE_CODES
 from docstore.wire.message import Message
-from mongos.merge.leftovers import LATE_SECONDS
 from mongos.relay.replies import of_statements, own_fields, statement_error, success
 from mongos.relay.targets import Aim, Language, NamespaceTargets
 from mongos.router import Router, router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
+from mongos.routing.scatter import LATE_SECONDS
 from mongos.routing.shards import Shard, told, unreachable
 
 _LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}

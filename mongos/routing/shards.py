@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import bson
 from bson.int64 import Int64
@@ -46,6 +46,13 @@ class OutcomeUnknown(CommandError):
     """A command that a member may have carried out, though none has said so."""
 
 
+class Failure(NamedTuple):
+    """What has come of a command that was sent to a member."""
+
+    address: str
+    error: NetworkError | CommandError
+
+
 class Shard:
     """One shard, or the config servers."""
 
@@ -77,12 +84,14 @@ class Shard:
         repeatable: bool = False,
         deadline: float | None = None,
         late: float = 0.0,
+        failure: Failure | None = None,
     ) -> ShardReply:
         """Send one command to the member that the read preference asks for.
 
         `repeatable`: running it twice is the same as once. `late`: seconds after the deadline in which an answer to
-        what was sent is still taken. Errors: CommandError as the shard gave it; HostUnreachable,
-        FailedToSatisfyReadPreference, MaxTimeMSExpired; as OutcomeUnknown where a member may have done it.
+        what was sent is still taken. `failure`: what has come of sending it once, by `send`. Errors: CommandError as
+        the shard gave it; HostUnreachable, FailedToSatisfyReadPreference, MaxTimeMSExpired; as OutcomeUnknown where a
+        member may have done it.
         """
         if read_preference.secondary_ok:
             # A member that is no primary serves the read only where the request itself allows it.
@@ -92,24 +101,29 @@ class Shard:
         if deadline is not None:
             give_up = min(give_up, deadline)
         while True:
-            try:
-                address = await self.client.select(read_preference, timeout=max(give_up - self._clock(), 0.001))
-                raw = await self.at(address, db, body, sequences=sequences, deadline=deadline, late=late)
-            except NetworkError as error:
-                sent = sent or error.sent
+            if failure is None:
+                address = ""
+                try:
+                    address = await self.client.select(read_preference, timeout=max(give_up - self._clock(), 0.001))
+                    raw = await self.at(address, db, body, sequences=sequences, deadline=deadline, late=late)
+                except (NetworkError, CommandError) as error:
+                    failure = Failure(address, error)
+                else:
+                    return ShardReply(self.name, address, raw)
+            (address, failed), failure = failure, None
+            if isinstance(failed, NetworkError):
+                sent = sent or failed.sent
                 self.client.suspect(address)
-                if not (repeatable or not error.sent) or self._clock() >= give_up:
-                    raise told(unreachable(self.name, address, error), sent) from error
-            except CommandError as error:
-                if error.code not in STATE_CHANGE_CODES:
-                    raise told(error, sent) from error.__cause__
-                sent = sent or error.code not in NOT_DONE_CODES
-                self.client.suspect(address)
-                if self._clock() >= give_up or not (repeatable or error.code in NOT_DONE_CODES):
-                    raise told(error, sent) from error.__cause__
-                await asyncio.sleep(0.02)
+                if not (repeatable or not failed.sent) or self._clock() >= give_up:
+                    raise told(unreachable(self.name, address, failed), sent) from failed
+            elif failed.code not in STATE_CHANGE_CODES:
+                raise told(failed, sent) from failed.__cause__
             else:
-                return ShardReply(self.name, address, raw)
+                sent = sent or failed.code not in NOT_DONE_CODES
+                self.client.suspect(address)
+                if self._clock() >= give_up or not (repeatable or failed.code in NOT_DONE_CODES):
+                    raise told(failed, sent) from failed.__cause__
+                await asyncio.sleep(0.02)
 
     async def at(
         self,
@@ -126,8 +140,12 @@ class Shard:
         if seconds <= 0:
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
         reply = await self._pool.command(address, db, body, sequences=sequences, timeout=seconds + late)
-        self._gossip.hear(reply)
+        self.hear(reply)
         return reply
+
+    def hear(self, reply: bytes) -> None:
+        """Take in the cluster time of a reply."""
+        self._gossip.hear(reply)
 
     def send(
         self,

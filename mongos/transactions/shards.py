@@ -64,6 +64,7 @@ class TransactionShard:
         repeatable: bool = False,
         deadline: float | None = None,
         late: float = 0.0,
+        failure: None = None,
     ) -> ShardReply:
         """As a shard's. Errors besides: SnapshotUnavailable, NoSuchTransaction."""
         participant = self._transaction.participant(self._shard)
@@ -153,6 +154,9 @@ class TransactionShards:
         """A shard by name. Errors: ShardNotFound."""
         shard = await self._shards.get(name)
         return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+
+    def known(self, name: str) -> None:
+        """No shard is asked before it is its turn."""
 
     async def all(self) -> list[TransactionShard]:
         """Every shard, by name."""

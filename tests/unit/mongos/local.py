@@ -30,6 +30,7 @@ from docstore.wire.message import Message
 from mongos.router import Router
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply
+from mongos.routing.shards import Failure
 from mongos.table import TABLE
 from tests.unit.node.local import LocalNode
 
@@ -39,6 +40,8 @@ ABSENT = "absent"
 """A database that no shard has."""
 KEY = ShardKey(("k",))
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
+
+_ANY = object()
 
 
 class LocalShard:
@@ -50,6 +53,8 @@ class LocalShard:
         self.node = LocalNode(replicated=replicated)
         self.asked: list[dict[str, Any]] = []
         self.relayed = 0
+        self.scattered = 0
+        """Requests that were answered by a call: those of one shard, and those that went to several at once."""
         self.idle = True
         """Whether a connection is."""
         self.answers: list[dict[str, Any] | NetworkError] = []
@@ -59,8 +64,16 @@ class LocalShard:
         """Of the primary shard: whom it asks too when the indexes of a sharded collection change."""
 
     async def command(
-        self, db: str, body: bytes | Mapping[str, Any], *, sequences: Mapping[str, list[bytes]] | None = None, **_: Any
+        self,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        failure: Failure | None = None,
+        **_: Any,
     ) -> ShardReply:
+        if failure is not None and isinstance(failure.error, CommandError):
+            raise failure.error
         request = bson.decode(body) if isinstance(body, bytes) else dict(body)
         self.asked.append(request)
         if "_shardsvrChangeCollection" in request:
@@ -73,7 +86,12 @@ class LocalShard:
         return ShardReply(self.name, f"{self.name}:1", bson.encode(reply))
 
     def send(
-        self, body: bytes, answered: Callable[[Any], None], *, sequences: Mapping[str, list[bytes]], before: object
+        self,
+        body: bytes,
+        answered: Callable[[Any], None],
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        before: object = _ANY,
     ) -> tuple[str, Any] | None:
         """A request whose answer comes by a call: the next of `answers`, or the node's."""
         if not self.idle:
@@ -86,11 +104,17 @@ class LocalShard:
             else:
                 self.asked.append(request)
                 reply = await self.node.reply(request, request["$db"], sequences=sequences)
-            self.relayed += 1
+            if before is _ANY:
+                self.scattered += 1
+            else:
+                self.relayed += 1
             answered(reply if isinstance(reply, NetworkError) else Message(1, 1, _as_of_a_set(reply)))
 
         self.task = asyncio.ensure_future(answer())
         return f"{self.name}:1", self
+
+    def hear(self, reply: bytes) -> None:
+        """It tells of no time."""
 
     def close(self) -> None:
         self.task.cancel()

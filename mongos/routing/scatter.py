@@ -1,0 +1,79 @@
+"""Requests that go to several shards at once over idle connections: one future for all of the answers.
+
+Always true: an answer is given to whoever waits for it, or to `unwanted` where nobody does any more; a connection over
+which nothing has come `LATE_SECONDS` after that is closed, and with it the shard ends the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from docstore.errors import CommandError
+from docstore.net import NetworkError
+from docstore.net.link import Link
+from docstore.net.pool import raise_for_error
+from docstore.wire.message import Message
+from mongos.routing.requests import ShardReply
+from mongos.routing.shards import Failure, Shard
+
+LATE_SECONDS = 2.0
+
+
+class Scatter:
+    """Those of one operation. `answers`, `failures`: what has come of them, by the shard's name."""
+
+    __slots__ = ("_closing", "_done", "_late_seconds", "_unwanted", "_waiting", "answers", "failures")
+
+    def __init__(self, unwanted: Callable[[ShardReply], None], *, late_seconds: float = LATE_SECONDS) -> None:
+        self.answers: dict[str, ShardReply] = {}
+        self.failures: dict[str, Failure] = {}
+        self._unwanted = unwanted
+        self._late_seconds = late_seconds
+        self._waiting: dict[str, tuple[str, Link]] = {}
+        self._done: asyncio.Future[None] | None = None
+        # The ends of the connections of those that nobody waits for, while they are to come; None before that.
+        self._closing: dict[str, asyncio.TimerHandle] | None = None
+
+    def send(self, shard: Shard, body: bytes) -> bool:
+        """Send a request that has its `$db` to the shard's primary; False where that cannot be done at once."""
+        sent = shard.send(body, partial(self._take, shard))
+        if sent is None:
+            return False
+        self._waiting[shard.name] = sent
+        return True
+
+    async def ended(self) -> None:
+        """Wait for the last answer."""
+        if self._waiting:
+            self._done = asyncio.get_running_loop().create_future()
+            await self._done
+
+    def give_up(self) -> None:
+        """Nobody waits for these answers any more."""
+        later = asyncio.get_running_loop().call_later
+        self._closing = {name: later(self._late_seconds, link.close) for name, (_, link) in self._waiting.items()}
+        for answer in self.answers.values():
+            self._unwanted(answer)
+
+    def _take(self, shard: Shard, reply: Message | NetworkError) -> None:
+        name = shard.name
+        address, _ = self._waiting.pop(name)
+        if self._closing is not None:
+            self._closing.pop(name).cancel()
+            if isinstance(reply, Message):
+                self._unwanted(ShardReply(name, address, reply.body))
+            return
+        if isinstance(reply, NetworkError):
+            self.failures[name] = Failure(address, reply)
+        else:
+            try:
+                raise_for_error(reply.body)
+            except CommandError as error:
+                self.failures[name] = Failure(address, error)
+            else:
+                shard.hear(reply.body)
+                self.answers[name] = ShardReply(name, address, reply.body)
+        if not self._waiting and self._done is not None and not self._done.done():
+            self._done.set_result(None)
