@@ -94,6 +94,12 @@ class MergedCursor:
                 await self._produce()
                 continue
             room = max_documents - len(batch)
+            whole = sum(map(len, self._ready)) if len(self._ready) <= room else max_bytes + 1
+            if size + whole <= max_bytes:
+                size += whole
+                batch += self._ready
+                self._ready = []
+                continue
             taken = 0
             for document in self._ready[:room]:
                 if size + len(document) > max_bytes and batch:
@@ -168,7 +174,8 @@ class MergedCursor:
                 await self._enter(sort, number, remote)
         documents: list[bytes] = []
         size = 0
-        while self._heap and len(documents) < SLICE_DOCUMENTS and size < GIVEN_BYTES:
+        wanted = SLICE_DOCUMENTS if self._left is None else min(SLICE_DOCUMENTS, self._to_skip + self._left)
+        while self._heap and len(documents) < wanted and size < GIVEN_BYTES:
             _, number, document = self._heap[0]
             documents.append(document)
             size += len(document)
