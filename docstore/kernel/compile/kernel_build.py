@@ -51,6 +51,7 @@ COMPILED = (
     "kernel.geometry.points",
     "kernel.geometry.cells",
     "kernel.group.sources",
+    "kernel.group.double_sum",
     "kernel.group.accumulators",
     "kernel.group.grouping",
     "kernel.group.rows",

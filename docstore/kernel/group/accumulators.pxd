@@ -1,4 +1,5 @@
 from docstore.bson.allowance cimport spend
+from docstore.kernel.group.double_sum cimport DoubleSum
 from docstore.kernel.group.sources cimport Place
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.keys.encoding cimport append_key
@@ -23,16 +24,13 @@ cdef class SumState(State):
     cdef int _kind
     cdef long long _whole
     cdef bint _binary
-    cdef double _high
-    cdef double _low
+    cdef DoubleSum _sum
     cdef int add(self, Place found) except -1
     cdef bint merge(self, Place found) except -1
     cdef int _add_integer(self, long long number, Place found) except -1
     cdef int _add_double(self, double number, Place found) except -1
     cdef int _keep(self, Place found) except -1
     cdef int _begin_binary(self) except -1
-    cdef int _plus(self, double number) except -1
-    cdef int _plus_long(self, long long number) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)
 

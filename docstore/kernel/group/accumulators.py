@@ -18,6 +18,7 @@ import cython
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.errors import MOST_MEMBERS, too_many_members
+from docstore.kernel.group.double_sum import DoubleSum
 from docstore.kernel.group.sources import Place
 from docstore.kernel.keys.writer import KeyWriter
 
@@ -91,8 +92,7 @@ class SumState(State):
     _kind: cython.int
     _whole: cython.longlong
     _binary: cython.bint
-    _high: cython.double
-    _low: cython.double
+    _sum: DoubleSum
 
     def __init__(self, counted: bool) -> None:
         super().__init__()
@@ -101,8 +101,7 @@ class SumState(State):
         self._kind = INT32
         self._whole = 0
         self._binary = False
-        self._high = 0.0
-        self._low = 0.0
+        self._sum = DoubleSum()
 
     def add(self, found: Place) -> cython.int:
         if found.code == INT32:
@@ -123,9 +122,9 @@ class SumState(State):
         if self._binary or not (-1 <= number >> 53 <= 0 and -1 <= (self._whole + number) >> 53 <= 0):
             self._begin_binary()
             if found.code == INT32:
-                self._plus(cython.cast(cython.double, number))
+                self._sum.plus(cython.cast(cython.double, number))
             else:
-                self._plus_long(number)
+                self._sum.plus_long(number)
         self._whole += number
         self._count += 1
         if found.code == INT64 and self._kind == INT32:
@@ -133,12 +132,10 @@ class SumState(State):
         return 0
 
     def _add_double(self, number: cython.double, found: Place) -> cython.int:
-        total: cython.double
         self._begin_binary()
-        total = self._high + number
-        if total - total != 0.0:
+        if self._sum.overflows(number):
             return self._keep(found)
-        self._plus(number)
+        self._sum.plus(number)
         self._count += 1
         self._kind = DOUBLE
         return 0
@@ -147,7 +144,7 @@ class SumState(State):
         """From now on the doubles are kept."""
         if not self._binary:
             self._binary = True
-            self._plus_long(self._whole)
+            self._sum.plus_long(self._whole)
         return 0
 
     def _keep(self, found: Place) -> cython.int:
@@ -165,7 +162,6 @@ class SumState(State):
         kind: cython.int
         high: cython.double
         low: cython.double
-        total: cython.double
         if self._counted:
             at = name_end(raw, at + 1, stop) + 1
             count = int64_at(raw, at)
@@ -184,44 +180,26 @@ class SumState(State):
         at = name_end(raw, at + 9, stop) + 1
         if kind == DECIMAL or part(raw, at, at + 16) != _NO_DECIMAL:
             return False
-        total = self._high + high + low
-        if total - total != 0.0 or not (-1 <= whole >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
+        if self._sum.overflows(high + low) or not (-1 <= whole >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
             return False
         if self._binary or kind == DOUBLE or not (-1 <= (self._whole + whole) >> 53 <= 0):
             self._begin_binary()
-            self._plus_long(whole)
-            self._plus(high)
-            self._plus(low)
+            self._sum.plus_long(whole)
+            self._sum.plus(high)
+            self._sum.plus(low)
         self._whole += whole
         self._count += count
         if kind == DOUBLE or (kind == INT64 and self._kind == INT32):
             self._kind = kind
         return True
 
-    def _plus(self, number: cython.double) -> cython.int:
-        term: cython.double = number + self._low
-        rest: cython.double = self._low - (term - number)
-        total: cython.double = self._high + term
-        part: cython.double = total - self._high
-        self._low = rest + ((self._high - (total - part)) + (term - part))
-        self._high = total
-        return 0
-
-    def _plus_long(self, number: cython.longlong) -> cython.int:
-        """In two parts, of which each is a double exactly: the lowest 32 bits, cut towards zero, and the others."""
-        upper: cython.longlong
-        upper = number >> 32 << 32 if number >= 0 else -(-number >> 32 << 32)
-        self._plus(cython.cast(cython.double, number - upper))
-        self._plus(cython.cast(cython.double, upper))
-        return 0
-
     def partial(self) -> Value:
         only_integers: cython.bint = self._kind != DOUBLE
         parts = [
             (INT32, self._kind.to_bytes(4, "little")),
             (INT64, (self._whole if only_integers else 0).to_bytes(8, "little", signed=True)),
-            (DOUBLE, pack("<d", 0.0 if only_integers else self._high)),
-            (DOUBLE, pack("<d", 0.0 if only_integers else self._low)),
+            (DOUBLE, pack("<d", 0.0 if only_integers else self._sum.high)),
+            (DOUBLE, pack("<d", 0.0 if only_integers else self._sum.low)),
             _ZERO_DECIMAL,
         ]
         if self._counted:
@@ -229,7 +207,7 @@ class SumState(State):
         return ARRAY, array_from(parts)
 
     def result(self) -> Value:
-        total: cython.double = self._high if self._kind == DOUBLE else cython.cast(cython.double, self._whole)
+        total: cython.double = self._sum.high if self._kind == DOUBLE else cython.cast(cython.double, self._whole)
         if self._counted:
             return (NULL, b"") if self._count == 0 else (DOUBLE, double_bytes(total / self._count))
         if self._kind == DOUBLE:

@@ -1,6 +1,7 @@
 from docstore.bson.number cimport double_bytes, integer_bytes
 from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at
 from docstore.kernel.group.accumulators cimport State
+from docstore.kernel.group.double_sum cimport DoubleSum
 from docstore.kernel.group.sources cimport Place, Source
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.pattern cimport KeyPattern
@@ -59,8 +60,7 @@ cdef class MovingSum:
     cdef Py_ssize_t _longs
     cdef Py_ssize_t _doubles
     cdef long long _whole
-    cdef double _high
-    cdef double _low
+    cdef DoubleSum _sum
     cdef Place _found
     cdef int _come(self, bytes document) except -1
     cdef int _leave(self, bytes document) except -1
@@ -68,6 +68,5 @@ cdef class MovingSum:
     cdef bint _add(self, int sign) except -1
     cdef bint _is_empty(self) noexcept
     cdef int _begin_again(self) except -1
-    cdef int _plus(self, double number) except -1
-    cdef int _plus_long(self, long long number) except -1
+    cdef int _go_on_elsewhere(self) except -1
     cdef tuple _result(self)

@@ -13,6 +13,7 @@ import cython
 
 from docstore.bson.walk import Value
 from docstore.kernel.group.accumulators import State
+from docstore.kernel.group.double_sum import DoubleSum
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.keys.writer import KeyWriter
@@ -243,8 +244,7 @@ class MovingSum:
     _longs: cython.Py_ssize_t
     _doubles: cython.Py_ssize_t
     _whole: cython.longlong
-    _high: cython.double
-    _low: cython.double
+    _sum: DoubleSum
     _found: Place
 
     def __init__(
@@ -277,8 +277,7 @@ class MovingSum:
         self._longs = 0
         self._doubles = 0
         self._whole = 0
-        self._high = 0.0
-        self._low = 0.0
+        self._sum = DoubleSum()
         self._found = Place()
 
     def value(self, place: cython.Py_ssize_t) -> Value:
@@ -309,7 +308,7 @@ class MovingSum:
         if self._held > self._most_bytes:
             raise self._too_much(self._held)
         if self._resumed is None and not self._add(1):
-            self._resumed = self._resume(self._ints, self._longs, self._doubles, self._whole, self._high, self._low)
+            self._go_on_elsewhere()
         if self._resumed is not None:
             self._resumed.add(None if found.code == 0 else found.value())
         return 0
@@ -319,9 +318,14 @@ class MovingSum:
         self._source.locate(document, None, found)
         self._held -= _PER_VALUE + self._bytes()
         if self._resumed is None and not self._add(-1):
-            self._resumed = self._resume(self._ints, self._longs, self._doubles, self._whole, self._high, self._low)
+            self._go_on_elsewhere()
         if self._resumed is not None:
             self._resumed.remove(None if found.code == 0 else found.value())
+        return 0
+
+    def _go_on_elsewhere(self) -> cython.int:
+        held = self._sum
+        self._resumed = self._resume(self._ints, self._longs, self._doubles, self._whole, held.high, held.low)
         return 0
 
     def _bytes(self) -> cython.Py_ssize_t:
@@ -336,13 +340,13 @@ class MovingSum:
             return False
         if found.code == DOUBLE:
             binary = sign * double_at(found.raw, found.at)
-            if binary - binary != 0.0 or (self._high + binary) - (self._high + binary) != 0.0:
+            if binary - binary != 0.0 or self._sum.overflows(binary):
                 return False
             self._doubles += sign
             if sign < 0 and self._is_empty():
                 self._begin_again()
             else:
-                self._plus(binary)
+                self._sum.plus(binary)
             return True
         if found.code not in (INT32, INT64):
             return True
@@ -359,9 +363,9 @@ class MovingSum:
             return True
         self._whole += number
         if found.code == INT32:
-            self._plus(cython.cast(cython.double, number))
+            self._sum.plus(cython.cast(cython.double, number))
         else:
-            self._plus_long(number)
+            self._sum.plus_long(number)
         return True
 
     def _is_empty(self) -> cython.bint:
@@ -369,25 +373,7 @@ class MovingSum:
 
     def _begin_again(self) -> cython.int:
         self._whole = 0
-        self._high = 0.0
-        self._low = 0.0
-        return 0
-
-    def _plus(self, number: cython.double) -> cython.int:
-        term: cython.double = number + self._low
-        rest: cython.double = self._low - (term - number)
-        total: cython.double = self._high + term
-        part: cython.double = total - self._high
-        self._low = rest + ((self._high - (total - part)) + (term - part))
-        self._high = total
-        return 0
-
-    def _plus_long(self, number: cython.longlong) -> cython.int:
-        """In two parts, of which each is a double exactly: the lowest 32 bits, cut towards zero, and the others."""
-        upper: cython.longlong
-        upper = number >> 32 << 32 if number >= 0 else -(-number >> 32 << 32)
-        self._plus(cython.cast(cython.double, number - upper))
-        self._plus(cython.cast(cython.double, upper))
+        self._sum = DoubleSum()
         return 0
 
     def _result(self) -> Value:
@@ -398,9 +384,9 @@ class MovingSum:
         if self._mean:
             if self._is_empty():
                 return NULL, b""
-            return DOUBLE, double_bytes(self._high / (self._ints + self._longs + self._doubles))
+            return DOUBLE, double_bytes(self._sum.high / (self._ints + self._longs + self._doubles))
         if self._doubles > 0:
-            return DOUBLE, double_bytes(self._high)
+            return DOUBLE, double_bytes(self._sum.high)
         if self._longs == 0 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
             return INT32, integer_bytes(self._whole, 4)
         return INT64, integer_bytes(self._whole, 8)
