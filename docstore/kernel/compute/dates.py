@@ -227,8 +227,8 @@ class DateSum(OfUnit):
             return False
         if self._months:
             day, rest = day_and_rest(instant)
-            _, _, of_month = civil(day)
-            month = _month_of(instant) + amount * self._months
+            year, number, of_month = civil(day)
+            month = year * 12 + number - 1 + amount * self._months
             first = day_of(0, month + 1, 1)
             length = day_of(0, month + 2, 1) - first
             instant = (first + (of_month if of_month < length else length) - 1) * 86_400_000 + rest
