@@ -103,11 +103,6 @@ class Lookup(Stage):
         return [made]
 
     @property
-    def is_equality(self) -> bool:
-        """Whether partners are those that an equality says, and nothing else."""
-        return self.local is not None and not self.pipeline.stages and self.collection is not None
-
-    @property
     def _is_plain(self) -> bool:
         """Whether there is nothing but an equality of two paths without numbers."""
         if self.local is None or self.foreign is None or self.pipeline.stages or self.let:

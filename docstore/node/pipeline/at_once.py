@@ -19,7 +19,7 @@ from docstore.aggregation.stage import Environment, Equality, Stream
 from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.streams import DocumentList
-from docstore.bson.walk import EMPTY_DOCUMENT, INT32, OBJECT, Value, elements
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, OBJECT, Value, elements, values
 from docstore.buffers import OperationBuffers
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
@@ -38,8 +38,9 @@ from docstore.query.value.collation import Collation
 _GIVEN = frozenset(("pipeline", "cursor"))
 _STAGES = frozenset(
     (
-        "$addFields", "$count", "$group", "$limit", "$lookup", "$match", "$project", "$replaceRoot", "$replaceWith",
-        "$set", "$skip", "$sort", "$sortByCount", "$unset", "$unwind",
+        "$addFields", "$bucket", "$count", "$facet", "$fill", "$group", "$limit", "$lookup", "$match", "$project",
+        "$redact", "$replaceRoot", "$replaceWith", "$set", "$setWindowFields", "$skip", "$sort", "$sortByCount",
+        "$unset", "$unwind",
     )
 )  # fmt: skip
 """Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
@@ -189,9 +190,9 @@ def _documents(
 @lru_cache(maxsize=256)
 def _parsed(stages: tuple[bytes, ...]) -> _Stages | None:
     """The stages behind a `$match`; None where they are not of the kind that this module is about."""
-    specifications = [elements(raw) for raw in stages]
-    if any(len(fields) != 1 or fields[0][0] not in _STAGES for fields in specifications):
+    if not all(map(_is_plain, stages)):
         return None
+    specifications = [elements(raw) for raw in stages]
     sort, limit, taken = EMPTY_DOCUMENT, 0, 0
     if specifications and specifications[0][0][:2] == ("$sort", OBJECT):
         sort, taken = specifications[0][0][2], 1
@@ -204,9 +205,26 @@ def _parsed(stages: tuple[bytes, ...]) -> _Stages | None:
         pipeline = parse_pipeline(stages[taken:], query_context=new_context())
     except CommandError:
         return None
-    if any(isinstance(stage, Lookup) and not stage.is_equality for stage in pipeline.stages):
+    if any(isinstance(stage, Lookup) and stage.keyed is None for stage in pipeline.stages):
         return None
     counted = counted_group(pipeline.stages) if taken == 0 else None
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
     return _Stages(sort, limit, pipeline, counted)
+
+
+def _is_plain(stage: bytes) -> bool:
+    """Whether a stage and those inside it are of the kind that this module is about."""
+    fields = elements(stage)
+    if len(fields) != 1 or fields[0][0] not in _STAGES:
+        return False
+    name, code, data = fields[0]
+    if code != OBJECT or name not in ("$facet", "$lookup"):
+        return True
+    inner = [stages for field, code, stages in elements(data) if code == ARRAY and (name, field) != ("$lookup", "let")]
+    return all(code == OBJECT and _is_within(raw) for stages in inner for code, raw in values(stages))
+
+
+def _is_within(stage: bytes) -> bool:
+    """The same of a stage that is inside another: partners are looked for from the outermost pipeline alone."""
+    return _is_plain(stage) and elements(stage)[0][0] not in ("$facet", "$lookup")

@@ -112,6 +112,12 @@ STAGES: tuple[Any, ...] = (
     {"$addFields": {"now": {"$gt": ["$$NOW", 1]}}},
     {"$lookup": {"from": "c", "localField": "a", "foreignField": "b", "as": "l"}},
     {"$match": {"$expr": {"$eq": ["$a", "$b"]}}}, {"$nonsense": 1},
+    {"$facet": {"page": [{"$sort": {"a": -1, "_id": 1}}, {"$limit": 2}], "n": [{"$match": {"a": 1}}, {"$count": "n"}]}},
+    {"$facet": {"joined": [{"$lookup": {"from": "c", "localField": "a", "foreignField": "b", "as": "l"}}]}},
+    {"$facet": {"two": [{"$facet": {"n": [{"$count": "n"}]}}]}},
+    {"$bucket": {"groupBy": "$_id", "boundaries": [0, 5, 20], "default": "more"}},
+    {"$redact": {"$cond": [{"$eq": ["$a", 1]}, "$$PRUNE", "$$KEEP"]}},
+    {"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"r": {"$sum": "$a", "window": {"documents": [-1, 1]}}}}},
 )  # fmt: skip
 
 
@@ -347,6 +353,16 @@ JOINS: tuple[list[dict[str, Any]], ...] = (
     [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l", "pipeline": [{"$limit": 1}]}}],
     [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l", "let": {"z": "$a"},
                   "pipeline": [{"$match": {"$expr": {"$gt": ["$z", "$$z"]}}}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$a"}, "as": "l",
+                  "pipeline": [{"$match": {"$expr": {"$eq": ["$x", "$$w"]}}}, {"$project": {"y": 1, "w": "$$w"}}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$v"}, "as": "l",
+                  "pipeline": [{"$match": {"$expr": {"$eq": ["$y", "$$w"]}}}]}}, {"$unwind": "$l"}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l", "pipeline": [{"$unset": "m"}]}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l", "pipeline": [
+        {"$lookup": {"from": "c", "localField": "z", "foreignField": "a", "as": "k"}}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$a"}, "as": "l",
+                  "pipeline": [{"$match": {"$expr": {"$eq": ["$x", "$$w"]}}}, {"$addFields": {"r": {"$rand": {}}}},
+                               {"$unset": "r"}]}}],
 )  # fmt: skip
 
 
