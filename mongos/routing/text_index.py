@@ -29,7 +29,7 @@ async def settle_text_search(context: Context, collection: str, tree: Filter, sh
     if not isinstance(text, TextSearch):
         return
     asked = await router_of(context).shards.get(shard)
-    body = {"listIndexes": collection, "cursor": {}, "$db": context.db}
+    body = {"listIndexes": collection, "cursor": {}}
     answer = await asked.command(context.db, body, repeatable=True, deadline=context.deadline)
     keys = _text_keys(document_to_python(answer.body)["cursor"]["firstBatch"])
     if keys is not None:
