@@ -241,9 +241,11 @@ def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
         await node.insert("c", *({"_id": i, "k": i} for i in range(30)))
         await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k_1"}]})
         node.dispatcher.slow_seconds = 0.0
-        await node.run({"find": "c", "filter": {"k": {"$gte": 20}}, "hint": "k_1"})
-        await node.run({"find": "c", "hint": {"$natural": 1}})
-        more = (await node.run({"find": "c", "hint": "k_1", "batchSize": 9}))["cursor"]["id"]
+        # Of what a prepared scan answers no plan is logged; with variables none does.
+        planned = {"find": "c", "let": {"a": 1}}
+        await node.run({**planned, "filter": {"k": {"$gte": 20}}, "hint": "k_1"})
+        await node.run({**planned, "hint": {"$natural": 1}})
+        more = (await node.run({**planned, "hint": "k_1", "batchSize": 9}))["cursor"]["id"]
         await node.run({"getMore": more, "collection": "c"})
         await node.run(_update({"q": {"k": {"$lt": 4}}, "u": {"$set": {"q": 1}}, "multi": True, "hint": "k_1"}))
         await node.run(_delete({"q": {"k": {"$lt": 4}}, "limit": 0, "hint": "k_1"}))
