@@ -147,13 +147,8 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
             place.validator.check_new(raw)
         unit.insert(place.collection, raw, stmt_id=place.stmt_id)
         last = unit.commit()
-    except WriteConflict:
-        # It is waited for, or refuses the command.
-        unit.abort()
-        return None
     except CommandError as error:
-        unit.abort()
-        return _refused(context, place, error)
+        return _refused(context, place, unit, error)
     return acknowledge_counts(context, place.concern, 1, None, last)
 
 
@@ -201,13 +196,8 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
             last = unit.commit()
         else:
             unit.abort()
-    except WriteConflict:
-        # It is waited for, or refuses the command.
-        unit.abort()
-        return None
     except CommandError as error:
-        unit.abort()
-        return _refused(context, place, error, modified=0)
+        return _refused(context, place, unit, error, modified=0)
     return acknowledge_counts(context, place.concern, 1, int(update.counts(before, after)), last)
 
 
@@ -229,13 +219,8 @@ def _update_many(context: Context, place: _Place, update: Modification, found: l
             last = unit.commit()
         else:
             unit.abort()
-    except WriteConflict:
-        # It is waited for, or refuses the command.
-        unit.abort()
-        return None
     except CommandError as error:
-        unit.abort()
-        return _refused(context, place, error, modified=0)
+        return _refused(context, place, unit, error, modified=0)
     return acknowledge_counts(context, place.concern, len(found), len(modified), last)
 
 
@@ -250,7 +235,16 @@ def _filters_apart(said: list[tuple[str, int, bytes]]) -> tuple[list[tuple[str, 
     return said, ()
 
 
-def _refused(context: Context, place: _Place, error: CommandError, modified: int | None = None) -> Reply:
+def _refused(
+    context: Context, place: _Place, unit: WriteUnitOfWork | None, error: CommandError, modified: int | None = None
+) -> Reply | None:
+    """The reply to what an error has ended, of which nothing stays; None for a conflict: it is waited for, or refuses
+    the command.
+    """
+    if unit is not None:
+        unit.abort()
+    if isinstance(error, WriteConflict):
+        return None
     outcome = Outcome(modified=modified)
     outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)
@@ -278,15 +272,8 @@ def _upsert(context: Context, place: _Place, filter_: bytes, update: Modificatio
         outcome.last = unit.commit()
         outcome.n = 1
         outcome.upserted.append((0, identity))
-    except WriteConflict:
-        # It is waited for, or refuses the command.
-        if unit is not None:
-            unit.abort()
-        return None
     except CommandError as error:
-        if unit is not None:
-            unit.abort()
-        outcome.fail(0, error)
+        return _refused(context, place, unit, error, modified=0)
     return acknowledge(context, outcome, place.concern)
 
 
@@ -309,13 +296,8 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
     try:
         unit.remove(place.collection, *found, stmt_id=place.stmt_id)
         last = unit.commit()
-    except WriteConflict:
-        # It is waited for, or refuses the command.
-        unit.abort()
-        return None
     except CommandError as error:
-        unit.abort()
-        return _refused(context, place, error)
+        return _refused(context, place, unit, error)
     return acknowledge_counts(context, place.concern, 1, None, last)
 
 
