@@ -78,7 +78,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
     merge = len(shards) > 1
     if merge:
-        await settle_text_search(context, context.namespace.partition(".")[2], tree, shards[0])
+        await settle_text_search(context, context.namespace, tree, shards[0])
     order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
     wanted = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
     projection = None if wanted == EMPTY_DOCUMENT else parse_projection(wanted, query_context=query_context, tree=tree)

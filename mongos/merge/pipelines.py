@@ -114,8 +114,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
     shards, split = await divided(context, request, routing)
     if split.merge_stages or len(shards) > 1:
-        name = request.namespace.partition(".")[2]
-        await settle_text_search(context, name, pipeline.leading_filter(), shards[0])
+        await settle_text_search(context, request.namespace, pipeline.leading_filter(), shards[0])
     cursor = get_field(request.base, "cursor")
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
     merge = bool(split.merge_stages) or len(shards) > 1

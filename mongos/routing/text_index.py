@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.bson import document_to_python
 from docstore.commands.context import Context
+from docstore.namespace import split_namespace
 from docstore.query.filter.special_conditions import special_condition
 from docstore.query.filter.tree import Filter, TextSearch
 from docstore.query.text.languages import language_named
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-async def settle_text_search(context: Context, collection: str, tree: Filter, shard: str) -> None:
+async def settle_text_search(context: Context, namespace: str, tree: Filter, shard: str) -> None:
     """Tell the `$text` of a filter, if there is one, of the index of the shard that answers it.
 
     Without a text index the filter is left as it is: the shards refuse it.
@@ -29,8 +30,9 @@ async def settle_text_search(context: Context, collection: str, tree: Filter, sh
     if not isinstance(text, TextSearch):
         return
     asked = await router_of(context).shards.get(shard)
+    database, collection = split_namespace(namespace)
     body = {"listIndexes": collection, "cursor": {}}
-    answer = await asked.command(context.db, body, repeatable=True, deadline=context.deadline)
+    answer = await asked.command(database, body, repeatable=True, deadline=context.deadline)
     keys = _text_keys(document_to_python(answer.body)["cursor"]["firstBatch"])
     if keys is not None:
         text.matcher.settle(text.search, text.language, text.exactness, keys)

@@ -221,7 +221,7 @@ def _is_plain(stage: bytes) -> bool:
     name, code, data = fields[0]
     if code != OBJECT or name not in ("$facet", "$lookup"):
         return True
-    inner = [stages for field, code, stages in elements(data) if code == ARRAY and (name, field) != ("$lookup", "let")]
+    inner = [stages for _, code, stages in elements(data) if code == ARRAY]
     return all(code == OBJECT and _is_within(raw) for stages in inner for code, raw in values(stages))
 
 
