@@ -156,7 +156,7 @@ def plan_count(
     shape = None
     limited = coll is not None and coll.index_filters.of_query(query) is not None
     if kept and indexes is None and coll is not None and query.hint is None and not limited:
-        shape = count_shape(query.filter)
+        shape = count_shape(coll, query.filter)
         found = None if shape is None else coll.plans.bound(shape, query.filter)
         if found is not None:
             return found
@@ -174,9 +174,9 @@ def plan_count(
     return plan_query(coll, query.filter, hint=query.hint, reader=reader, indexes=indexes, kept=kept)
 
 
-def count_shape(tree: Filter) -> Shape | None:
+def count_shape(coll: Collection, tree: Filter) -> Shape | None:
     """The shape of a count: what is best to count by need not be best to find by."""
-    shape = shape_of(tree, UNSORTED)
+    shape = shape_of(tree, UNSORTED, usable_indexes(coll))
     return None if shape is None else ("count", *shape)
 
 

@@ -17,7 +17,7 @@ from docstore.collection.read.access import PlanStats, count_uses, counted_docum
 from docstore.collection.read.covered import covers_query
 from docstore.collection.read.output import find_output
 from docstore.collection.read.plan_ranking import ENOUGH
-from docstore.collection.read.planning import plan_find
+from docstore.collection.read.planning import plan_find, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import Sorter
 from docstore.collection.read.taking import NO_LIMIT, Clock, DocumentBatch, Taking, pausing_between
@@ -162,7 +162,7 @@ class Source:
         if in_vain:
             coll, query, reader, owned, *_ = self._run
             assert coll is not None, "a plan is kept for it"
-            coll.plans.forget(shape_of(query.filter, query.sort))
+            coll.plans.forget(shape_of(query.filter, query.sort, usable_indexes(coll)))
             if not ended:
                 self._begin(plan_find(coll, query, reader, owned))
         return in_vain and not ended

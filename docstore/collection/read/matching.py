@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from docstore.collection.collection import Collection
 from docstore.collection.read.access import Pair, PlanStats, count_uses, counted_documents, pairs_of, predicate_of
 from docstore.collection.read.plan_ranking import ENOUGH
-from docstore.collection.read.planning import plan_query
+from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import Sorter
 from docstore.collection.read.taking import NO_LIMIT, Clock
@@ -99,7 +99,9 @@ def find_matches(
         if stats.sorts
         else _matches(opened(), predicate, clock, scripted)
     )
-    return _watched(found, stats, lambda: coll.plans.forget(shape_of(tree, sort))) if plan.patience else found
+    if not plan.patience:
+        return found
+    return _watched(found, stats, lambda: coll.plans.forget(shape_of(tree, sort, usable_indexes(coll))))
 
 
 def _watched(found: Iterator[Match | None], stats: PlanStats, forget: Callable[[], None]) -> Iterator[Match | None]:

@@ -16,6 +16,7 @@ from docstore.bson.walk import Value
 from docstore.collection.read.recent import Recent
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import Plan
+from docstore.query.plan.partial_filters import Decision
 from docstore.query.plan.prepared_scan import PreparedScan, PreparedUnion
 from docstore.query.plan.shapes import Prepared, Shape, prepared
 from docstore.query.sort import Sort
@@ -53,7 +54,7 @@ class PlanCache:
 
     def __init__(self) -> None:
         self._kept = Recent[Shape, Kept]()
-        self._scans = Recent[ScanKey, PreparedScan | PreparedUnion | None]()
+        self._scans = Recent[ScanKey, PreparedForm]()
 
     def __len__(self) -> int:
         return len(self._kept.all())
@@ -94,12 +95,12 @@ class PlanCache:
             self._kept.drop(shape)
             self._scans = Recent()
 
-    def scan(self, key: ScanKey) -> PreparedScan | PreparedUnion | None:
-        """The scan that is prepared; None where there is none. Errors: KeyError where that is not known."""
+    def scan(self, key: ScanKey) -> PreparedForm:
+        """What is prepared. Errors: KeyError where that is not known."""
         return self._scans[key]
 
-    def prepare(self, key: ScanKey, scan: PreparedScan | PreparedUnion | None) -> None:
-        """Keep a scan, or that none can be prepared."""
+    def prepare(self, key: ScanKey, scan: PreparedForm) -> None:
+        """Keep what is prepared, or that nothing can be."""
         self._scans.put(key, scan)
 
     def unprepare(self, key: ScanKey) -> None:
@@ -107,5 +108,10 @@ class PlanCache:
         self._scans.drop(key)
 
 
-ScanKey = tuple[bytes, bytes, bool, Value | None]
-"""(the form of the filter, the order as it stands in the request, whether documents are only counted, the hint)."""
+ScanKey = tuple[bytes, bytes, bool, Value | None, tuple[bool, ...]]
+"""(the form of the filter, the order as it stands in the request, whether documents are only counted, the hint, what
+the values decide).
+"""
+
+PreparedForm = PreparedScan | PreparedUnion | Decision | None
+"""The scan for filters of a form; what their values decide before it, where they do; or that there is none."""

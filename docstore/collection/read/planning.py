@@ -62,7 +62,7 @@ def plan_query(
         if limit is not None:
             visible, hint, kept, distinct = limit.admitted(visible), None, False, None
     if kept and coll is not None and hint is None and between is None and distinct is None and indexes is None:
-        shape = shape_of(tree, sort)
+        shape = shape_of(tree, sort, visible)
         if shape is not None:
             plan = coll.plans.bound(shape, tree)
             if plan is not None:

@@ -19,7 +19,7 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
 from docstore.collection.read.fetch import fetching
 from docstore.collection.read.index_filters import is_lookup
-from docstore.collection.read.plan_cache import ScanKey, patience_of
+from docstore.collection.read.plan_cache import PreparedForm, ScanKey, patience_of
 from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.taking import Clock
 from docstore.errors import CommandError
@@ -33,6 +33,7 @@ from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery, parse_hint
 from docstore.query.plan.access import IndexScan
+from docstore.query.plan.partial_filters import Decision, decision_of
 from docstore.query.plan.plan import choose
 from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion, prepared_scan, prepared_union
 from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
@@ -104,10 +105,14 @@ class BoundScan(NamedTuple):
             return None
         return [(long_of(entry[-RECORD_ID_BYTES:]), raw) for entry, raw in zip(met, found, strict=True)]
 
-    def counted(self, reader: Reader, clock: Clock, until: float) -> int | None:
-        """How many entries there are; None where that is not known by `until`, or takes more than counting them."""
-        if self.predicate is not None or self._once:
-            return None
+    def counted(self, reader: Reader, owned: Predicate | None, clock: Clock, until: float) -> int | None:
+        """How many documents there are; None where that is not known by `until`, or takes more than a step."""
+        if self.predicate is not None or owned is not None:
+            documents = self.documents(reader, MOST_LOOKS + 1, owned)
+            return None if documents is None else len(documents)
+        if self._once:
+            entries = list(islice(self._entries(reader, few=False), MOST_LOOKS + 1))
+            return len({each[-RECORD_ID_BYTES:] for each in entries}) if len(entries) <= MOST_LOOKS else None
         found, exhausted = count_scan(self._entries(reader, few=False), None, clock, until)
         return found if exhausted else None
 
@@ -208,16 +213,12 @@ def bound_scan(
     if formed is None:
         return None
     form, values = formed
-    key = (form, sort, counted, hint)
-    try:
-        scan = coll.plans.scan(key)
-    except KeyError:
-        if hint is None:
-            scan = _prepared(coll, filter_, values, sort, reader, counted)
-        else:
-            scan = _hinted(coll, filter_, values, sort, hint)
-        coll.plans.prepare(key, scan)
-    if scan is None:
+    key: ScanKey = (form, sort, counted, hint, ())
+    scan = _known(coll, key, filter_, values, reader)
+    if isinstance(scan, Decision):
+        key = (form, sort, counted, hint, scan.outcome(values))
+        scan = _known(coll, key, filter_, values, reader)
+    if scan is None or isinstance(scan, Decision):
         return None
     try:
         bound = scan.bound(values)
@@ -227,9 +228,18 @@ def bound_scan(
     return None if bound is None else BoundScan(coll, key, scan, *bound)
 
 
-def _prepared(
-    coll: Collection, filter_: bytes, values: list[Value], sort: bytes, reader: Reader, counted: bool
-) -> PreparedScan | PreparedUnion | None:
+def _known(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
+    """What is prepared under the key, or is now, from this filter."""
+    try:
+        return coll.plans.scan(key)
+    except KeyError:
+        made = _prepared(coll, key, filter_, values, reader) if key[3] is None else _hinted(coll, key, filter_, values)
+        coll.plans.prepare(key, made)
+        return made
+
+
+def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
+    _, sort, counted, _, decided = key
     filter_, values = _with_several(filter_, values)
     try:
         tree = parse_filter(filter_)
@@ -243,9 +253,14 @@ def _prepared(
     if looked_up is not None:
         prefix = coll.id_index.prefix
         return prepared_scan(filter_, values, tree, looked_up, prefix=prefix, order=None, patience=0)
-    shape = count_shape(tree) if counted else shape_of(tree, order)
+    indexes = usable_indexes(coll)
+    shape = count_shape(coll, tree) if counted else shape_of(tree, order, indexes)
     if shape is None:
         return None
+    if not decided:
+        decision = decision_of(filter_, values, tree, indexes)
+        if decision is not None:
+            return decision
     kept = coll.plans.kept(shape)
     if kept is None:
         if counted:
@@ -253,12 +268,16 @@ def _prepared(
         else:
             plan = plan_query(coll, tree, sort=order, reader=reader)
         kept = coll.plans.kept(shape)
+        if kept is None and counted:
+            # Nothing is better to count by than to find by.
+            finding = shape_of(tree, UNSORTED, indexes)
+            kept = None if finding is None else coll.plans.kept(finding)
         if kept is None:
             patience = patience_of(plan.works) if plan.rejected else 0
             pattern = _pattern(order, plan.provides_sort)
             if pattern is None and not plan.provides_sort:
                 return None
-            branch = partial(_of_branch, usable_indexes(coll), coll.id_index)
+            branch = partial(_of_branch, indexes, coll.id_index)
             return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
     pattern = _pattern(order, kept.plan.provides_sort)
     if pattern is None and not kept.plan.provides_sort:
@@ -267,20 +286,22 @@ def _prepared(
     return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
 
 
-def _hinted(
-    coll: Collection, filter_: bytes, values: list[Value], sort: bytes, hint: Value
-) -> PreparedScan | PreparedUnion | None:
+def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value]) -> PreparedForm:
     """As `_prepared`, by the index of a hint."""
+    _, sort, _, hint, _ = key
     try:
-        tree, order, named = parse_filter(filter_), parse_sort(sort), parse_hint(hint)
-        if named is None or named.natural or coll.index_filters or shape_of(tree, order) is None:
+        tree, order, named = parse_filter(filter_), parse_sort(sort), None if hint is None else parse_hint(hint)
+        if named is None or named.natural or coll.index_filters or shape_of(tree, order, ()) is None:
             return None
         plan = plan_query(coll, tree, sort=order, hint=named)
     except CommandError:
         return None
-    # No other index is looked at, whatever the values.
     access = plan.access
-    found = prepared(tree, order, plan, [access.index]) if isinstance(access, IndexScan) else None
+    if not isinstance(access, IndexScan) or access.index.partial is not None:
+        # Whether a partial index has bounds for a filter is decided by values.
+        return None
+    # No other index is looked at, whatever the values.
+    found = prepared(tree, order, plan, [access.index])
     pattern = _pattern(order, plan.provides_sort)
     if found is None or (pattern is None and not plan.provides_sort):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docstore.collection.read.counting import count_shape
+from docstore.collection.read.planning import usable_indexes
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -19,8 +20,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if query is None:
         collection.plans.clear()
     else:
-        collection.plans.forget(shape_of(query.filter, query.sort))
-        collection.plans.forget(count_shape(query.filter))
+        collection.plans.forget(shape_of(query.filter, query.sort, usable_indexes(collection)))
+        collection.plans.forget(count_shape(collection, query.filter))
     return {}
 
 

@@ -160,7 +160,7 @@ def _documents(
     """What comes out of the stages; None where that takes more than a step."""
     until = node.clock() + _LONGEST_STEP
     if behind.counted is not None:
-        count = bound.counted(node.engine, node.clock, until) if owned is None else None
+        count = bound.counted(node.engine, owned, node.clock, until)
         if count is None:
             return None
         found: list[bytes] | None = behind.counted.documents(count)

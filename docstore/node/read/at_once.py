@@ -126,10 +126,10 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
     if not given:
         return _count_of_all(context, node, collection)
     scan = scan_of_newest(context, node, collection, given.get("query", EMPTY_DOCUMENT), counted=True)
-    if scan is None or scan[1] is not None:
+    if scan is None:
         return None
-    bound = scan[0]
-    counted = bound.counted(node.engine, node.clock, node.clock() + SLICE_SECONDS)
+    bound, owned = scan
+    counted = bound.counted(node.engine, owned, node.clock, node.clock() + SLICE_SECONDS)
     if counted is None:
         return None
     bound.used()

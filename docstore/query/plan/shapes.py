@@ -10,8 +10,9 @@ comparisons by bytes with one value of a type that has ranges of its own, and wi
 order is asked for, and regular expressions, of which the shape says whether strings begin with a text; some other
 conditions are part of the shape as they stand. Disjunctions of all these bound nothing and are left to be checked. What
 an `$elemMatch` says of a field may bound an index of arrays, and all of it is left to be checked. Indexes are those of
-values under no collation and no filter; others may stand beside them that have nothing to offer to any filter of the
-shape. Which of several plans is the best depends on the data: `docstore.collection.read.plan_cache`.
+values under no collation; others may stand beside them that have nothing to offer to any filter of the shape. Which
+partial indexes may serve a filter is decided by its values, and part of its shape. Which of several plans is the best
+depends on the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from docstore.bson.walk import (
     TIMESTAMP,
     Value,
 )
+from docstore.query.filter.implication import implies
 from docstore.query.filter.regex import literal_prefix
 from docstore.query.filter.tree import (
     And,
@@ -52,14 +54,13 @@ from docstore.query.filter.tree import (
     Size,
     TypeIs,
     conjunction,
-    named_paths,
 )
 from docstore.query.plan.access import IndexScan, Plan, index_scan
-from docstore.query.plan.bounds import FieldBounds, arrays_on, first_name
+from docstore.query.plan.bounds import FieldBounds, arrays_on
 from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.intervals import EVERYTHING, Ranges, intersection, point
 from docstore.query.plan.value_ranges import value_ranges
-from docstore.query.sort import UNSORTED, Sort
+from docstore.query.sort import Sort
 
 Shape = tuple[object, ...]
 """What has to be the same for a plan to be used again; hashable."""
@@ -75,8 +76,8 @@ _MOST_FIXED = 8
 """Longer lists are not sent again as they are."""
 
 
-def shape_of(tree: Filter, sort: Sort) -> Shape | None:
-    """The shape of a filter and an order; None where plans are not kept."""
+def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | None:
+    """The shape of a filter and an order, where there are these indexes; None where plans are not kept."""
     if sort.natural or sort.measures or len(conjuncts(tree)) > _MOST_CONDITIONS:
         return None
     found: list[object] = [sort.fields, sort.collation]
@@ -93,7 +94,14 @@ def shape_of(tree: Filter, sort: Sort) -> Shape | None:
         if part is None:
             return None
         found += part
+    found += [_implied(tree, index.partial) for index in indexes if index.partial is not None]
     return tuple(found)
+
+
+def _implied(tree: Filter, wanted: Filter) -> tuple[bool, ...]:
+    """Whether the filter, and each branch of its disjunctions, implies that of a partial index."""
+    branches = [child for each in conjuncts(tree) if isinstance(each, Or) for child in each.children]
+    return tuple([implies(each, wanted) for each in (tree, *branches)])
 
 
 def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape | None:
@@ -271,8 +279,7 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
     if not isinstance(access, IndexScan) or access.once or not _is_plain(access.index):
         return None
     spoken_of = _first_paths(tree, sort)
-    names = {first_name(path) for path in _first_paths(tree, UNSORTED)}
-    if not all(_is_plain(index) or _is_beside(index, spoken_of, names) for index in indexes):
+    if not all(_is_plain(index) or _is_beside(index, spoken_of, tree) for index in indexes):
         return None
     conditions = conjuncts(tree)
     asked = bounding(tree)
@@ -324,18 +331,15 @@ def _first_paths(tree: Filter, sort: Sort) -> set[str]:
     return found
 
 
-def _is_beside(index: IndexInfo, first_paths: set[str], asked_names: set[str]) -> bool:
-    """Whether the index has nothing to offer to filters of a shape, whatever their values: no shape asks for a text or
-    a region, no other index is of use without its first field, and no partial one where the filter, which asks for
-    fields of these names, says nothing of what it holds.
+def _is_beside(index: IndexInfo, first_paths: set[str], tree: Filter) -> bool:
+    """Whether the index has nothing to offer to filters of the shape of `tree`, whatever their values: no shape asks
+    for a text or a region, no other index is of use without its first field, and no partial one where its filter is not
+    implied.
     """
     if index.text is not None or index.geometry is not None:
         return True
-    if index.partial is not None:
-        held = {first_name(path) for path in named_paths(index.partial)}
-        if held and held.isdisjoint(asked_names):
-            # Nothing that is said implies its filter.
-            return True
+    if index.partial is not None and not any(_implied(tree, index.partial)):
+        return True
     return index.wildcard is None and index.fields[0][0] not in first_paths
 
 
@@ -345,6 +349,6 @@ def _path(condition: Filter) -> str:
 
 
 def _is_plain(index: IndexInfo) -> bool:
-    """Whether what the index has to offer is not decided by values: one of values as they stand, without a filter."""
-    special = (index.partial, index.wildcard, index.geometry, index.text, index.collation)
+    """Whether what the index has to offer is the same for all filters of a shape: it is one of values as they stand."""
+    special = (index.wildcard, index.geometry, index.text, index.collation)
     return all(each is None for each in special) and all(direction for _, direction in index.fields)

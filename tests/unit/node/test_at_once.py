@@ -327,6 +327,8 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"aggregate": "c", "pipeline": [{"$match": {"b": 3}}, STAGES[1]], "cursor": {}},
             {"find": "c", "filter": {"b": 1}, "projection": {"c": {"$slice": 1}}, "skip": 2},
             {"find": "c", "filter": {"b": 1}, "projection": {"c": {"$add": ["$a", "$b"]}}, "sort": {"c": -1}},
+            {"find": "c", "filter": {"b": 2, "a": {"$lt": 40}}}, {"find": "c", "filter": {"b": 2, "a": {"$gt": 30}}},
+            {"count": "c", "query": {"b": 2, "a": {"$gt": 40}}},
             {"find": "c", "filter": {"_id": {"$in": [7]}}}, {"find": "c", "filter": {"_id": {"$in": [8]}, "b": 3}},
         ]  # fmt: skip
         for command in commands:

@@ -1,0 +1,79 @@
+"""What the values of a filter decide of its plan besides ranges: which partial indexes may serve it.
+
+Always true: filters of a form with equal outcomes have equal outcomes as shapes (`docstore.query.plan.shapes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from docstore.bson.walk import Value
+from docstore.query.filter.implication import implies
+from docstore.query.filter.tree import And, Comparison, Filter, In, Or, RegexMatch, conjunction, named_paths
+from docstore.query.plan.bounds import first_name
+from docstore.query.plan.free_conditions import FreeTest, free_test, places_of
+from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.plan.shapes import conjuncts
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Conditions that all hold: those that all filters of the form have as they stand, and those with values."""
+
+    constant: tuple[Filter, ...]
+    free: tuple[FreeTest, ...]
+
+    def conditions(self, values: Sequence[Value]) -> Filter:
+        return conjunction([*self.constant, *[each.condition(values) for each in self.free]])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which of the conditions `wanted`, of which the filters of partial indexes are made, a filter of the form implies.
+
+    `parts` are what it says of their fields: its own conditions first, then those of each branch of its disjunctions.
+    """
+
+    parts: tuple[_Said, ...]
+    wanted: tuple[Filter, ...]
+
+    def outcome(self, values: Sequence[Value]) -> tuple[bool, ...]:
+        """For each part of the filter with these values, whether it implies each of the conditions."""
+        said = [each.conditions(values) for each in self.parts]
+        return tuple([implies(each, wanted) for each in said for wanted in self.wanted])
+
+
+def decision_of(raw: bytes, values: list[Value], tree: Filter, indexes: Sequence[IndexInfo]) -> Decision | None:
+    """What the values of filters of the form of `raw` decide; None where it is nothing. `tree`: that of `raw`."""
+    wanted = [leaf for index in indexes if index.partial is not None for leaf in _leaves(index.partial)]
+    held = {first_name(path) for each in wanted for path in named_paths(each)}
+    places = places_of(raw, values, tree)
+    if not held or places is None:
+        return None
+    branches = [child for each in conjuncts(tree) if isinstance(each, Or) for child in each.children]
+    parts = [_said(each, held, places) for each in (tree, *branches)]
+    return Decision(tuple(parts), tuple(wanted)) if any(each.free for each in parts) else None
+
+
+def _said(tree: Filter, held: set[str], places: dict[int, int]) -> _Said:
+    """What the filter says of the fields that are held, outside its disjunctions."""
+    constant: list[Filter] = []
+    free: list[FreeTest] = []
+    for each in conjuncts(tree):
+        if isinstance(each, Or) or not any(first_name(path) in held for path in named_paths(each)):
+            continue
+        if isinstance(each, Comparison | In | RegexMatch) and id(each) in places:
+            free.append(free_test(each, places))
+        else:
+            constant.append(each)
+    return _Said(tuple(constant), tuple(free))
+
+
+def _leaves(tree: Filter) -> Iterator[Filter]:
+    """The conditions that a filter is made of."""
+    if isinstance(tree, And | Or):
+        for child in tree.children:
+            yield from _leaves(child)
+    else:
+        yield tree
