@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from docstore.aggregation.expression_context import new_context
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.bson.walk import values as list_values
@@ -149,12 +150,16 @@ class BoundScan(NamedTuple):
         if skip:
             most -= skip
             next(islice(entries, skip - 1, None), None)
-        if few:
-            get = partial(reader.get, _RECORDS)
-            ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)
-        else:
-            reading = fetching(coll, entries, reader, Examined(), set() if once else None, bare=True, wanted=wanted)
-            ended = fetch_several(reading, predicate, owned, wanted, most, found, met)
+        try:
+            if few:
+                get = partial(reader.get, _RECORDS)
+                ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)
+            else:
+                reading = fetching(coll, entries, reader, Examined(), set() if once else None, bare=True, wanted=wanted)
+                ended = fetch_several(reading, predicate, owned, wanted, most, found, met)
+        except CommandError:
+            # Of an expression: the general way ends with it too.
+            return False
         if not ended and most < MOST_LOOKS and isinstance(scan, PreparedUnion):
             # Of such a plan nothing else is kept by which it would be chosen anew.
             coll.plans.unprepare(self.key)
@@ -242,7 +247,8 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
     _, sort, counted, _, decided = key
     filter_, values = _with_several(filter_, values)
     try:
-        tree = parse_filter(filter_)
+        # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
+        tree = parse_filter(filter_, query_context=new_context())
         order = parse_sort(sort)
     except CommandError:
         # The general way says so.
@@ -290,7 +296,8 @@ def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value])
     """As `_prepared`, by the index of a hint."""
     _, sort, _, hint, _ = key
     try:
-        tree, order, named = parse_filter(filter_), parse_sort(sort), None if hint is None else parse_hint(hint)
+        tree, order = parse_filter(filter_, query_context=new_context()), parse_sort(sort)
+        named = None if hint is None else parse_hint(hint)
         if named is None or named.natural or coll.index_filters or shape_of(tree, order, ()) is None:
             return None
         plan = plan_query(coll, tree, sort=order, hint=named)

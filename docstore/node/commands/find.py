@@ -23,6 +23,7 @@ from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
+from docstore.node.pipeline.at_once import find_on_view_at_once
 from docstore.node.read.at_once import find_at_once
 from docstore.node.read.cursors import BATCH_BYTES, cursor_reply, first_batch
 from docstore.node.read.oplog import open_oplog
@@ -60,6 +61,9 @@ def run(context: Context, arguments: Arguments) -> Response:
     if context.namespace not in node.store.catalog.collections:
         resolved = viewed(context)
         if resolved is not None:
+            reply = find_on_view_at_once(context, node, arguments, resolved)
+            if reply is not None:
+                return reply
             return run_steps(context, _run_on_view(context, arguments, resolved))
     identity = _identity(arguments)
     if identity is None:

@@ -41,6 +41,7 @@ from docstore.query.filter.regex import literal_prefix
 from docstore.query.filter.tree import (
     And,
     Comparison,
+    DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Exists,
@@ -125,6 +126,9 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
             if inner is None:
                 return None
             found += (each.path, type(each), inner)
+        elif isinstance(each, DocumentTest) and _is_constant(each):
+            # Its test is made anew for each request.
+            found += (each.name, each.argument)
         elif _is_constant(each):
             found.append(each)
         else:
@@ -198,6 +202,8 @@ def _is_constant(condition: Filter) -> bool:
             return short and condition.collation is None and condition.path != "_id"
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
+        case DocumentTest(_, name, argument, script, collation):
+            return name == "$expr" and len(argument[1]) <= _LONGEST and script is None and collation is None
         case _:
             return isinstance(condition, Exists | RegexMatch | TypeIs | Mod | Size)
 

@@ -79,11 +79,19 @@ def disjunction(rng: random.Random) -> list[dict[str, Any]]:
     return [{rng.choice("abc"): condition(rng), **conditions(rng, 2)} for _ in range(rng.randrange(1, 4))]
 
 
+EXPRESSIONS: tuple[Any, ...] = (
+    {"$gt": ["$a", "$b"]}, {"$lt": ["$a", 2]}, {"$eq": ["$a", "$x.y"]}, {"$gt": ["$$NOW", "$a"]},
+    {"$lt": [{"$rand": {}}, 2]}, {"$in": ["$a", [1, "a"]]}, True,
+)  # fmt: skip
+
+
 def request(rng: random.Random) -> dict[str, Any]:
     """A find over few documents."""
     made: dict[str, Any] = {"find": "c", "filter": conditions(rng, 3)}
     if rng.random() < 0.3:
         made["filter"] = {**(made["filter"] if rng.random() < 0.4 else {}), "$or": disjunction(rng)}
+    if rng.random() < 0.2:
+        made["filter"]["$expr"] = rng.choice(EXPRESSIONS)
     if rng.random() < 0.4:
         made["sort"] = {path: rng.choice((1, -1)) for path in rng.sample(PATHS, rng.randrange(1, 3))}
     for name, values in (
@@ -227,7 +235,10 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
         requests = [request(rng) for _ in range(25)]
         for _turn in range(3):
             for command in requests:
-                sent = command | {"filter": {path: _other(rng, each) for path, each in command["filter"].items()}}
+                asked = {name: each for name, each in command["filter"].items() if name != "$expr"}
+                sent = command | {
+                    "filter": command["filter"] | {path: _other(rng, each) for path, each in asked.items()}
+                }
                 await compare(node, sent | ({"shardVersion": VERSION} if role == "shard" else {}), monkeypatch, rng)
             await _change(node, rng)
 
@@ -329,6 +340,7 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"b": 1}, "projection": {"c": {"$add": ["$a", "$b"]}}, "sort": {"c": -1}},
             {"find": "c", "filter": {"b": 2, "a": {"$lt": 40}}}, {"find": "c", "filter": {"b": 2, "a": {"$gt": 30}}},
             {"count": "c", "query": {"b": 2, "a": {"$gt": 40}}},
+            {"find": "c", "filter": {"b": 1, "$expr": {"$gt": ["$a", "$c"]}}},
             {"find": "c", "filter": {"_id": {"$in": [7]}}}, {"find": "c", "filter": {"_id": {"$in": [8]}, "b": 3}},
         ]  # fmt: skip
         for command in commands:
@@ -365,6 +377,20 @@ JOINS: tuple[list[dict[str, Any]], ...] = (
     [{"$lookup": {"from": "d", "let": {"w": "$a"}, "as": "l",
                   "pipeline": [{"$match": {"$expr": {"$eq": ["$x", "$$w"]}}}, {"$addFields": {"r": {"$rand": {}}}},
                                {"$unset": "r"}]}}],
+    [{"$match": {"v": {"$ne": 1}}}, {"$match": {"a": {"$lt": 4}}}, {"$sort": {"_id": -1}}],
+    [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}]}}],
+    [{"$sort": {"_id": 1}}, {"$limit": 3}, {"$unionWith": {"pipeline": [
+        {"$match": {"x": {"$gt": 7}}}, {"$sort": {"_id": -1}}, {"$limit": 2}, {"$project": {"z": 1}}], "coll": "d"}},
+     {"$sort": {"z": 1, "_id": 1}}, {"$limit": 4}],
+    [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}, {"$count": "n"}]}},
+     {"$unionWith": {"coll": "c", "pipeline": [{"$match": {"a": 2}}, {"$group": {"_id": "$v"}}, {"$sort": {"_id": 1}}]}
+     }, {"$addFields": {"seen": True}}],
+    [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}, {"$unionWith": "c"}]}}],
+    [{"$unionWith": {"coll": "seen", "pipeline": [{"$match": {"x": 4}}]}}], [{"$unionWith": "d"}, {"$count": "n"}],
+    [{"$unionWith": {"coll": "missing", "pipeline": [{"$match": {"x": 4}}]}}],
+    [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}, {"$nonsense": 1}]}}],
+    [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}], "more": 1}}],
+    [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}]}, "$limit": 1}],
 )  # fmt: skip
 
 
