@@ -377,6 +377,19 @@ JOINS: tuple[list[dict[str, Any]], ...] = (
     [{"$lookup": {"from": "d", "let": {"w": "$a"}, "as": "l",
                   "pipeline": [{"$match": {"$expr": {"$eq": ["$x", "$$w"]}}}, {"$addFields": {"r": {"$rand": {}}}},
                                {"$unset": "r"}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$a"}, "as": "l", "pipeline": [
+        {"$match": {"$expr": {"$eq": ["$x", "$$w"]}}}, {"$sort": {"z": 1, "_id": 1}}, {"$limit": 2}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$a", "v": "$v"}, "as": "l", "pipeline": [
+        {"$match": {"y": {"$ne": 2}, "$expr": {"$and": [{"$eq": ["$$w", "$x"]}, {"$gt": ["$z", "$$v"]}]}}},
+        {"$sort": {"_id": -1}}, {"$project": {"z": {"$add": ["$z", "$$w"]}}}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$v"}, "as": "l", "pipeline": [
+        {"$match": {"$expr": {"$eq": ["$x", "$$w"]}}}, {"$limit": 1}]}}],
+    [{"$lookup": {"from": "d", "let": {"w": "$v"}, "as": "l",
+                  "pipeline": [{"$match": {"x": 3, "m": "a"}}, {"$limit": 2}]}}],
+    [{"$lookup": {"from": "d", "localField": "a", "foreignField": "x", "as": "l",
+                  "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 1}]}}],
+    [{"$lookup": {"from": "d", "localField": "v", "foreignField": "x", "as": "l",
+                  "pipeline": [{"$match": {"z": {"$gt": 3}}}]}}],
     [{"$match": {"v": {"$ne": 1}}}, {"$match": {"a": {"$lt": 4}}}, {"$sort": {"_id": -1}}],
     [{"$unionWith": {"coll": "d", "pipeline": [{"$match": {"x": 3}}]}}],
     [{"$sort": {"_id": 1}}, {"$limit": 3}, {"$unionWith": {"pipeline": [

@@ -1,0 +1,154 @@
+"""The text of a pipeline taken apart into what a step asks for (`docstore.node.pipeline.at_once`).
+
+An application sends the same stages behind a `$match` (and a `$sort`, and a `$limit`) with other values. The stages are
+parsed once for all requests of the process, in a context that knows nothing of a request: whatever depends on one (the
+time, random numbers, scripts, variables) is refused there, and so is what does not work on the documents in front of it
+alone. `$match` stages that follow each other are one filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from docstore.aggregation.expression_context import new_context
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stages.lookup import Lookup
+from docstore.aggregation.stages.match import Match
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, OBJECT, elements, values
+from docstore.errors import CommandError
+from docstore.node.pipeline.count import CountedGroup, counted_group
+
+_STAGES = frozenset(
+    (
+        "$addFields", "$bucket", "$count", "$facet", "$fill", "$group", "$limit", "$lookup", "$match", "$project",
+        "$redact", "$replaceRoot", "$replaceWith", "$set", "$setWindowFields", "$skip", "$sort", "$sortByCount",
+        "$unset", "$unwind",
+    )
+)  # fmt: skip
+"""Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
+_MATCH, _UNION = b"$match\0", b"$unionWith\0"
+_NAME_AT = 5
+"""Where the name of a stage stands in its document."""
+_MOST_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What stands behind the `$match` of a pipeline: an order (its specification) and a limit (0: none) that belong to
+    its find, the stages, and the group in front of them that is nothing but a count.
+    """
+
+    sort: bytes
+    limit: int
+    pipeline: Pipeline
+    counted: CountedGroup | None
+
+
+Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
+"""(the filter in front, the stages behind it, what stands in each `$unionWith` and the stages behind that)."""
+
+
+def pieces_of(stages: Sequence[bytes]) -> Pieces | None:
+    """A pipeline taken apart; None where they are not such stages."""
+    if not stages or sum(map(len, stages)) > _MOST_BYTES:
+        return None
+    filter_ = _of_stage(stages[0], _MATCH)
+    if filter_ is None:
+        return None
+    at = 1
+    while at < len(stages) and (more := _of_stage(stages[at], _MATCH)) is not None:
+        both = _both(filter_, more)
+        if both is None:
+            break
+        filter_ = both
+        at += 1
+    unions = [place for place in range(at, len(stages)) if stages[place].startswith(_UNION, _NAME_AT)]
+    ends = [*unions, len(stages)]
+    behind = _parsed(tuple(stages[at : ends[0]]), in_front=True)
+    if behind is None:
+        return None
+    others: list[tuple[bytes, Piece]] = []
+    for place, end in zip(unions, ends[1:], strict=True):
+        union, following = _of_stage(stages[place], _UNION), _parsed(tuple(stages[place + 1 : end]), in_front=False)
+        if union is None or following is None:
+            return None
+        others.append((union, following))
+    return filter_, behind, others
+
+
+def _of_stage(stage: bytes, name: bytes) -> bytes | None:
+    """What stands in a stage of this name; None for other stages, and where that is no document."""
+    if not stage.startswith(name, _NAME_AT):
+        return None
+    fields = elements(stage)
+    return fields[0][2] if len(fields) == 1 and fields[0][1] == OBJECT else None
+
+
+def _both(one: bytes, other: bytes) -> bytes | None:
+    """A filter that says what both say; None where both say something of the same field."""
+    fields, more = elements(one), elements(other)
+    if not {name for name, _, _ in fields}.isdisjoint(name for name, _, _ in more):
+        return None
+    return document_from([*fields, *more])
+
+
+@lru_cache(maxsize=256)
+def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
+    """The stages behind the `$match` in front, or behind a `$unionWith`; None where they are not such
+    stages.
+    """
+    if not all(map(_is_plain, stages)):
+        return None
+    sort, limit, taken = in_find(stages) if in_front else (EMPTY_DOCUMENT, 0, 0)
+    try:
+        # As a whole first: what is refused is refused by all of it.
+        parse_pipeline(stages, query_context=new_context())
+        pipeline = parse_pipeline(stages[taken:], query_context=new_context())
+    except CommandError:
+        return None
+    if any(isinstance(stage, Lookup) and not _is_asked_by_filter(stage) for stage in pipeline.stages):
+        return None
+    counted = counted_group(pipeline.stages) if in_front and taken == 0 else None
+    if counted is not None:
+        pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
+    return Piece(sort, limit, pipeline, counted)
+
+
+def in_find(stages: Sequence[bytes]) -> tuple[bytes, int, int]:
+    """(the order, the limit, how many stages they are) that a find takes over from the stages behind its filter."""
+    sort, limit, taken = EMPTY_DOCUMENT, 0, 0
+    fields = [elements(raw)[0] for raw in stages[:2]]
+    if fields and fields[0][:2] == ("$sort", OBJECT):
+        sort, taken = fields[0][2], 1
+    if len(fields) > taken and fields[taken][0] == "$limit" and fields[taken][1] in (INT32, INT64):
+        limit = int.from_bytes(fields[taken][2], "little", signed=True)
+        taken += 1
+    return sort, limit, taken
+
+
+def _is_asked_by_filter(stage: Lookup) -> bool:
+    """Whether partners are looked for by an equality or by a pipeline that begins with a filter."""
+    if stage.keyed is not None:
+        return True
+    begun = bool(stage.pipeline.stages) and isinstance(stage.pipeline.stages[0], Match)
+    return stage.collection is not None and (stage.local is not None or begun)
+
+
+def _is_plain(stage: bytes) -> bool:
+    """Whether a stage and those inside it are of those."""
+    fields = elements(stage)
+    if len(fields) != 1 or fields[0][0] not in _STAGES:
+        return False
+    name, code, data = fields[0]
+    if code != OBJECT or name not in ("$facet", "$lookup"):
+        return True
+    inner = [stages for _, code, stages in elements(data) if code == ARRAY]
+    return all(code == OBJECT and _is_within(raw) for stages in inner for code, raw in values(stages))
+
+
+def _is_within(stage: bytes) -> bool:
+    """The same of a stage that is inside another: partners are looked for from the outermost pipeline alone."""
+    return _is_plain(stage) and elements(stage)[0][0] not in ("$facet", "$lookup")
