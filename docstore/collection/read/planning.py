@@ -80,11 +80,10 @@ def plan_query(
         # To the planner the order of the collection is no index.
         visible = [index for index in visible if not index.is_id]
         distinct = distinct if hint is None else None
+    found = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
+    if found is not None:
+        return found
     plan = _chosen(coll, tree, visible, sort, hint, between)
-    if distinct is not None:
-        found = over_distinct(tree, visible, distinct, hint)
-        if found is not None:
-            return found
     if reader is not None and plan.rejected:
         plan = best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
     if shape is not None:

@@ -55,6 +55,7 @@ COMPILED = (
     "kernel.group.accumulators",
     "kernel.group.grouping",
     "kernel.group.rows",
+    "kernel.group.value_set",
     "kernel.scan.pairs",
     "kernel.scan.sort",
     "kernel.compute.calendar",

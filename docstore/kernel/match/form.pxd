@@ -3,6 +3,7 @@ from docstore.bson.walk cimport (
     double_at, find, name_end, part, value_end,
 )
 from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.kernel.match.path_predicates cimport stands_at
 
 cdef enum:
     _OPERATORS = 0x15

@@ -40,6 +40,7 @@ if not cython.compiled:
         part,
         value_end,
     )
+    from docstore.kernel.match.path_predicates import stands_at
 
     _OPERATORS = 0x15
     _LISTED = 0x16
@@ -222,13 +223,7 @@ def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
 
 def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """Whether the name at [at, named) is this one."""
-    same: cython.Py_ssize_t = 0
-    size: cython.Py_ssize_t = len(name)
-    if named - at != size:
-        return False
-    while same < size and raw[at + same] == name[same]:
-        same += 1
-    return same == size
+    return named - at == len(name) and stands_at(raw, at, name, len(name))
 
 
 def _kind_of_pattern(

@@ -20,7 +20,7 @@ def shuffled(count: int) -> list[dict[str, Any]]:
 def test_distinct_of_many_values_has_them_in_order_and_pauses() -> None:
     async def work() -> None:
         node = LocalNode()
-        await node.insert("c", *shuffled(20_000))
+        await node.insert("c", *shuffled(60_000))
         pauses = 0
         pause = node.node.pause
 
@@ -31,7 +31,7 @@ def test_distinct_of_many_values_has_them_in_order_and_pauses() -> None:
 
         node.node.pause = counted
         found = (await node.run({"distinct": "c", "key": "n"}))["values"]
-        assert found == list(range(20_000))
+        assert found == list(range(60_000))
         assert pauses >= 4
 
     loop(work())

@@ -1,0 +1,16 @@
+from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, find, name_end, part, value_end
+from docstore.kernel.keys.encoding cimport append_key
+from docstore.kernel.keys.writer cimport KeyWriter
+
+cdef class ValueSet:
+    cdef readonly dict found
+    cdef readonly Py_ssize_t size
+    cdef list _names
+    cdef list _places
+    cdef object _fold
+    cdef KeyWriter _out
+    cdef int _take(self, bytes raw, int code, Py_ssize_t at, Py_ssize_t end, Py_ssize_t depth) except -1
+    cdef int _take_members(
+        self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth, Py_ssize_t place
+    ) except -1
+    cdef int _put(self, bytes raw, int code, Py_ssize_t at, Py_ssize_t end) except -1
