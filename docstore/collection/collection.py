@@ -31,6 +31,7 @@ from docstore.collection.read.index_filters import IndexFilters
 from docstore.collection.read.plan_cache import PlanCache
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key, identity_key
+from docstore.kernel.keys.new_documents import identity_entries
 from docstore.kernel.keys.pattern import KeyPattern, array_places
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.covered import identity_marks
@@ -389,9 +390,7 @@ class Collection:
         """`id_key` and `id_entry` of many documents."""
         if self.id_index.collation is not None:
             return [self.id_key(raw) for raw in documents], rids
-        prefix = self.id_prefix
-        values = [identity_marks(raw) + rid for raw, rid in zip(documents, rids, strict=True)]
-        return [identity_key(prefix, raw) for raw in documents], values
+        return identity_entries(self.id_prefix, documents, rids)
 
     @property
     def collation(self) -> Collation | None:

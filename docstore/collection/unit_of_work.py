@@ -32,6 +32,7 @@ from docstore.collection.oplog.entry import StatementIds, entry_head
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal, ManyChanged
 from docstore.collection.read.overlay import PendingReader
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.new_documents import record_ids
 from docstore.kernel.log.entries import id_document
 from docstore.key_layout import record_id_bytes
 from docstore.optime import OpTime
@@ -132,7 +133,7 @@ class WriteUnitOfWork(PendingReader):
         Errors: those of `insert`, after which the unit must be aborted."""
         assert not coll.options.capped, "a capped collection takes documents one by one"
         count, size = len(documents), sum(map(len, documents))
-        rids = [record_id_bytes(coll.next_record_id + place) for place in range(count)]
+        rids = record_ids(coll.next_record_id, count)
         made = self._entries.add_identities(coll, documents, rids)
         if coll.secondary:
             added, grown = self._entries.add_all(coll, documents, rids)
@@ -165,7 +166,7 @@ class WriteUnitOfWork(PendingReader):
         journal = self._journal if coll.replicates else None
         if coll.options.capped or coll.has_unique or not (journal is None or journal.logs_each):
             return False
-        rids = [record_id_bytes(coll.next_record_id + place) for place in range(len(documents))]
+        rids = record_ids(coll.next_record_id, len(documents))
         found = self._entries.of_each(coll, documents, rids)
         if found is None:
             return False

@@ -112,12 +112,10 @@ class Entries:
         """
         id_keys, values = coll.id_entries(documents, rids)
         newest = coll.newest_id or coll.find_newest_id(self._engine)
-        entries = dict(zip(id_keys, values, strict=True))
-        if len(entries) < len(id_keys):
+        identities = dict(zip(id_keys, values, strict=True))
+        if len(identities) < len(id_keys) or self._any_taken(id_keys, newest):
             return None
-        if self._any_taken(id_keys, newest):
-            return None
-        made: list[list[bytes]] = [[] for _ in id_keys]
+        made = [[key] for key in id_keys]
         marked: Marked = {}
         grown: Grown = []
         try:
@@ -127,10 +125,9 @@ class Entries:
                     grown.append((index, met))
         except CommandError:
             return None
-        entries.update(dict.fromkeys(chain.from_iterable(made), b""))
+        entries = dict.fromkeys(chain.from_iterable(made), b"") if coll.secondary else {}
         entries.update(marked)
-        for of_document, id_key in zip(made, id_keys, strict=True):
-            of_document.insert(0, id_key)
+        entries.update(identities)
         return id_keys, made, entries, grown
 
     def _any_taken(self, id_keys: list[bytes], newest: bytes) -> bool:

@@ -47,6 +47,7 @@ COMPILED = (
     "kernel.scan.fetch",
     "kernel.scan.index_bounds",
     "kernel.scan.covered",
+    "kernel.keys.new_documents",
     "kernel.scan.sifted",
     "kernel.geometry.points",
     "kernel.geometry.cells",

@@ -42,4 +42,3 @@ class DistinctValues:
         ordered = merged_runs(runs)
         while found := [self._values.found[key] for (key,) in islice(ordered, _AT_A_TIME)]:
             yield found
-

@@ -1,0 +1,48 @@
+"""The keys of documents that are new in a collection, for many at a time."""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import find, value_end
+    from docstore.kernel.keys.encoding import append_key
+    from docstore.kernel.scan.covered import mark_of
+
+_ID_BYTES = 8
+
+
+def record_ids(first: cython.ulonglong, count: cython.Py_ssize_t) -> list[bytes]:
+    """So many record ids from the first one on, 8 bytes each."""
+    out: KeyWriter = KeyWriter()
+    found: list[bytes] = []
+    place: cython.Py_ssize_t
+    for place in range(count):
+        out.clear()
+        out.put_number(first + place, _ID_BYTES)
+        found.append(out.taken())
+    return found
+
+
+def identity_entries(prefix: bytes, documents: list[bytes], rids: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """(the keys in the `_id` index, what stands behind them: marks and record id) of documents, all with an `_id`."""
+    out: KeyWriter = KeyWriter()
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    raw: bytes
+    at: cython.Py_ssize_t
+    mark: cython.int
+    place: cython.Py_ssize_t
+    for place in range(len(documents)):
+        raw = documents[place]
+        at = find(raw, 0, len(raw), b"_id")
+        assert at >= 0, "a stored document has an _id"
+        out.clear()
+        out.put_bytes(prefix)
+        append_key(out, raw[at], raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
+        keys.append(out.taken())
+        mark = mark_of(raw[at], raw, at + 5)
+        values.append(rids[place] if mark == 0 else mark.to_bytes(1, "big") + rids[place])
+    return keys, values
