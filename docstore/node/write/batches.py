@@ -15,14 +15,14 @@ from docstore.node.timeseries.metadata_writes import bucket_delete, bucket_updat
 from docstore.node.timeseries.series import Series, series_of
 from docstore.node.upkeep.execution import execution_of
 from docstore.node.write.delete import DeleteWork, delete_statement
-from docstore.node.write.delete_group import DeleteGroup
 from docstore.node.write.driver import Outcome, Statements, session_write
-from docstore.node.write.identity_group import GroupedWorks
+from docstore.node.write.groups.deletions import DeleteGroup
+from docstore.node.write.groups.group import GroupedWorks
+from docstore.node.write.groups.updates import KeyUpdateGroup, UpdateGroup
 from docstore.node.write.insert import Inserts
 from docstore.node.write.joint_unit import JointUnit
 from docstore.node.write.statement_loop import StatementLoop, Work, WriteTarget
 from docstore.node.write.update import UpdateWork
-from docstore.node.write.update_group import KeyUpdateGroup, UpdateGroup
 from docstore.node.write.update_statements import check_sorts, update_statements_of
 from docstore.sharding.targeting import KeyRanges
 

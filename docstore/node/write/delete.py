@@ -15,9 +15,9 @@ from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.read.requests import hint_of
-from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
-from docstore.node.write.search import Match, Search, identity_filter, identity_of, open_search
+from docstore.node.write.search import Match, identity_filter, identity_of
+from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
@@ -60,20 +60,16 @@ def delete_statement(raw: bytes) -> DeleteStatement:
     return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"], collation=fields["collation"])
 
 
-class DeleteWork:
-    """One statement of a delete command."""
-
-    statements = 1
+class DeleteWork(SearchingWork):
+    """One statement of a delete command. Deleting again what is left when it is cut short is harmless, so that the
+    router may simply send it again.
+    """
 
     def __init__(self, target: WriteTarget, index: int, statement: DeleteStatement) -> None:
-        self._target = target
+        super().__init__(target)
         self._statement = statement
         self._stmt_id = target.statement_id(index)
         self._tree: Filter | None = None
-        self._search: Search | None = None
-        self._collection: Collection | None = None
-        self._hold: Hold | None = None
-        self._evaluated = evaluated()
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with limit=0")
 
@@ -90,7 +86,8 @@ class DeleteWork:
         collection = target.collection()
         if collection is None:
             return True
-        if self._search is None or collection is not self._collection:
+        search = self._searched(collection)
+        if search is None:
             identity = identity_of(self._tree, collection.collation)
             if identity is not None and self._statement.hint is None and target.within is None:
                 found = target.look_up(collection, identity, owned)
@@ -98,32 +95,17 @@ class DeleteWork:
                     self._remove(collection, [found], joined=True)
                 return True
             target.read_past()
-            self._close_search()
-            self._hold = self._hold or target.hold(self._tree, multi=self._statement.multi)
-            self._collection = collection
-            self._search = open_search(
-                target.node,
-                collection,
-                self._tree,
-                hint=hint_of(self._statement.hint),
-                once=not self._statement.multi,
-                apart=self._evaluated,
-                execution=target.execution,
-            )
-        wanted = UNIT_DOCUMENTS if self._statement.multi else 1
-        matches = self._search.take_apart(
-            self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until
-        )
-        if self._evaluated is not None:
-            self._search.pause()
+            hint = hint_of(self._statement.hint)
+            search = self._begin_search(collection, self._tree, multi=self._statement.multi, hint=hint)
+        matches = self._found(search, UNIT_DOCUMENTS if self._statement.multi else 1, owned, until)
         if matches:
             try:
                 self._remove(collection, matches)
             except (Overtaken, WriteConflict):
-                self._search.give_back(matches)
+                search.give_back(matches)
                 raise
-            return not self._statement.multi or self._search.exhausted
-        return self._search.exhausted
+            return not self._statement.multi or search.exhausted
+        return search.exhausted
 
     def _done_at_once(self, owned: Predicate | None) -> bool:
         """Delete what a prepared scan leads to, if there is one; False, with nothing done, for what is left to the
@@ -160,28 +142,6 @@ class DeleteWork:
         self._tree = apart.aside(parse)
         apart.check()
         return self._tree
-
-    def outlives(self) -> bool:
-        return self._hold is not None and self._hold.kept()
-
-    def pause(self) -> None:
-        if self._search is not None:
-            self._search.pause()
-
-    def close(self) -> None:
-        self._close_search()
-        if self._hold is not None:
-            self._hold.close()
-            self._hold = None
-
-    def _close_search(self) -> None:
-        if self._search is not None:
-            self._search.close()
-            self._search = None
-
-    def cut_short(self, error: CommandError) -> CommandError:
-        """Deleting again what is left is harmless, so the router may simply send the statement again."""
-        return error
 
     def _remove(self, collection: Collection, matches: list[Match], *, joined: bool = False) -> None:
         apart = self._evaluated

@@ -17,10 +17,10 @@ from docstore.collection.transaction.claims import WriteConflict
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import Modification
-from docstore.node.write.search import Match, Search, identity_of, open_search
+from docstore.node.write.search import Match, identity_of
+from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import WriteTarget, entry_operation
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint
@@ -56,20 +56,14 @@ class FindAndModifyResult:
     retried: int | None = None
 
 
-class FindAndModifyWork:
+class FindAndModifyWork(SearchingWork):
     """The one statement of a findAndModify; `result` is there once `step` has returned True."""
 
-    statements = 1
-
     def __init__(self, target: WriteTarget, request: FindAndModifyRequest) -> None:
+        super().__init__(target)
         self._answer: FindAndModifyResult | None = None
-        self._target = target
         self._request = request
         self._stmt_id = target.statement_id(0)
-        self._search: Search | None = None
-        self._collection: Collection | None = None
-        self._hold: Hold | None = None
-        self._evaluated = evaluated()
 
     @property
     def result(self) -> FindAndModifyResult:
@@ -86,7 +80,8 @@ class FindAndModifyWork:
         if collection is None:
             self._without_match(None)
             return True
-        if self._search is None or collection is not self._collection:
+        search = self._searched(collection)
+        if search is None:
             identity = identity_of(request.tree, collection.collation)
             if identity is not None and request.hint is None:
                 found = target.look_up(collection, identity, owned)
@@ -95,48 +90,19 @@ class FindAndModifyWork:
                 else:
                     self._without_match(collection)
                 return True
-            self._close_search()
-            self._hold = self._hold or target.hold(request.tree, multi=False)
-            self._collection = collection
-            self._search = open_search(
-                target.node, collection, request.tree, sort=request.sort, hint=request.hint, apart=self._evaluated,
-                execution=target.execution,
-            )  # fmt: skip
-        matches = self._search.take_apart(self._evaluated, 1, owned if self._hold is None else self._hold.owned, until)
-        if self._evaluated is not None:
-            self._search.pause()
+            search = self._begin_search(collection, request.tree, multi=False, hint=request.hint, sort=request.sort)
+        matches = self._found(search, 1, owned, until)
         if matches:
             try:
                 self._with_match(collection, matches[0])
             except (Overtaken, WriteConflict):
-                self._search.give_back(matches)
+                search.give_back(matches)
                 raise
             return True
-        if self._search.exhausted:
+        if search.exhausted:
             self._without_match(collection)
             return True
         return False
-
-    def outlives(self) -> bool:
-        return self._hold is not None and self._hold.kept()
-
-    def pause(self) -> None:
-        if self._search is not None:
-            self._search.pause()
-
-    def close(self) -> None:
-        self._close_search()
-        if self._hold is not None:
-            self._hold.close()
-            self._hold = None
-
-    def _close_search(self) -> None:
-        if self._search is not None:
-            self._search.close()
-            self._search = None
-
-    def cut_short(self, error: CommandError) -> CommandError:
-        return error
 
     def _with_match(self, collection: Collection, match: Match) -> None:
         record_id, before = match

@@ -17,7 +17,6 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of, sort_of
-from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import Overtaken, evaluated
 from docstore.node.write.modification import (
     Modification,
@@ -26,7 +25,8 @@ from docstore.node.write.modification import (
     plain_modification,
     update_of,
 )
-from docstore.node.write.search import Match, Search, identity_in, identity_of, open_search
+from docstore.node.write.search import Match, Search, identity_in, identity_of
+from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.node.write.update_statements import UpdateStatement
 from docstore.node.write.validators import Validator
@@ -36,25 +36,19 @@ from docstore.query.update.upsert import refuse_expressions
 from docstore.sharding.post_images import PostImages
 
 
-class UpdateWork:
+class UpdateWork(SearchingWork):
     """One statement of an update command."""
 
-    statements = 1
-
     def __init__(self, target: WriteTarget, index: int, statement: UpdateStatement) -> None:
-        self._target = target
+        super().__init__(target)
         self._index = index
         self._statement = statement
         self._stmt_id = target.statement_id(index)
         self._modification: Modification | None = None
         self._sort = UNSORTED
-        self._search: Search | None = None
-        self._collection: Collection | None = None
-        self._hold: Hold | None = None
         self._changed = False
         self._matched = 0
         self._modified = 0
-        self._evaluated = evaluated()
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
 
@@ -82,9 +76,10 @@ class UpdateWork:
                 return True
             self._modification = self._direct() or self._parsed_aside()
         collection = target.collection()
-        if collection is None or self._search is None or collection is not self._collection:
+        search = None if collection is None else self._searched(collection)
+        if collection is None or search is None:
             return self._begin(collection, self._modification, owned, until)
-        return self._continue(collection, self._modification, self._search, owned, until)
+        return self._continue(collection, self._modification, search, owned, until)
 
     def _done_at_once(self, owned: Predicate | None) -> bool:
         """Update what a prepared scan leads to, if there is one; False, with nothing done, for what is left to the
@@ -149,24 +144,6 @@ class UpdateWork:
         self._sort = sort_of(statement.sort, query_context, tree)
         return Modification(target.node, tree, update)
 
-    def outlives(self) -> bool:
-        return self._hold is not None and self._hold.kept()
-
-    def pause(self) -> None:
-        if self._search is not None:
-            self._search.pause()
-
-    def close(self) -> None:
-        self._close_search()
-        if self._hold is not None:
-            self._hold.close()
-            self._hold = None
-
-    def _close_search(self) -> None:
-        if self._search is not None:
-            self._search.close()
-            self._search = None
-
     def cut_short(self, error: CommandError) -> CommandError:
         if not self._changed:
             return error
@@ -193,19 +170,9 @@ class UpdateWork:
                 self._upsert(collection, modification, joined=True)
             return True
         self._target.read_past()
-        self._hold = self._hold or self._target.hold(modification.tree, multi=self._statement.multi)
-        self._collection = collection
-        self._search = open_search(
-            self._target.node,
-            collection,
-            modification.tree,
-            sort=self._sort,
-            hint=hint_of(self._statement.hint),
-            once=not self._statement.multi,
-            apart=self._evaluated,
-            execution=self._target.execution,
-        )
-        return self._continue(collection, modification, self._search, owned, until)
+        multi, hint = self._statement.multi, hint_of(self._statement.hint)
+        search = self._begin_search(collection, modification.tree, multi=multi, hint=hint, sort=self._sort)
+        return self._continue(collection, modification, search, owned, until)
 
     def _continue(
         self,
@@ -216,9 +183,7 @@ class UpdateWork:
         until: float,
     ) -> bool:
         wanted = UNIT_DOCUMENTS if self._statement.multi and len(self._statement.update[1]) <= LARGE_BYTES else 1
-        matches = search.take_apart(self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until)
-        if self._evaluated is not None:
-            search.pause()
+        matches = self._found(search, wanted, owned, until)
         if matches:
             try:
                 self._change(collection, modification, matches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.plants.plant import Plant
 
-_CARRIED_OUT = "docstore.node.write.identity_group:IdentityGroup._carried_out"
+_CARRIED_OUT = "docstore.node.write.groups.group:IdentityGroup._carried_out"
 _WRITE = "self.write(unit, collection, found, stmt_ids)"
 
 PLANTS = (

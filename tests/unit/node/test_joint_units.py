@@ -14,7 +14,7 @@ from bson.timestamp import Timestamp
 
 from docstore.collection.oplog.undo import undo_keys
 from docstore.node.write import modification
-from docstore.node.write.identity_group import GroupedWorks
+from docstore.node.write.groups.group import GroupedWorks
 from docstore.node.write.joint_unit import JointUnit
 from docstore.storage import Family, open_engine
 from tests.harness.faulty_engine import FaultyEngine

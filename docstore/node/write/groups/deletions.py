@@ -10,7 +10,7 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.write.delete import DeleteStatement
-from docstore.node.write.identity_group import MOST_BYTES, IdentityGroup
+from docstore.node.write.groups.group import MOST_BYTES, IdentityGroup
 from docstore.node.write.search import Match, identity_in
 
 

@@ -1,0 +1,1 @@
+"""Statements of one command that are carried out side by side, of updates and of deletions."""

@@ -1,0 +1,75 @@
+"""What the statements have in common that look for the documents that they change."""
+
+from __future__ import annotations
+
+from docstore.collection.collection import Collection
+from docstore.errors import CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.shard_filter import Hold
+from docstore.node.write.evaluated import evaluated
+from docstore.node.write.search import Match, Search, open_search
+from docstore.node.write.statement_loop import WriteTarget
+from docstore.query.filter.tree import Filter
+from docstore.query.find import Hint
+from docstore.query.sort import UNSORTED, Sort
+
+
+class SearchingWork:
+    """A statement with a search under way, if it has begun one, and a hold on what it may meet, if it wants one; both
+    end with it. The base of those that serve `docstore.node.write.statement_loop.Work`.
+    """
+
+    statements = 1
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+        self._search: Search | None = None
+        self._collection: Collection | None = None
+        self._hold: Hold | None = None
+        self._evaluated = evaluated()
+
+    def outlives(self) -> bool:
+        return self._hold is not None and self._hold.kept()
+
+    def pause(self) -> None:
+        if self._search is not None:
+            self._search.pause()
+
+    def close(self) -> None:
+        self._close_search()
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+
+    def cut_short(self, error: CommandError) -> CommandError:
+        return error
+
+    def _close_search(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+    def _searched(self, collection: Collection) -> Search | None:
+        """The search that is under way; None where that is to be begun, also anew in another collection."""
+        return self._search if collection is self._collection else None
+
+    def _begin_search(
+        self, collection: Collection, tree: Filter, *, multi: bool, hint: Hint | None, sort: Sort = UNSORTED
+    ) -> Search:
+        """Begin to look for the documents of a filter: all of them if `multi`. Errors: Overtaken."""
+        target = self._target
+        self._close_search()
+        self._hold = self._hold or target.hold(tree, multi=multi)
+        self._collection = collection
+        self._search = open_search(
+            target.node, collection, tree,
+            sort=sort, hint=hint, once=not multi, apart=self._evaluated, execution=target.execution,
+        )  # fmt: skip
+        return self._search
+
+    def _found(self, search: Search, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+        """Up to `wanted` documents, as `Search.take`."""
+        matches = search.take_apart(self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until)
+        if self._evaluated is not None:
+            search.pause()
+        return matches
