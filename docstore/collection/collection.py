@@ -46,10 +46,7 @@ from docstore.key_layout import (
     record_id_bytes,
 )
 from docstore.namespace import SECURITY_NAMESPACES, replicates, split_namespace
-from docstore.query.filter.tree import Filter
-from docstore.query.geo.cell_keys import GeoKeys
-from docstore.query.plan.wildcard import ARRAYS_MET, WildcardPaths
-from docstore.query.text.terms import TextKeys
+from docstore.query.plan.wildcard import ARRAYS_MET
 from docstore.query.value.collation import Collation
 from docstore.query.value.places import meet
 from docstore.storage import Family
@@ -79,11 +76,16 @@ class Index:
     uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. The marks, mostly
     none, are what the key does not say of the values (`docstore.kernel.scan.covered`). `collisions` holds the unique
     entries (without record id) that were met twice while the index was not `ready`.
+
+    What the planner asks of every index stands here beside the specification, of which it never changes: `fields`
+    (dotted path, and 1 or -1, or 0 for a hashed or a wildcard field), the filter of a `partial` index, and what an
+    index of `wildcard` paths, of `geometry` or of `text` holds.
     """
 
     __slots__ = (
-        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "collation", "collisions", "ident", "is_id",
-        "key_id", "key_pattern", "places", "prefix", "ready", "spec", "unique", "uses",
+        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "collation", "collisions", "fields", "geometry",
+        "ident", "is_id", "key_id", "key_pattern", "partial", "places", "prefix", "ready", "spec", "text", "unique",
+        "uses", "wildcard",
     )  # fmt: skip
 
     def __init__(self, spec: IndexSpec, ident: int, *, places: int = 0, ready: bool = True) -> None:
@@ -93,6 +95,11 @@ class Index:
         self._arrays = (0, frozenset[str]())
         self.ready = ready
         self.unique = spec.unique
+        self.fields = spec.fields
+        self.partial = spec.partial
+        self.wildcard = spec.wildcard
+        self.geometry = spec.geometry
+        self.text = spec.text
         self.uses = 0
         self.collisions: set[bytes] = set()
         self.prefix = ident_bytes(ident)
@@ -111,35 +118,10 @@ class Index:
         return self.spec.name
 
     @property
-    def fields(self) -> tuple[tuple[str, int], ...]:
-        """(dotted path, 1 or -1; 0 for a hashed or a wildcard field) in order."""
-        return self.spec.fields
-
-    @property
     def holds_every_document(self) -> bool:
         """Whether each document has an entry with a key of its values."""
         spec = self.spec
         return spec.over_values and not spec.hashed and not spec.sparse and spec.partial is None
-
-    @property
-    def partial(self) -> Filter | None:
-        """The filter of a partial index."""
-        return self.spec.partial
-
-    @property
-    def wildcard(self) -> WildcardPaths | None:
-        """What a wildcard index holds."""
-        return self.spec.wildcard
-
-    @property
-    def geometry(self) -> GeoKeys | None:
-        """What an index of geometry holds."""
-        return self.spec.geometry
-
-    @property
-    def text(self) -> TextKeys | None:
-        """What a text index holds."""
-        return self.spec.text
 
     @property
     def sparse(self) -> bool:

@@ -35,6 +35,7 @@ cdef int _special(
     bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end,
     bint operators, list values,
 ) except -2
+cdef bint _is_search(bytes raw, Py_ssize_t at, Py_ssize_t named) noexcept
 cdef bint _is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept
 cdef int _kind_of_pattern(
     bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, bint operators,

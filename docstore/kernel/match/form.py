@@ -9,7 +9,8 @@ one of those of `$all`) and its type is one of those that compare with each othe
 `$in` of such values; the form says which types are among them. So is a regular expression, with or without `$regex`, if
 no index can tell where its strings begin, or if it is nothing but the beginning of strings; the form says which of
 both, and what its `$options` are. In the branches of an `$or` of the top level, and in an `$elemMatch`, fields are
-treated alike. Whatever else a filter says is part of its form.
+treated alike. Whatever else a filter says is part of its form, but for searches in indexes of geometry and of texts:
+what they ask for is never sent again, and filters with them have no form.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ _out: KeyWriter = KeyWriter()
 
 
 def form_of(raw: bytes) -> tuple[bytes, list[Value]] | None:
-    """(the form, the values) of a filter, the value of an `$in` being its array; None for one that is too long to be
-    sent often.
+    """(the form, the values) of a filter, the value of an `$in` being its array; None for one that has no form, or is
+    too long to be sent often.
     """
     values: list[Value] = []
     if len(raw) > _MOST_BYTES:
@@ -122,6 +123,8 @@ def _fields(
             _out.put_part(raw, at + 1, named + 1)
             _out.put_little(types, 4)
             values.append((code, part(raw, named + 1, end)))
+        elif code == OBJECT and raw[at + 1] == 0x24 and _is_search(raw, at + 1, named):
+            return False
         else:
             _out.put_part(raw, at, end)
         at = end
@@ -224,6 +227,13 @@ def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
 def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """Whether the name at [at, named) is this one."""
     return named - at == len(name) and stands_at(raw, at, name, len(name))
+
+
+def _is_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.bint:
+    """Whether the name at [at, named) is that of a search in an index of geometry or of texts."""
+    if named - at < 5:
+        return False
+    return stands_at(raw, at, b"$text", 5) or stands_at(raw, at, b"$geo", 4) or stands_at(raw, at, b"$near", 5)
 
 
 def _kind_of_pattern(

@@ -188,3 +188,14 @@ def test_a_nested_document_that_does_not_fit_is_refused_or_stays_inside(kernel: 
     raw[7] = size
     with suppress(CommandError):
         kernel.match.form.form_of(bytes(raw))
+
+
+def test_searches_have_no_form(kernel: Kernel) -> None:
+    point = {"$geometry": {"type": "Point", "coordinates": [1, 2]}}
+    for condition in (
+        {"$text": {"$search": "a"}}, {"a": {"$near": point}}, {"a": 1, "b": {"$geoWithin": {"$box": [[0, 0], [1, 1]]}}},
+        {"a": {"$geoIntersects": point}}, {"$or": [{"a": {"$nearSphere": point}}]},
+    ):  # fmt: skip
+        assert kernel.match.form.form_of(bson.encode(condition)) is None, condition
+    for constant in ({"$texts": 1}, {"a": {"$not": {"$gt": 1}}}, {"$expr": {"$gt": ["$a", 1]}}):
+        assert kernel.match.form.form_of(bson.encode(constant)) is not None, constant
