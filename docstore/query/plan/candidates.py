@@ -175,4 +175,5 @@ def _width(item: FieldBounds) -> int:
     first, last = item.ranges[0], item.ranges[-1]
     if first.lo == LOWEST and last.hi == HIGHEST:
         return 10
-    return 30 if any(len(found.lo) == 1 or len(found.hi) == 1 for found in item.ranges) else 50
+    sizes = [len(end) for found in item.ranges for end in (found.lo, found.hi)]
+    return 30 if 1 in sizes else 50
