@@ -46,6 +46,23 @@ _INDEXES: tuple[dict[str, Any], ...] = (
     {"key": {"about": "text"}},
 )
 
+_SCHEMA: dict[str, Any] = {
+    "bsonType": "object",
+    "required": ["sku", "customer", "status", "items"],
+    "properties": {
+        "sku": {"bsonType": "string", "minLength": 2, "maxLength": 20},
+        "price": {"bsonType": ["double", "int"], "minimum": 0},
+        "status": {"enum": list(_STATUS)},
+        "address": {"bsonType": "object", "properties": {"zip": {"bsonType": "string", "pattern": "^[0-9]{5}$"}}},
+        "items": {
+            "bsonType": "array",
+            "minItems": 1,
+            "items": {"required": ["sku"], "properties": {"quantity": {"bsonType": "int", "minimum": 1}}},
+        },
+        "tags": {"bsonType": "array", "items": {"bsonType": "string"}},
+    },
+}
+
 
 def words_of(count: int, rng: random.Random) -> list[str]:
     return ["".join(rng.choices(_LETTERS, k=rng.randrange(3, 9))) for _ in range(count)]
@@ -93,6 +110,7 @@ def fill(database: Database, documents: int) -> None:
     database.command("create", "newest", capped=True, size=1 << 20)
     rule = {"required": ["sku", "price"], "properties": {"sku": {"bsonType": "string"}, "price": {"minimum": 0}}}
     database.command("create", "checked", validator={"$jsonSchema": {"bsonType": "object", **rule}})
+    database.command("create", "described", validator={"$jsonSchema": _SCHEMA})
 
 
 def measure(shape: Shape, database: Database, pid: int, turn: int) -> float:

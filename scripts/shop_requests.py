@@ -139,6 +139,11 @@ def delete_by_key(db: Database, rng: random.Random) -> object:
     return db.orders.delete_one({"sku": order["sku"]})
 
 
+def described(db: Database, rng: random.Random) -> object:
+    parts = {"items": [{"sku": "I1", "quantity": 2}, {"sku": "I2", "quantity": 1}], "address": {"zip": "12345"}}
+    return db.described.insert_many([{**new_order(rng), **parts} for _ in range(100)])
+
+
 def thousand(db: Database, rng: random.Random) -> object:
     return db.scratch.insert_many([{"n": rng.getrandbits(40), "s": f"text {number}"} for number in range(1000)])
 
@@ -338,6 +343,7 @@ SHAPES: tuple[Shape, ...] = (
     insert("insert without indexes", "scratch", new_order),
     insert("insert, capped", "newest", new_order),
     insert("insert, validated", "checked", new_order),
+    Shape("insert of 100, with a schema", described, 20),
     Shape("insert and delete by a key", delete_by_key),
     Shape("insert of 1,000", thousand, 10),
     aggregate("$match and $group", category, {"$group": SALES}),

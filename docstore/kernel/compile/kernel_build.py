@@ -43,6 +43,7 @@ COMPILED = (
     "kernel.match.bit_predicates",
     "kernel.match.path_predicates",
     "kernel.match.text_predicates",
+    "kernel.match.schema_predicates",
     "kernel.scan.documents",
     "kernel.scan.fetch",
     "kernel.scan.index_bounds",

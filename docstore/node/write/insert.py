@@ -176,7 +176,7 @@ class Inserts:
             size = self._all_at_once(collection, stop)
             if size:
                 return size
-        elif not self._prepared and self._validator is None and self._rules is None:
+        elif not self._prepared and self._rules is None:
             size = self._each(unit, collection, stop)
             if size:
                 return size
@@ -232,6 +232,8 @@ class Inserts:
             made = self._documents[first:stop]
             if max(map(len, made)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, made)):
                 made = [prepare(raw, _new_id, timestamp) for raw in made]
+            if self._validator is not None and not all(map(self._validator.allows, made)):
+                return 0
             stmt_ids = None
             if row is not None:
                 assert self._session is not None, "a retryable write belongs to a session"

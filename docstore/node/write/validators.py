@@ -76,9 +76,13 @@ class Validator:
     moderate: bool
     warns: bool
 
+    def allows(self, raw: bytes) -> bool:
+        """Whether a document may be inserted."""
+        return self.warns or self.predicate.matches(raw)
+
     def check_new(self, raw: bytes) -> None:
         """DocumentValidationFailure for a document that may not be inserted."""
-        if not self.predicate.matches(raw) and not self.warns:
+        if not self.allows(raw):
             raise self._failure(raw)
 
     def check_change(self, before: bytes, after: bytes) -> None:

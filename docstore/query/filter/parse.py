@@ -167,8 +167,7 @@ def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter |
         case "$sampleRate":
             return _parse_sample_rate(value, query_context)
         case "$jsonSchema":
-            schema = parse_schema(value)
-            return DocumentTest(lambda document: schema((OBJECT, document)), name, value)
+            return DocumentTest(parse_schema(value).matches, name, value)
         case _:
             raise _unknown_at_top(name)
 

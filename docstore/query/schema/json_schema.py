@@ -1,4 +1,4 @@
-"""`$jsonSchema`: schemas of JSON Schema draft 4, with BSON's types, compiled to tests of values.
+"""`$jsonSchema`: schemas of JSON Schema draft 4, with BSON's types, compiled to predicates of values.
 
 A keyword about values of one type says nothing about values of another. A property's name is a path through embedded
 documents, except for `patternProperties` and `additionalProperties`. Values are equal across number types and whatever
@@ -8,48 +8,50 @@ the order of fields, in `enum` and `uniqueItems`. Like MongoDB, a schema knows n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_field, values
+from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.kernel.match.path_predicates import Exists
+from docstore.kernel.match.path_predicates import Exists, Type
+from docstore.kernel.match.predicate import Always, And, Not, Or, Predicate
+from docstore.kernel.match.schema_predicates import Among, Holds, Items, OneOf, Properties, Required, Whole
 from docstore.query.filter.path_operators import type_codes
 from docstore.query.filter.regex import Search, compile_regex
 from docstore.query.schema import value_keywords as leaf
-from docstore.query.schema.value_keywords import Fields, Test, distinct_texts, wrong_type
+from docstore.query.schema.value_keywords import Fields, distinct_texts, wrong_type
 from docstore.query.value.notation import display
 from docstore.query.value.values import is_true, text_of, type_name
 
-Group = tuple[tuple[str, ...], Callable[[Fields, bool], list[Test]]]
-"""Keywords that are parsed together, and their parser: (all keywords, whether about a whole document) -> tests."""
+Group = tuple[tuple[str, ...], Callable[[Fields, bool], list[Predicate]]]
+"""Keywords that are parsed together, and their parser: (all keywords, whether about a whole document) -> predicates of
+values.
+"""
 
 _UNSUPPORTED = frozenset(("$ref", "$schema", "default", "definitions", "format", "id"))
 _ENCRYPTION = frozenset(("encrypt", "encryptMetadata"))
 _JSON_TYPES = {name: name for name in ("array", "null", "number", "object", "string")} | {"boolean": "bool"}
 
 
-def parse_schema(value: Value) -> Test:
-    """The test of values that a schema stands for.
+def parse_schema(value: Value) -> Predicate:
+    """The predicate of documents that a schema stands for.
 
     Errors: TypeMismatch and FailedToParse as MongoDB has them, NotImplemented for client-side encryption.
     """
     if value[0] != OBJECT:
         raise wrong_type("$jsonSchema", "an object")
-    return _schema(value[1], top=True)
+    return Whole(_schema(value[1], top=True))
 
 
-def _schema(raw: bytes, top: bool = False) -> Test:
+def _schema(raw: bytes, top: bool = False) -> Predicate:
     fields: dict[str, Value] = {}
     for name, code, data in elements(raw):
         _check_keyword(name, fields)
         fields[name] = (code, data)
-    tests: list[Test] = []
+    tests: list[Predicate] = []
     for keywords, parse in _GROUPS:
         if any(keyword in fields for keyword in keywords):
             tests.extend(parse(fields, top))
-    if len(tests) == 1:
-        return tests[0]
-    return lambda value: all(test(value) for test in tests)
+    return tests[0] if len(tests) == 1 else And(tests)
 
 
 def _check_keyword(name: str, seen: Fields) -> None:
@@ -66,21 +68,21 @@ def _check_keyword(name: str, seen: Fields) -> None:
 def _leaves(*keywords: str) -> Group:
     """Keywords that are each parsed by themselves."""
 
-    def parse(fields: Fields, top: bool) -> list[Test]:
+    def parse(fields: Fields, top: bool) -> list[Predicate]:
         made = [leaf.KEYWORDS[keyword](fields, top) for keyword in keywords if keyword in fields]
         return [test for test in made if test is not None]
 
     return keywords, parse
 
 
-def _annotations(fields: Fields, top: bool) -> list[Test]:
+def _annotations(fields: Fields, top: bool) -> list[Predicate]:
     for keyword in ("title", "description"):
         if keyword in fields and fields[keyword][0] != STRING:
             raise wrong_type(keyword, "of type string")
     return []
 
 
-def _types(fields: Fields, top: bool) -> list[Test]:
+def _types(fields: Fields, top: bool) -> list[Predicate]:
     if "type" in fields and "bsonType" in fields:
         raise CommandError(Code.FailedToParse, "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'")
     keyword = "type" if "type" in fields else "bsonType"
@@ -91,7 +93,7 @@ def _types(fields: Fields, top: bool) -> list[Test]:
     if not aliases:
         raise CommandError(Code.FailedToParse, f"$jsonSchema keyword '{keyword}' must name at least one type")
     codes = frozenset(code for alias in aliases for code in _codes(keyword, alias))
-    return [lambda value: value[0] in codes]
+    return [Type("", codes)]
 
 
 def _codes(keyword: str, alias: Value) -> frozenset[int]:
@@ -105,31 +107,28 @@ def _codes(keyword: str, alias: Value) -> frozenset[int]:
     return type_codes(leaf.text_value(_JSON_TYPES[text]))
 
 
-def _logic(fields: Fields, top: bool) -> list[Test]:
-    tests: list[Test] = []
+def _logic(fields: Fields, top: bool) -> list[Predicate]:
+    tests: list[Predicate] = []
     if "allOf" in fields:
         tests += _schemas("allOf", fields["allOf"], top)
     if "anyOf" in fields:
-        any_of = _schemas("anyOf", fields["anyOf"], top)
-        tests.append(lambda value: any(test(value) for test in any_of))
+        tests.append(Or(_schemas("anyOf", fields["anyOf"], top)))
     if "oneOf" in fields:
-        one_of = _schemas("oneOf", fields["oneOf"], top)
-        tests.append(lambda value: sum(test(value) for test in one_of) == 1)
+        tests.append(OneOf(_schemas("oneOf", fields["oneOf"], top)))
     if "not" in fields:
         if fields["not"][0] != OBJECT:
             raise wrong_type("not", "an object")
-        denied = _schema(fields["not"][1], top)
-        tests.append(lambda value: not denied(value))
+        tests.append(Not(_schema(fields["not"][1], top)))
     return tests
 
 
-def _schemas(keyword: str, value: Value, top: bool) -> list[Test]:
+def _schemas(keyword: str, value: Value, top: bool) -> list[Predicate]:
     if value[0] != ARRAY:
         raise wrong_type(keyword, "an array")
     members = values(value[1])
     if not members:
         raise CommandError(Code.BadValue, f"$jsonSchema keyword '{keyword}' must be a non-empty array")
-    tests: list[Test] = []
+    tests: list[Predicate] = []
     for code, raw in members:
         if code != OBJECT:
             raise wrong_type(keyword, "an array of objects")
@@ -137,57 +136,27 @@ def _schemas(keyword: str, value: Value, top: bool) -> list[Test]:
     return tests
 
 
-def _required(fields: Fields, top: bool) -> list[Test]:
+def _required(fields: Fields, top: bool) -> list[Predicate]:
     value = fields["required"]
     if value[0] != ARRAY:
         raise wrong_type("required", "an array")
     members = values(value[1])
     if not members:
         raise CommandError(Code.FailedToParse, "$jsonSchema keyword 'required' cannot be an empty array")
-    present = [_presence(text_of(member)) for member in distinct_texts("required", members)]
-    return [leaf.of_objects(lambda raw: all(has(raw) for has in present))]
+    return _presences([text_of(member) for member in distinct_texts("required", members)])
 
 
-def _properties(fields: Fields, top: bool) -> list[Test]:
+def _properties(fields: Fields, top: bool) -> list[Predicate]:
     """`properties`, `patternProperties` and `additionalProperties`, which are about each other's rest."""
     named = _named_schemas("properties", fields)
-    patterns: list[tuple[Search, Test]] = []
-    for pattern, test in _named_schemas("patternProperties", fields).items():
-        patterns.append((_name_pattern(pattern), test))
-    rest = _rest("additionalProperties", fields)
-
-    def holds(raw: bytes) -> bool:
-        for name, test in named.items():
-            found = _property(raw, name)
-            if found is not None and not test(found):
-                return False
-        for name, code, data in elements(raw) if patterns or rest is not None else ():
-            value = (code, data)
-            known = name in named
-            for search, pattern_test in patterns:
-                if search(name):
-                    known = True
-                    if not pattern_test(value):
-                        return False
-            if not known and rest is not None and not rest(value):
-                return False
-        return True
-
-    return [leaf.of_objects(holds)]
+    patterned = _named_schemas("patternProperties", fields)
+    patterns = [(_name_pattern(pattern), part) for pattern, part in patterned.items()]
+    return [Properties(named, patterns, _rest("additionalProperties", fields))]
 
 
-def _property(raw: bytes, name: str) -> Value | None:
-    """The value of a property, whose name may be a path through embedded documents."""
-    if "." not in name:
-        return get_field(raw, name)
-    first, _, rest = name.partition(".")
-    found = get_field(raw, first)
-    return _property(found[1], rest) if found is not None and found[0] == OBJECT else None
-
-
-def _presence(name: str) -> Callable[[bytes], bool]:
-    """Whether a document has a property; a path goes through arrays too."""
-    return Exists(name, True).matches if "." in name else lambda raw: get_field(raw, name) is not None
+def _presences(names: Sequence[str]) -> list[Predicate]:
+    """That a document has these properties; a path goes through arrays too."""
+    return [Required([name]) if "." not in name else Holds(Exists(name, True)) for name in names]
 
 
 def _name_pattern(pattern: str) -> Search:
@@ -197,13 +166,13 @@ def _name_pattern(pattern: str) -> Search:
         raise CommandError(Code.BadValue, f"Invalid regular expression: {error.message}") from None
 
 
-def _named_schemas(keyword: str, fields: Fields) -> dict[str, Test]:
+def _named_schemas(keyword: str, fields: Fields) -> dict[str, Predicate]:
     if keyword not in fields:
         return {}
     code, raw = fields[keyword]
     if code != OBJECT:
         raise wrong_type(keyword, "an object")
-    found: dict[str, Test] = {}
+    found: dict[str, Predicate] = {}
     for name, kind, data in elements(raw):
         if kind != OBJECT:
             raise CommandError(Code.TypeMismatch, f"the schema of '{name}' in '{keyword}' must be an object")
@@ -211,47 +180,40 @@ def _named_schemas(keyword: str, fields: Fields) -> dict[str, Test]:
     return found
 
 
-def _rest(keyword: str, fields: Fields) -> Test | None:
+def _rest(keyword: str, fields: Fields) -> Predicate | None:
     """The test of what no other keyword is about: a schema or a boolean."""
     if keyword not in fields:
         return None
     value = fields[keyword]
     if value[0] == BOOL:
-        allowed = is_true(value)
-        return lambda value: allowed
+        return Always(is_true(value))
     if value[0] != OBJECT:
         raise wrong_type(keyword, "an object or a boolean")
     return _schema(value[1])
 
 
-def _dependencies(fields: Fields, top: bool) -> list[Test]:
+def _dependencies(fields: Fields, top: bool) -> list[Predicate]:
     code, raw = fields["dependencies"]
     if code != OBJECT:
         raise wrong_type("dependencies", "an object")
     return [_dependency(name, (kind, data), top) for name, kind, data in elements(raw)]
 
 
-def _dependency(name: str, value: Value, top: bool) -> Test:
-    asks = _presence(name)
+def _dependency(name: str, value: Value, top: bool) -> Predicate:
+    (asks,) = _presences([name])
     if value[0] == OBJECT:
-        schema = _schema(value[1], top)
-
-        def holds(raw: bytes) -> bool:
-            return not asks(raw) or schema((OBJECT, raw))
+        needed = [_schema(value[1], top)]
     elif value[0] == ARRAY:
         members = values(value[1])
         if not members:
             raise CommandError(Code.FailedToParse, f"property '{name}' in 'dependencies' cannot be an empty array")
-        needed = [_presence(text_of(member)) for member in distinct_texts("dependencies", members)]
-
-        def holds(raw: bytes) -> bool:
-            return not asks(raw) or all(has(raw) for has in needed)
+        needed = _presences([text_of(member) for member in distinct_texts("dependencies", members)])
     else:
         raise CommandError(Code.TypeMismatch, f"property '{name}' in 'dependencies' must be an object or an array")
-    return leaf.of_objects(holds)
+    return Among(leaf.OBJECTS, Or([Not(asks), And(needed)]))
 
 
-def _items(fields: Fields, top: bool) -> list[Test]:
+def _items(fields: Fields, top: bool) -> list[Predicate]:
     if "items" not in fields:
         _rest("additionalItems", fields)
         return []
@@ -259,22 +221,15 @@ def _items(fields: Fields, top: bool) -> list[Test]:
     if value[0] == OBJECT:
         each = _schema(value[1])
         _rest("additionalItems", fields)
-        return [leaf.of_arrays(lambda members: all(each(member) for member in members))]
+        return [Items((), each)]
     if value[0] != ARRAY:
         raise wrong_type("items", f"an array or an object, not {type_name(value)}")
-    schemas: list[Test] = []
+    schemas: list[Predicate] = []
     for member in values(value[1]):
         if member[0] != OBJECT:
             raise wrong_type("items", f"an array of objects, but holds {display(member)}")
         schemas.append(_schema(member[1]))
-    rest = _rest("additionalItems", fields)
-
-    def hold(members: list[Value]) -> bool:
-        if not all(test(member) for test, member in zip(schemas, members, strict=False)):
-            return False
-        return rest is None or all(rest(member) for member in members[len(schemas) :])
-
-    return [leaf.of_arrays(hold)]
+    return [Items(schemas, _rest("additionalItems", fields))]
 
 
 _GROUPS: tuple[Group, ...] = (

@@ -9,7 +9,9 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, BOOL, DECIMAL, DOUBLE, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
-from docstore.kernel.match.path_predicates import Compare
+from docstore.kernel.match.path_predicates import Compare, ValueCall
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.match.schema_predicates import Among, Different, Length, Listed
 from docstore.query.filter.regex import compile_regex
 from docstore.query.value.notation import display
 from docstore.query.value.values import (
@@ -24,26 +26,20 @@ from docstore.query.value.values import (
     text_of,
 )
 
-Test = Callable[[Value], bool]
 Fields = Mapping[str, Value]
 """A schema's keywords with their values."""
-LeafParser = Callable[[Fields, bool], Test | None]
-"""(keywords, whether the schema is about a whole document) -> test."""
+LeafParser = Callable[[Fields, bool], Predicate | None]
+"""(keywords, whether the schema is about a whole document) -> predicate of values."""
 
 text_value = string_value
+OBJECTS = frozenset((OBJECT,))
+_STRINGS = frozenset((STRING,))
+_NUMBERS = frozenset(NUMBERS)
 _EXACT = Context(prec=6200, Emin=-999999, Emax=999999, traps=[])
 
 
 def wrong_type(keyword: str, wanted: str) -> CommandError:
     return CommandError(Code.TypeMismatch, f"$jsonSchema keyword '{keyword}' must be {wanted}")
-
-
-def of_objects(holds: Callable[[bytes], bool]) -> Test:
-    return lambda value: value[0] != OBJECT or holds(value[1])
-
-
-def of_arrays(holds: Callable[[list[Value]], bool]) -> Test:
-    return lambda value: value[0] != ARRAY or holds(values(value[1]))
 
 
 def distinct_texts(keyword: str, members: Sequence[Value]) -> Sequence[Value]:
@@ -72,7 +68,7 @@ def _ordered(value: Value) -> Value:
     return value
 
 
-def _enum(fields: Fields, top: bool) -> Test:
+def _enum(fields: Fields, top: bool) -> Predicate:
     value = fields["enum"]
     if value[0] != ARRAY:
         raise wrong_type("enum", "an array")
@@ -82,11 +78,11 @@ def _enum(fields: Fields, top: bool) -> Test:
     allowed = {equality_key(member) for member in members}
     if len(allowed) < len(members):
         raise CommandError(Code.FailedToParse, "$jsonSchema keyword 'enum' array cannot contain duplicate values.")
-    return lambda value: equality_key(value) in allowed
+    return Listed(equality_key, allowed)
 
 
 def _bound(keyword: str, exclusive: str, operators: tuple[str, str]) -> LeafParser:
-    def parse(fields: Fields, top: bool) -> Test:
+    def parse(fields: Fields, top: bool) -> Predicate:
         bound = fields[keyword]
         if bound[0] not in NUMBERS:
             raise wrong_type(keyword, "a number")
@@ -94,8 +90,7 @@ def _bound(keyword: str, exclusive: str, operators: tuple[str, str]) -> LeafPars
         if strict is not None and strict[0] != BOOL:
             raise wrong_type(exclusive, "a boolean")
         operator = operators[1 if strict is not None and is_true(strict) else 0]
-        matches = Compare("n", operator, bound).matches
-        return lambda value: value[0] not in NUMBERS or matches(document_from([("n", *value)]))
+        return Among(_NUMBERS, Compare("", operator, bound))
 
     return parse
 
@@ -110,17 +105,11 @@ def _exclusive(keyword: str, bound: str) -> LeafParser:
     return parse
 
 
-def _length(keyword: str, size: Callable[[Value], int | None], wanted: Callable[[int, int], bool]) -> LeafParser:
-    """A bound of a size; `size` is None for values that have none."""
+def _length(keyword: str, code: int, *, at_most: bool) -> LeafParser:
+    """A bound of how long values of a type are."""
 
-    def parse(fields: Fields, top: bool) -> Test:
-        bound = _count(keyword, fields[keyword])
-
-        def holds(value: Value) -> bool:
-            found = size(value)
-            return found is None or wanted(found, bound)
-
-        return holds
+    def parse(fields: Fields, top: bool) -> Predicate:
+        return Length(code, _count(keyword, fields[keyword]), at_most)
 
     return parse
 
@@ -140,52 +129,31 @@ def _count(keyword: str, value: Value) -> int:
     raise CommandError(Code.FailedToParse, f"{problem}: {keyword}: {display(value)}")
 
 
-def _text_size(value: Value) -> int | None:
-    return len(text_of(value)) if value[0] == STRING else None
-
-
-def _array_size(value: Value) -> int | None:
-    return len(values(value[1])) if value[0] == ARRAY else None
-
-
-def _object_size(value: Value) -> int | None:
-    return len(elements(value[1])) if value[0] == OBJECT else None
-
-
-def _pattern(fields: Fields, top: bool) -> Test | None:
+def _pattern(fields: Fields, top: bool) -> Predicate | None:
     value = fields["pattern"]
     if value[0] != STRING:
         raise wrong_type("pattern", "a string")
     if top:
         return None
     search = compile_regex(text_of(value), "")
-    return lambda value: value[0] != STRING or bool(search(text_of(value)))
+    return Among(_STRINGS, ValueCall("", lambda value: bool(search(text_of(value)))))
 
 
-def _unique_items(fields: Fields, top: bool) -> Test | None:
+def _unique_items(fields: Fields, top: bool) -> Predicate | None:
     value = fields["uniqueItems"]
     if value[0] != BOOL:
         raise wrong_type("uniqueItems", "a boolean")
-    if not is_true(value):
-        return None
-
-    def unique(value: Value) -> bool:
-        if value[0] != ARRAY:
-            return True
-        members = values(value[1])
-        return len({equality_key(member) for member in members}) == len(members)
-
-    return unique
+    return Different(equality_key) if is_true(value) else None
 
 
-def _multiple_of(fields: Fields, top: bool) -> Test | None:
+def _multiple_of(fields: Fields, top: bool) -> Predicate | None:
     value = fields["multipleOf"]
     if value[0] not in NUMBERS:
         raise wrong_type("multipleOf", "a number")
     divisor = _decimal(value)
     if not divisor.is_nan() and divisor <= 0:
         raise CommandError(Code.FailedToParse, "$jsonSchema keyword 'multipleOf' must have a positive value")
-    return lambda value: value[0] not in NUMBERS or _is_multiple(_decimal(value), divisor)
+    return Among(_NUMBERS, ValueCall("", lambda value: _is_multiple(_decimal(value), divisor)))
 
 
 def _decimal(value: Value) -> Decimal:
@@ -209,13 +177,13 @@ KEYWORDS: Mapping[str, LeafParser] = {
     "enum": _enum,
     "exclusiveMaximum": _exclusive("exclusiveMaximum", "maximum"),
     "exclusiveMinimum": _exclusive("exclusiveMinimum", "minimum"),
-    "maxItems": _length("maxItems", _array_size, lambda size, bound: size <= bound),
-    "maxLength": _length("maxLength", _text_size, lambda size, bound: size <= bound),
-    "maxProperties": _length("maxProperties", _object_size, lambda size, bound: size <= bound),
+    "maxItems": _length("maxItems", ARRAY, at_most=True),
+    "maxLength": _length("maxLength", STRING, at_most=True),
+    "maxProperties": _length("maxProperties", OBJECT, at_most=True),
     "maximum": _bound("maximum", "exclusiveMaximum", ("lte", "lt")),
-    "minItems": _length("minItems", _array_size, lambda size, bound: size >= bound),
-    "minLength": _length("minLength", _text_size, lambda size, bound: size >= bound),
-    "minProperties": _length("minProperties", _object_size, lambda size, bound: size >= bound),
+    "minItems": _length("minItems", ARRAY, at_most=False),
+    "minLength": _length("minLength", STRING, at_most=False),
+    "minProperties": _length("minProperties", OBJECT, at_most=False),
     "minimum": _bound("minimum", "exclusiveMinimum", ("gte", "gt")),
     "multipleOf": _multiple_of,
     "pattern": _pattern,
