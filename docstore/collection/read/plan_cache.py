@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from docstore.collection.collection import Index
 
 _PATIENCE = 10
+_PASSED_OVER = 8
+"""So many times a scan is not tried that was too much for a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,10 @@ def patience_of(works: int) -> int:
 class PlanCache:
     """The plans of one collection; those that were not asked for lately go when there are too many."""
 
-    __slots__ = ("_kept", "_scans")
+    __slots__ = ("_kept", "_long", "_scans")
 
     def __init__(self) -> None:
+        self._long = Recent[ScanKey, int]()
         self._kept = Recent[Shape, Kept]()
         self._scans = Recent[ScanKey, PreparedForm]()
 
@@ -102,6 +105,21 @@ class PlanCache:
     def prepare(self, key: ScanKey, scan: PreparedForm) -> None:
         """Keep what is prepared, or that nothing can be."""
         self._scans.put(key, scan)
+
+    def takes_long(self, key: ScanKey) -> bool:
+        """Whether it is not worth trying to find all documents of a scan in one step: it was too much not long ago."""
+        left = self._long.get(key)
+        if left is None:
+            return False
+        if left == 0:
+            self._long.drop(key)
+        else:
+            self._long.put(key, left - 1)
+        return left > 0
+
+    def took_long(self, key: ScanKey) -> None:
+        """All documents of a scan were more than a step finds."""
+        self._long.put(key, _PASSED_OVER)
 
     def unprepare(self, key: ScanKey) -> None:
         """Have the scan prepared anew."""

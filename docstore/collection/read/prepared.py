@@ -76,12 +76,18 @@ class BoundScan(NamedTuple):
         """
         found: list[bytes] = []
         order = self.scan.order
-        if order is None and self.predicate is None and owned is None and not self._once:
-            # What is passed over is known by its entry.
-            return found if self._fetch(reader, wanted, owned, found, met, skip) else None
-        # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
-        if not self._fetch(reader, skip + wanted if order is None else MOST_LOOKS + 1, owned, found, met):
+        whole = order is not None or wanted > MOST_LOOKS
+        if whole and self.coll.plans.takes_long(self.key):
             return None
+        # What is passed over is known by its entry, where nothing is asked of it.
+        passed = skip if order is None and self.predicate is None and owned is None and not self._once else 0
+        # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
+        most = MOST_LOOKS + 1 if order is not None else skip - passed + wanted
+        if not self._fetch(reader, most, owned, found, met, passed):
+            if whole:
+                self.coll.plans.took_long(self.key)
+            return None
+        skip -= passed
         if order is not None:
             found.sort(key=order.sort_key)
             del found[skip + wanted :]

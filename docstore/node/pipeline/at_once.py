@@ -18,7 +18,7 @@ from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.streams import DocumentList
 from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView, resolve_view
 from docstore.collection.collection import Collection
@@ -30,7 +30,7 @@ from docstore.commands.requests.view_stages import find_stages
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.pipeline.pieces import Piece, in_find, pieces_of
+from docstore.node.pipeline.pieces import InFind, Piece, in_find, pieces_of
 from docstore.node.read.at_once import scan_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
 from docstore.node.read.sources import ListSource
@@ -97,7 +97,7 @@ def _at_once(
         return None
     filter_, behind, more = pieces
     counted = behind.counted is not None
-    scan = scan_of_newest(context, node, collection, filter_, sort=behind.sort, counted=counted)
+    scan = scan_of_newest(context, node, collection, filter_, sort=behind.find.sort, counted=counted)
     if scan is None:
         return None
     bound, owned = scan
@@ -149,7 +149,8 @@ class _Step:
             if count is None:
                 raise _More
             return self.through(behind.counted.documents(count), behind.pipeline)
-        found = bound.documents(node.engine, behind.limit or MOST_LOOKS + 1, owned)
+        find = behind.find
+        found = bound.documents(node.engine, find.limit or MOST_LOOKS + 1, owned, skip=find.skip)
         if found is None:
             raise _More
         return self.through(found, behind.pipeline)
@@ -184,7 +185,7 @@ class _Step:
         filter_, behind, _ = pieces
         collection = self._collection(text_of(coll))
         counted = behind.counted is not None
-        bound = bound_scan(collection, filter_, self._node.engine, sort=behind.sort, counted=counted)
+        bound = bound_scan(collection, filter_, self._node.engine, sort=behind.find.sort, counted=counted)
         if bound is None:
             raise _More
         self._bound.append(bound)
@@ -205,9 +206,9 @@ class _Step:
         if not isinstance(first, Match):
             raise _More
         filter_, predicate = _asked(first)
-        sort, limit, taken = in_find([stage.raw for stage in pipeline.stages[1:3]])
-        found = self._found(self._collection(namespace), filter_, sort, limit, predicate)
-        rest = replace(pipeline, stages=pipeline.stages[1 + taken :])
+        find = in_find([stage.raw for stage in pipeline.stages[1:4]])
+        found = self._found(self._collection(namespace), filter_, find, predicate)
+        rest = replace(pipeline, stages=pipeline.stages[1 + find.stages :])
         return rest.open(DocumentList(found), self._environment()) if rest.stages else DocumentList(found)
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
@@ -220,7 +221,7 @@ class _Step:
 
     def _equal(self, collection: Collection, path: str, values: list[Value]) -> Iterator[bytes]:
         (match,) = elements(equal_to_any(path, values, None).raw)
-        return iter(self._found(collection, match[2]))
+        return iter(self._found(collection, match[2], InFind()))
 
     def _collection(self, name: str) -> Collection:
         collection = self._node.store.collection(f"{self._db}.{name}")
@@ -229,18 +230,15 @@ class _Step:
         return collection
 
     def _found(
-        self,
-        collection: Collection,
-        filter_: bytes,
-        sort: bytes = EMPTY_DOCUMENT,
-        limit: int = 0,
-        predicate: Predicate | None = None,
+        self, collection: Collection, filter_: bytes, find: InFind, predicate: Predicate | None = None
     ) -> list[bytes]:
         """The documents that a filter picks, and a predicate besides."""
         engine = self._node.engine
-        bound = bound_scan(collection, filter_, engine, sort=sort)
-        found = None if bound is None else bound.documents(engine, limit or MOST_LOOKS + 1, predicate)
-        if bound is None or found is None:
+        bound = bound_scan(collection, filter_, engine, sort=find.sort)
+        if bound is None:
+            raise _More
+        found = bound.documents(engine, find.limit or MOST_LOOKS + 1, predicate, skip=find.skip)
+        if found is None:
             raise _More
         self._bound.append(bound)
         return found

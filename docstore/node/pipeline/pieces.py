@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
@@ -35,14 +36,24 @@ _NAME_AT = 5
 _MOST_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What stands behind the `$match` of a pipeline: an order (its specification) and a limit (0: none) that belong to
-    its find, the stages, and the group in front of them that is nothing but a count.
+class InFind(NamedTuple):
+    """What a find takes over from the stages behind its filter, which are so many: an order (its specification), how
+    many documents are passed over, and a limit (0: none).
     """
 
-    sort: bytes
-    limit: int
+    stages: int = 0
+    sort: bytes = EMPTY_DOCUMENT
+    skip: int = 0
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What stands behind the `$match` of a pipeline: what belongs to its find, the stages, and the group in front of
+    them that is nothing but a count.
+    """
+
+    find: InFind
     pipeline: Pipeline
     counted: CountedGroup | None
 
@@ -102,31 +113,33 @@ def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
     """
     if not all(map(_is_plain, stages)):
         return None
-    sort, limit, taken = in_find(stages) if in_front else (EMPTY_DOCUMENT, 0, 0)
+    find = in_find(stages) if in_front else InFind()
     try:
         # As a whole first: what is refused is refused by all of it.
         parse_pipeline(stages, query_context=new_context())
-        pipeline = parse_pipeline(stages[taken:], query_context=new_context())
+        pipeline = parse_pipeline(stages[find.stages :], query_context=new_context())
     except CommandError:
         return None
     if any(isinstance(stage, Lookup) and not _is_asked_by_filter(stage) for stage in pipeline.stages):
         return None
-    counted = counted_group(pipeline.stages) if in_front and taken == 0 else None
+    counted = counted_group(pipeline.stages) if in_front and not find.stages else None
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
-    return Piece(sort, limit, pipeline, counted)
+    return Piece(find, pipeline, counted)
 
 
-def in_find(stages: Sequence[bytes]) -> tuple[bytes, int, int]:
-    """(the order, the limit, how many stages they are) that a find takes over from the stages behind its filter."""
-    sort, limit, taken = EMPTY_DOCUMENT, 0, 0
-    fields = [elements(raw)[0] for raw in stages[:2]]
+def in_find(stages: Sequence[bytes]) -> InFind:
+    """What a find takes over from the beginning of these stages."""
+    fields = [elements(raw)[0] for raw in stages[:3]]
+    taken, sort = 0, EMPTY_DOCUMENT
     if fields and fields[0][:2] == ("$sort", OBJECT):
-        sort, taken = fields[0][2], 1
-    if len(fields) > taken and fields[taken][0] == "$limit" and fields[taken][1] in (INT32, INT64):
-        limit = int.from_bytes(fields[taken][2], "little", signed=True)
-        taken += 1
-    return sort, limit, taken
+        taken, sort = 1, fields[0][2]
+    numbers = {"$skip": 0, "$limit": 0}
+    for name in numbers:
+        if len(fields) > taken and fields[taken][0] == name and fields[taken][1] in (INT32, INT64):
+            numbers[name] = int.from_bytes(fields[taken][2], "little", signed=True)
+            taken += 1
+    return InFind(taken, sort, numbers["$skip"], numbers["$limit"])
 
 
 def _is_asked_by_filter(stage: Lookup) -> bool:

@@ -112,7 +112,7 @@ PROJECTIONS: tuple[Any, ...] = (
 STAGES: tuple[Any, ...] = (
     {"$group": {"_id": "$b", "n": {"$sum": 1}, "all": {"$push": "$_id"}}}, {"$group": {"_id": 1, "n": {"$sum": 1}}},
     {"$group": {"_id": None, "m": {"$max": "$a"}, "s": {"$sum": "$x.y"}}}, {"$count": "n"}, {"$sort": {"_id": -1}},
-    {"$sort": {"b": 1, "_id": 1}}, {"$limit": 3}, {"$limit": 3}, {"$skip": 1},
+    {"$sort": {"b": 1, "_id": 1}}, {"$limit": 3}, {"$limit": 3}, {"$skip": 1}, {"$skip": 2},
     {"$project": {"a": 1, "t": {"$type": "$b"}}},
     {"$addFields": {"z": {"$ifNull": ["$a", "none"]}}}, {"$unset": "a"}, {"$match": {"b": {"$gt": 0}}},
     {"$unwind": "$b"},
