@@ -81,6 +81,11 @@ def covers_filter(plan: Plan) -> bool:
     return plan.residual is None or _is_about(plan.residual, _told_paths(access.index))
 
 
+def tells(index: IndexInfo, paths: frozenset[str]) -> bool:
+    """Whether the entries of the index hold the values at the paths."""
+    return _is_plain(index) and paths <= _told_paths(index)
+
+
 def _told_paths(index: IndexInfo) -> set[str]:
     """The fields of the index whose values its entries tell: those without arrays."""
     return {path for path, _ in index.fields if not arrays_on(path, index.arrays)}
@@ -146,6 +151,11 @@ def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Exami
     items = items_of(coll, access, reader, examined)
     seen: set[bytes] | None = set() if index.multikey and not access.once else None
     return _covering(coll, index, items, reader, examined, seen)
+
+
+def made_of_entries(coll: Collection, index: Index, items: Iterable[tuple[bytes, bytes]], reader: Reader) -> Covering:
+    """The documents of the fields of the index, for entries with their values."""
+    return _covering(coll, index, items, reader, Examined())
 
 
 def _covering(

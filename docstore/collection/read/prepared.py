@@ -18,6 +18,7 @@ from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.bson.walk import values as list_values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
+from docstore.collection.read.covered import made_of_entries, tells
 from docstore.collection.read.fetch import fetching
 from docstore.collection.read.index_filters import is_lookup
 from docstore.collection.read.plan_cache import PreparedForm, ScanKey, patience_of
@@ -69,10 +70,18 @@ class BoundScan(NamedTuple):
     predicate: Predicate | None
 
     def documents(
-        self, reader: Reader, wanted: int, owned: Predicate | None, met: list[bytes] | None = None, *, skip: int = 0
+        self,
+        reader: Reader,
+        wanted: int,
+        owned: Predicate | None,
+        met: list[bytes] | None = None,
+        *,
+        skip: int = 0,
+        needs: frozenset[str] | None = None,
     ) -> list[bytes] | None:
         """The first `wanted` documents behind `skip`, in order; None where that takes more than a step. `met`: where to
-        put the entries of all that were looked at, for `rest`.
+        put the entries of all that were looked at, for `rest`. `needs`: the paths whose values are all that is wanted
+        of the documents, which may be made of the index then.
         """
         found: list[bytes] = []
         order = self.scan.order
@@ -83,7 +92,12 @@ class BoundScan(NamedTuple):
         passed = skip if order is None and self.predicate is None and owned is None and not self._once else 0
         # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
         most = MOST_LOOKS + 1 if order is not None else skip - passed + wanted
-        if not self._fetch(reader, most, owned, found, met, passed):
+        if needs is not None and order is None and owned is None and self._tells(needs):
+            ended = self._of_entries(reader, skip, wanted, found)
+            passed = skip
+        else:
+            ended = self._fetch(reader, most, owned, found, met, passed)
+        if not ended:
             if whole:
                 self.coll.plans.took_long(self.key)
             return None
@@ -137,6 +151,21 @@ class BoundScan(NamedTuple):
         # What has not satisfied the predicates does not by another of its entries either.
         seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
+
+    def _tells(self, needs: frozenset[str]) -> bool:
+        """Whether the entries of the scan tell these values of its documents, one entry of each."""
+        if self.predicate is not None or len(self.parts) > 1:
+            return False
+        index = cast("Index", self.parts[0][0])
+        return not index.multikey and not index.is_id and tells(index, needs)
+
+    def _of_entries(self, reader: Reader, skip: int, wanted: int, found: list[bytes]) -> bool:
+        """Put the documents of the fields of the index into `found`; whether that was all, or as many as wanted."""
+        ((index, ranges),) = self.parts
+        items = chain.from_iterable(reader.items(_INDEXES, low, high, self.scan.reverse) for low, high in ranges)
+        entries = islice(items, skip, min(skip + wanted, MOST_LOOKS + 1))
+        found += made_of_entries(self.coll, cast("Index", index), entries, reader)
+        return skip + len(found) <= MOST_LOOKS
 
     def _fetch(
         self,

@@ -150,7 +150,8 @@ class _Step:
                 raise _More
             return self.through(behind.counted.documents(count), behind.pipeline)
         find = behind.find
-        found = bound.documents(node.engine, find.limit or MOST_LOOKS + 1, owned, skip=find.skip)
+        most = find.limit or MOST_LOOKS + 1
+        found = bound.documents(node.engine, most, owned, skip=find.skip, needs=behind.needs)
         if found is None:
             raise _More
         return self.through(found, behind.pipeline)

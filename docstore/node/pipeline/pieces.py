@@ -15,12 +15,15 @@ from typing import NamedTuple
 
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.project import Project
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, OBJECT, elements, values
 from docstore.errors import CommandError
 from docstore.node.pipeline.count import CountedGroup, counted_group
+from docstore.query.projection.projection import kept_paths
 
 _STAGES = frozenset(
     (
@@ -50,12 +53,13 @@ class InFind(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What stands behind the `$match` of a pipeline: what belongs to its find, the stages, and the group in front of
-    them that is nothing but a count.
+    them that is nothing but a count. `needs`: the paths whose values are all that they want of documents.
     """
 
     find: InFind
     pipeline: Pipeline
     counted: CountedGroup | None
+    needs: frozenset[str] | None
 
 
 Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
@@ -125,7 +129,15 @@ def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
     counted = counted_group(pipeline.stages) if in_front and not find.stages else None
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
-    return Piece(find, pipeline, counted)
+    return Piece(find, pipeline, counted, _needs(pipeline))
+
+
+def _needs(pipeline: Pipeline) -> frozenset[str] | None:
+    """The paths whose values are all that the first stage wants of documents."""
+    first = pipeline.stages[0] if pipeline.stages else None
+    if isinstance(first, Group):
+        return first.paths()
+    return kept_paths(first.projection) if isinstance(first, Project) else None
 
 
 def in_find(stages: Sequence[bytes]) -> InFind:

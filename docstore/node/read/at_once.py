@@ -25,7 +25,7 @@ from docstore.node.read.sources import ReleasingSource
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
-from docstore.query.projection.projection import Projection, metadata_kinds
+from docstore.query.projection.projection import Projection, kept_paths, metadata_kinds
 
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint"))
 _LONGEST = 1024
@@ -79,7 +79,8 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
     ends = given.get("singleBatch", False) or 0 < limit <= batch
     wanted = min(limit or batch, batch)
     met: list[bytes] | None = None if ends else []
-    found = bound.documents(node.engine, wanted, owned, met, skip=skip)
+    needs = None if projection is None else kept_paths(projection)
+    found = bound.documents(node.engine, wanted, owned, met, skip=skip, needs=needs)
     if found is None or (len(found) > 1 and sum(map(len, found)) > MAX_BATCH_BYTES):
         return None
     # A cursor stays behind a full batch, whether there is more or not.
@@ -88,7 +89,8 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
         return None if stays else _computed(context, bound, found, projection)
     if met is not None and stays:
         snapshot = node.engine.snapshot()
-        behind = bound.rest(snapshot, found, met)
+        # Where documents were made of entries, of which none was met, the general way goes on as it has begun.
+        behind = bound.rest(snapshot, found, met) if met else None
         if behind is None:
             snapshot.close()
             return None
