@@ -13,6 +13,7 @@ cdef enum:
     _ELEMENT = 0x19
     _PATTERN = 0x1A
     _BEGINNING = 0x1B
+    _CONJUNCT = 0x1C
 
 cdef KeyWriter _out
 cdef int _TOP
@@ -24,9 +25,9 @@ cdef int _MOST_LISTED
 cdef Py_ssize_t _MOST_VALUES
 
 cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, int place, list values) except -1
-cdef bint _branches(bytes raw, Py_ssize_t start, Py_ssize_t limit, list values) except -1
+cdef bint _filters(bytes raw, Py_ssize_t start, Py_ssize_t limit, int mark, int place, list values) except -1
 cdef int _types_of_list(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
-cdef bint _is_disjunction(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
+cdef bint _is_of_filters(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end, bytes name) except -1
 cdef bint _is_comparison(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef bint _is_value(int code, bytes raw, Py_ssize_t at) noexcept
 cdef _members(bytes raw, Py_ssize_t start, Py_ssize_t limit, list values)

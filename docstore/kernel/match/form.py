@@ -8,9 +8,9 @@ taken out where a field of the top level is compared with it (as it is, or by `$
 one of those of `$all`) and its type is one of those that compare with each other value by value. So is the array of an
 `$in` of such values; the form says which types are among them. So is a regular expression, with or without `$regex`, if
 no index can tell where its strings begin, or if it is nothing but the beginning of strings; the form says which of
-both, and what its `$options` are. In the branches of an `$or` of the top level, and in an `$elemMatch`, fields are
-treated alike. Whatever else a filter says is part of its form, but for searches in indexes of geometry and of texts:
-what they ask for is never sent again, and filters with them have no form.
+both, and what its `$options` are. In the branches of an `$or` and the members of an `$and` of the top level, and in an
+`$elemMatch`, fields are treated alike. Whatever else a filter says is part of its form, but for searches in indexes of
+geometry and of texts: what they ask for is never sent again, and filters with them have no form.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ if not cython.compiled:
     _ELEMENT = 0x19
     _PATTERN = 0x1A
     _BEGINNING = 0x1B
+    _CONJUNCT = 0x1C
     """Stand in a form for the type of a document of operators, of a list, of a disjunction and each of its branches, of
-    an $all, of an $elemMatch, and of a regular expression of either kind; no type has these numbers."""
+    an $all, of an $elemMatch, of a regular expression of either kind, and of a conjunction and each of its members; no
+    type has these numbers."""
 
 _TOP = 0
 _IN_BRANCH = 1
@@ -113,8 +115,11 @@ def _fields(
         ):
             if special < 0:
                 return False
-        elif place == _TOP and code == ARRAY and _is_disjunction(raw, at + 1, named, end):
-            if not _branches(raw, named + 1, end, values):
+        elif place == _TOP and code == ARRAY and _is_of_filters(raw, at + 1, named, end, b"$or"):
+            if not _filters(raw, named + 1, end, _BRANCH, _IN_BRANCH, values):
+                return False
+        elif place == _TOP and code == ARRAY and _is_of_filters(raw, at + 1, named, end, b"$and"):
+            if not _filters(raw, named + 1, end, _CONJUNCT, _TOP, values):
                 return False
         elif operators and code == ARRAY and (types := _types_of_list(raw, at + 1, named, end)):
             if len(values) == _MOST_VALUES:
@@ -176,18 +181,25 @@ def _special(
     return 0
 
 
-def _branches(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, values: list[Value]) -> cython.bint:
-    """Write the branches of a disjunction; False where there are too many values."""
+def _filters(
+    raw: bytes,
+    start: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    mark: cython.int,
+    place: cython.int,
+    values: list[Value],
+) -> cython.bint:
+    """Write the filters of a disjunction or a conjunction; False where there are too many values."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
-    _out.put(_BRANCH)
+    _out.put(mark)
     while at < stop:
         named = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, OBJECT, named, stop)
-        _out.put(_BRANCH)
-        if not _fields(raw, named, end, _IN_BRANCH, values):
+        _out.put(mark)
+        if not _fields(raw, named, end, place, values):
             return False
         _out.put(0)
         at = end
@@ -310,10 +322,12 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
     return types
 
 
-def _is_disjunction(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the name at [at, named) is $or, and the array behind it has nothing but documents."""
+def _is_of_filters(
+    raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t, name: bytes
+) -> cython.bint:
+    """Whether the name at [at, named) is this one, and the array behind it has nothing but documents."""
     stop: cython.Py_ssize_t
-    if named - at != 3 or raw[at] != 0x24 or raw[at + 1] != 0x6F or raw[at + 2] != 0x72:
+    if not _is_name(raw, at, named, name):
         return False
     stop = document_stop(raw, named + 1, end)
     at = named + 5

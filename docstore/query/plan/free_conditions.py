@@ -34,6 +34,7 @@ from docstore.query.value.values import regex_of, text_of
 
 _IN = "$in"
 _OR = "$or"
+_AND = "$and"
 _PLAIN_BEGINNING = re.compile(r"\^[A-Za-z0-9 _-]+")
 _OPERATORS = {f"${op.value}": op for op in Op}
 
@@ -159,7 +160,7 @@ def compared(raw: bytes) -> list[tuple[Filter, Value]]:
     found: list[tuple[Filter, Value]] = []
     for path, code, data in elements(raw):
         if path.startswith("$"):
-            if path == _OR and code == ARRAY:
+            if path in (_OR, _AND) and code == ARRAY:
                 for kind, branch in members(data):
                     found += compared(branch) if kind == OBJECT else ()
         elif code == OBJECT:

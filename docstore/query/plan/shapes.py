@@ -48,6 +48,7 @@ from docstore.query.filter.tree import (
     Filter,
     In,
     Mod,
+    Nor,
     Not,
     Op,
     Or,
@@ -202,6 +203,8 @@ def _is_constant(condition: Filter) -> bool:
             return short and condition.collation is None and condition.path != "_id"
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
+        case Nor(children) if len(children) <= _MOST_FIXED:
+            return all(map(_is_constant, children))
         case DocumentTest(_, name, argument, script, collation):
             return name == "$expr" and len(argument[1]) <= _LONGEST and script is None and collation is None
         case _:
@@ -356,5 +359,4 @@ def _path(condition: Filter) -> str:
 
 def _is_plain(index: IndexInfo) -> bool:
     """Whether what the index has to offer is the same for all filters of a shape: it is one of values as they stand."""
-    special = (index.wildcard, index.geometry, index.text, index.collation)
-    return all(each is None for each in special) and all(direction for _, direction in index.fields)
+    return all(each is None for each in (index.wildcard, index.geometry, index.text, index.collation))

@@ -199,3 +199,19 @@ def test_searches_have_no_form(kernel: Kernel) -> None:
         assert kernel.match.form.form_of(bson.encode(condition)) is None, condition
     for constant in ({"$texts": 1}, {"a": {"$not": {"$gt": 1}}}, {"$expr": {"$gt": ["$a", 1]}}):
         assert kernel.match.form.form_of(bson.encode(constant)) is not None, constant
+
+
+def test_members_of_a_conjunction_are_taken_apart(kernel: Kernel) -> None:
+    form_of = kernel.match.form.form_of
+
+    def formed(number: int, text: str) -> tuple[bytes, list[Any]]:
+        filters = [{"a": number}, {"$or": [{"b": {"$gt": number}}, {"c": text}]}, {"$and": [{"a": {"$lt": number}}]}]
+        found = form_of(bson.encode({"$and": filters}))
+        assert found is not None
+        return found
+
+    (one, values), (other, others) = formed(1, "x"), formed(2, "y")
+    assert one == other
+    assert [data[:1] for _, data in values] == [b"\1", b"\1", b"\2", b"\1"]
+    assert values != others
+    assert form_of(bson.encode({"$and": [1]}))[1] == []

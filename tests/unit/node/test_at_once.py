@@ -91,6 +91,10 @@ def request(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.3:
         made["filter"] = {**(made["filter"] if rng.random() < 0.4 else {}), "$or": disjunction(rng)}
     if rng.random() < 0.2:
+        made["filter"]["$and"] = [conditions(rng, 3) or {"a": 1} for _ in range(rng.randrange(1, 3))]
+    if rng.random() < 0.1:
+        made["filter"]["$nor"] = [{"b": 1}, {"c": {"$gt": 2}}]
+    if rng.random() < 0.2:
         made["filter"]["$expr"] = rng.choice(EXPRESSIONS)
     if rng.random() < 0.4:
         made["sort"] = {path: rng.choice((1, -1)) for path in rng.sample(PATHS, rng.randrange(1, 3))}
@@ -235,7 +239,7 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
         requests = [request(rng) for _ in range(25)]
         for _turn in range(3):
             for command in requests:
-                asked = {name: each for name, each in command["filter"].items() if name != "$expr"}
+                asked = {name: each for name, each in command["filter"].items() if name not in ("$expr", "$nor")}
                 sent = command | {
                     "filter": command["filter"] | {path: _other(rng, each) for path, each in asked.items()}
                 }
@@ -341,6 +345,8 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"b": 2, "a": {"$lt": 40}}}, {"find": "c", "filter": {"b": 2, "a": {"$gt": 30}}},
             {"count": "c", "query": {"b": 2, "a": {"$gt": 40}}},
             {"find": "c", "filter": {"b": 1, "$expr": {"$gt": ["$a", "$c"]}}},
+            {"find": "c", "filter": {"$and": [{"b": 1}, {"$or": [{"c": 3}, {"z": {"$gt": 1}}]}]}},
+            {"find": "c", "filter": {"b": 3, "$nor": [{"a": 1}, {"z": 2}]}},
             {"find": "c", "filter": {"_id": {"$in": [7]}}}, {"find": "c", "filter": {"_id": {"$in": [8]}, "b": 3}},
         ]  # fmt: skip
         for command in commands:

@@ -30,6 +30,8 @@ CONSTANTS: list[object] = [
     {"$gt": 0, "$ne": 2}, {"$size": 1}, {"$mod": [2, 1]}, bson.Regex("^a.b"), {"$elemMatch": {"$gt": 0, "$lt": 2}},
     {"$not": bson.Regex("a")},
 ]  # fmt: skip
+NEITHER: list[list[dict[str, object]]] = [[{"a": 1}], [{"b": {"$gt": 2}}, {"a": "b"}], [{"c": None}, {"a.b": [1]}]]
+"""Members of a $nor, which is part of a shape as it stands."""
 """Conditions that are part of a shape as they stand."""
 PATTERNS = (("^a", "^b", "^ba"), ("a", "b$", "a.b", "^(a|b)"), ("^a.b", "^ba?b"))
 """Regular expressions by what they say of the beginning of strings: all of it, nothing, a part."""
@@ -48,6 +50,11 @@ def alike(draw: st.DrawFn) -> tuple[Filter, Filter]:
     if draw(st.integers(0, 3)) == 0:
         branches = draw(st.lists(conditions(), min_size=1, max_size=3))
         one["$or"], other["$or"] = [first for first, _ in branches], [second for _, second in branches]
+    if draw(st.integers(0, 5)) == 0:
+        one["$nor"] = other["$nor"] = draw(st.sampled_from(NEITHER))
+    if draw(st.integers(0, 3)) == 0:
+        members = draw(st.lists(conditions(), min_size=1, max_size=2))
+        one["$and"], other["$and"] = [first for first, _ in members], [second for _, second in members]
     trees = parse_filter(bson.encode(one)), parse_filter(bson.encode(other))
     # Equalities of one path are a list, unless all are of one value.
     assume(sum(isinstance(each, Or) for tree in trees for each in conjuncts(tree)) != 1)
@@ -176,9 +183,12 @@ def test_plans_are_kept_beside_indexes_that_have_nothing_to_offer() -> None:
     assert prepared(tree, UNSORTED, choose(tree, indexes), indexes) is not None
     order = Sort((("p", 1),))
     assert prepared(tree, order, choose(tree, indexes, sort=order), indexes) is not None
-    for kind in (({"b": "hashed"}, {}), ({"b": 1}, {"collation": {"locale": "en"}})):
-        several = built([plain, kind], [])
-        assert prepared(tree, UNSORTED, choose(tree, several), several) is None
+    collated: tuple[dict[str, object], dict[str, object]] = ({"b": 1}, {"collation": {"locale": "en"}})
+    several = built([plain, collated], [])
+    assert prepared(tree, UNSORTED, choose(tree, several), several) is None
+    # What a hashed index has to offer is the same for all values.
+    several = built([plain, ({"b": "hashed"}, {})], [])
+    assert prepared(tree, UNSORTED, choose(tree, several), several) is not None
 
 
 def test_partial_indexes_that_a_filter_implies_are_part_of_its_shape() -> None:
