@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from docstore.bson.walk import Value
 from docstore.collection.read.recent import Recent
 from docstore.query.filter.tree import Filter
-from docstore.query.plan.access import Plan
+from docstore.query.plan.access import IndexScan, Plan
 from docstore.query.plan.partial_filters import Decision
 from docstore.query.plan.prepared_scan import PreparedScan, PreparedUnion
 from docstore.query.plan.shapes import Prepared, Shape, prepared
@@ -49,12 +49,27 @@ def patience_of(works: int) -> int:
     return _PATIENCE * works
 
 
-class PlanCache:
-    """The plans of one collection; those that were not asked for lately go when there are too many."""
+Choice = tuple[object, ...]
+"""What tells a plan of several from the others, whatever the values."""
 
-    __slots__ = ("_kept", "_long", "_scans")
+
+def _choice_of(plan: Plan) -> Choice:
+    access = plan.access
+    if not isinstance(access, IndexScan):
+        return (type(access),)
+    bounded = tuple([item.path for item in access.bounds if item.bounded])
+    return access.index.name, access.direction, bounded, access.wildcard and access.wildcard.path
+
+
+class PlanCache:
+    """The plans of one collection; those that were not asked for lately go when there are too many. Of a shape whose
+    plan cannot be kept, because more than ranges is made of the values, the choice among several is.
+    """
+
+    __slots__ = ("_chosen", "_kept", "_long", "_scans")
 
     def __init__(self) -> None:
+        self._chosen = Recent[Shape, tuple[Choice, int]]()
         self._long = Recent[ScanKey, int]()
         self._kept = Recent[Shape, Kept]()
         self._scans = Recent[ScanKey, PreparedForm]()
@@ -68,6 +83,7 @@ class PlanCache:
 
     def clear(self) -> None:
         """The indexes are others from now on."""
+        self._chosen = Recent()
         self._kept = Recent()
         self._scans = Recent()
 
@@ -91,10 +107,26 @@ class PlanCache:
         found = prepared(tree, sort, replace(plan, rejected=()) if plan.rejected else plan, indexes)
         if found is not None and (plan.works or not plan.rejected):
             self._kept.put(shape, Kept(found, tree, sort, plan.works))
+        elif found is None and plan.works and plan.rejected:
+            self._chosen.put(shape, (_choice_of(plan), plan.works))
+
+    def chosen(self, shape: Shape, plan: Plan) -> Plan | None:
+        """The one of a plan and those rejected for it that was the best for the shape; None where that is not known."""
+        known = self._chosen.get(shape)
+        if known is None:
+            return None
+        choice, works = known
+        plans = (replace(plan, rejected=()), *plan.rejected)
+        alike = [each for each in plans if _choice_of(each) == choice]
+        if len(alike) != 1:
+            return None
+        others = tuple([each for each in plans if each is not alike[0]])
+        return replace(alike[0], rejected=others, patience=patience_of(works))
 
     def forget(self, shape: Shape | None) -> None:
         """Have the next plan for the shape chosen anew."""
         if shape is not None:
+            self._chosen.drop(shape)
             self._kept.drop(shape)
             self._scans = Recent()
 

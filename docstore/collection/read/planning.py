@@ -85,7 +85,8 @@ def plan_query(
         return found
     plan = _chosen(coll, tree, visible, sort, hint, between)
     if reader is not None and plan.rejected:
-        plan = best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
+        chosen = None if shape is None else coll.plans.chosen(shape, plan)
+        plan = chosen or best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
     if shape is not None:
         coll.plans.keep(shape, tree, sort, plan, visible)
     return plan

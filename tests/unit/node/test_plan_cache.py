@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from docstore.collection.read import planning
 from docstore.errors import Code
 from tests.unit.node.local import LocalNode, loop
 
@@ -88,5 +89,33 @@ def test_what_belongs_to_a_query_is_refused_without_one(name: str) -> None:
         refused = await node.reply({"planCacheClear": "c", name: {"x": 1}})
         assert refused["code"] == Code.BadValue
         assert kept(node) == 4
+
+    loop(work())
+
+
+def test_a_choice_is_kept_where_a_plan_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        rows = [{"_id": number, "a": {"x": 0, "y": number % 25}} for number in range(200)]
+        await node.insert("c", *rows)
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a.$**": 1}, "name": "all"}]})
+        tried = 0
+        best_of = planning.best_of
+
+        def counted(*arguments: Any) -> Any:
+            nonlocal tried
+            tried += 1
+            return best_of(*arguments)
+
+        monkeypatch.setattr(planning, "best_of", counted)
+        for number in range(6):
+            found = await node.documents("c", {"a.x": 0, "a.y": number})
+            assert [each["_id"] % 25 for each in found] == [number] * 8
+        assert tried == 1
+        # What was the best is dear now: most documents are in its range, and few are found in it.
+        await node.insert("c", *({"_id": number, "a": {"x": number, "y": 7}} for number in range(1000, 2000)))
+        for _ in range(3):
+            assert len(await node.documents("c", {"a.x": 1500, "a.y": 7})) == 1
+        assert tried > 1
 
     loop(work())
