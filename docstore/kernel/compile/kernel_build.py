@@ -52,6 +52,7 @@ COMPILED = (
     "kernel.scan.sifted",
     "kernel.geometry.points",
     "kernel.geometry.cells",
+    "kernel.geometry.plane",
     "kernel.group.sources",
     "kernel.group.double_sum",
     "kernel.group.accumulators",

@@ -22,6 +22,9 @@ def refused(reason: str) -> CommandError:
 
 def stored_shape(value: Value) -> Shape | None:
     """The geometry that a stored value is; None for one that is none."""
+    if value[0] not in (ARRAY, OBJECT):
+        # Said without an error's text: the numbers of a pair are asked for too.
+        return None
     try:
         return parse_stored(value)
     except CommandError:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from docstore.kernel.geometry.plane import Area, Covering
 from docstore.query.geo.plane import Box, Circle, Outline, Region
 from docstore.query.geo.shapes import Position
 
@@ -38,18 +39,30 @@ class Square:
         scale = (1 << self.bits) / (self.high - self.low)
         return min(int((at[0] - self.low) * scale), last), min(int((at[1] - self.low) * scale), last)
 
+    def _spare(self) -> float:
+        return max((self.high - self.low) * _ROUNDING, 4 * math.ulp(max(abs(self.low), abs(self.high))))
+
     def _rectangle(self, cell: Cell) -> Rectangle:
         column, row, level = cell
         width = (self.high - self.low) / (1 << level)
-        spare = max((self.high - self.low) * _ROUNDING, 4 * math.ulp(max(abs(self.low), abs(self.high))))
+        spare = self._spare()
         x, y = self.low + column * width, self.low + row * width
         return x - spare, y - spare, x + width + spare, y + width + spare
 
     def covering(self, regions: Sequence[Region], most: int) -> list[Cell]:
         """About `most` cells that hold all positions of the square that lie in one of the regions."""
+        outlines = [region for region in regions if isinstance(region, Outline)]
+        areas = [_area(region) for region in regions if not isinstance(region, Outline)]
         found: list[Cell] = []
-        waiting: deque[Cell] = deque()
-        self._sort_out(regions, (0, 0, 0), found, waiting)
+        if areas:
+            found += Covering(self.low, self.high - self.low, self._spare(), self.bits, areas).cells(most)
+        for outline in outlines:
+            found += self._covering_outline(outline, most)
+        return found
+
+    def _covering_outline(self, outline: Outline, most: int) -> list[Cell]:
+        found: list[Cell] = []
+        waiting: deque[Cell] = deque([(0, 0, 0)])
         while waiting:
             cell = waiting.popleft()
             column, row, level = cell
@@ -58,15 +71,17 @@ class Square:
                 continue
             for part in range(4):
                 child = (2 * column + part // 2, 2 * row + part % 2, level + 1)
-                self._sort_out(regions, child, found, waiting)
+                if _meets(outline, self._rectangle(child)):
+                    waiting.append(child)
         return found
 
-    def _sort_out(self, regions: Sequence[Region], cell: Cell, found: list[Cell], waiting: deque[Cell]) -> None:
-        within = self._rectangle(cell)
-        if any(_holds(region, within) for region in regions):
-            found.append(cell)
-        elif any(_meets(region, within) for region in regions):
-            waiting.append(cell)
+
+def _area(region: Box | Circle) -> Area:
+    """The region as the kernel has it."""
+    if isinstance(region, Circle):
+        return True, *region.centre, region.radius, 0.0
+    (a, b), (c, d) = region.corners
+    return False, min(a, c), min(b, d), max(a, c), max(b, d)
 
 
 def _corners(within: Rectangle) -> list[Position]:
@@ -74,26 +89,12 @@ def _corners(within: Rectangle) -> list[Position]:
     return [(left, low), (left, high), (right, high), (right, low)]
 
 
-def _holds(region: Region, within: Rectangle) -> bool:
-    """Whether all of a rectangle certainly lies in the region."""
-    if isinstance(region, Outline):
-        return False
-    return all(map(region.holds, _corners(within)))
-
-
-def _meets(region: Region, within: Rectangle) -> bool:
-    """Whether the rectangle may have something of the region: False is certain."""
+def _meets(outline: Outline, within: Rectangle) -> bool:
+    """Whether the rectangle may have something of the polygon: False is certain."""
     left, low, right, high = within
-    match region:
-        case Box(((a, b), (c, d))):
-            return min(a, c) <= right and left <= max(a, c) and min(b, d) <= high and low <= max(b, d)
-        case Circle((x, y), radius):
-            across, along = max(left - x, 0, x - right), max(low - y, 0, y - high)
-            return math.hypot(across, along) <= radius * (1 + _ROUNDING)
-        case Outline(corners):
-            middle = ((left + right) / 2, (low + high) / 2)
-            edges = zip(corners, corners[1:] + corners[:1], strict=True)
-            return any(_edge_meets(*edge, within) for edge in edges) or region.holds(middle)
+    corners = outline.corners
+    edges = zip(corners, corners[1:] + corners[:1], strict=True)
+    return any(_edge_meets(*edge, within) for edge in edges) or outline.holds(((left + right) / 2, (low + high) / 2))
 
 
 def _edge_meets(start: Position, end: Position, within: Rectangle) -> bool:
