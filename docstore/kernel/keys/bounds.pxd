@@ -1,6 +1,11 @@
-from docstore.bson.walk cimport document_stop, name_end, value_end
+from docstore.bson.walk cimport INT64, document_stop, name_end, value_end
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
+
+cpdef enum:
+    ASCENDING = 0
+    DESCENDING = 1
+    HASHED = 2
 
 cdef KeyWriter _out
 
@@ -12,7 +17,7 @@ cdef class Side:
 cdef class ScanBounds:
     cdef readonly bytes prefix
     cdef list _places
-    cdef list _descending
+    cdef list _makings
     cdef Side _low
     cdef Side _high
     cdef bint _turned

@@ -13,11 +13,16 @@ import cython
 
 from docstore.bson.walk import Value
 from docstore.kernel.keys.encoding import INVERTED, encode_key
+from docstore.kernel.keys.hashing import hashed_key
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import document_stop, name_end, value_end
+    from docstore.bson.walk import INT64, document_stop, name_end, value_end
     from docstore.kernel.keys.encoding import append_key
+
+    ASCENDING = 0
+    DESCENDING = 1
+    HASHED = 2
 
 _out: KeyWriter = KeyWriter()
 
@@ -66,14 +71,14 @@ class Side:
 class ScanBounds:
     """The range for filters of one form, in the index whose entries begin with `prefix`.
 
-    `fixed`: for each leading field the place of its value and whether its keys descend; `low` and `high` bound the
-    next one, whose keys descend if `descending`; None: no field is bounded behind those. `listed`: the place of the
-    array whose values the next field may have; -1: there is none.
+    `fixed`: for each leading field the place of its value and how keys are made of it: `ASCENDING`, `DESCENDING`, or
+    `HASHED`, of its hash; `low` and `high` bound the next one, whose keys descend if `descending`; None: no field is
+    bounded behind those. `listed`: the place of the array whose values the next field may have; -1: there is none.
     """
 
     prefix: bytes
     _places: list[int]
-    _descending: list[bool]
+    _makings: list[int]
     _low: Side | None
     _high: Side | None
     _turned: cython.bint
@@ -82,7 +87,7 @@ class ScanBounds:
     def __init__(
         self,
         prefix: bytes,
-        fixed: Sequence[tuple[int, bool]],
+        fixed: Sequence[tuple[int, int]],
         low: Side | None = None,
         high: Side | None = None,
         descending: bool = False,
@@ -90,7 +95,7 @@ class ScanBounds:
     ) -> None:
         self.prefix = prefix
         self._places = [place for place, _ in fixed]
-        self._descending = [turned for _, turned in fixed]
+        self._makings = [making for _, making in fixed]
         self._low = low
         self._high = high
         self._turned = descending
@@ -142,7 +147,9 @@ class ScanBounds:
         for field in range(len(self._places)):
             at = _out.size
             value = values[self._places[field]]
+            if self._makings[field] == HASHED:
+                value = INT64, hashed_key(value).to_bytes(8, "little", signed=True)
             append_key(_out, value[0], value[1], 0, len(value[1]))
-            if self._descending[field]:
+            if self._makings[field] == DESCENDING:
                 _out.invert(at)
         return _out.taken()

@@ -33,7 +33,7 @@ from docstore.query.filter.tree import (
     ValueTest,
 )
 from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys
-from docstore.query.plan.bounds import FieldBounds, PathConditions, arrays_on, conditions, field_bounds, path_ranges
+from docstore.query.plan.bounds import FieldBounds, arrays_on, conditions, field_bounds, path_ranges
 from docstore.query.plan.intervals import EVERYTHING, Ranges, point, union
 from docstore.query.plan.value_ranges import Condition
 from docstore.query.plan.wildcard import WildcardPaths
@@ -222,16 +222,19 @@ def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
         entry = by_path.get(path)
         if entry is None:
             break
-        bounded = path_ranges(entry, False) if direction else _hashes(entry)
+        hashes = None if direction else hashes_of(entry.single)
+        bounded = path_ranges(entry, False) if direction else None if hashes is None else (hashes, ())
         if bounded is None:
             break
         found.append(FieldBounds(path, direction or 1, *bounded))
     return found
 
 
-def _hashes(entry: PathConditions) -> tuple[Ranges, tuple[Condition, ...]] | None:
-    """The hashes of the values that one condition asks for. Values of one hash can differ, so they say it never all."""
-    for condition in entry.single:
+def hashes_of(asked: Sequence[Condition]) -> Ranges | None:
+    """The hashes of the values that one of the conditions asks for. Values of one hash can differ, so they never say
+    all of it.
+    """
+    for condition in asked:
         if isinstance(condition, Comparison) and condition.op is Op.EQ:
             listed: Sequence[Value] = (condition.value,)
         elif isinstance(condition, In) and not condition.patterns:
@@ -243,5 +246,5 @@ def _hashes(entry: PathConditions) -> tuple[Ranges, tuple[Condition, ...]] | Non
         if any(value[0] in (NULL, UNDEFINED) for value in listed):
             listed = (*listed, (NULL, b""), (UNDEFINED, b""))
         hashes = {hashed_key(value) for value in listed}
-        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes), ()
+        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes)
     return None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
-from docstore.kernel.keys.bounds import ScanBounds, Side
+from docstore.kernel.keys.bounds import ASCENDING, DESCENDING, HASHED, ScanBounds, Side
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.tree import (
@@ -282,7 +282,7 @@ def _bounds(
     """The bounds by the conditions of these places; of all fields but the last one where that is `begun`."""
     if begun:
         fields = fields[:-1]
-    fixed: list[tuple[int, bool]] = []
+    fixed: list[tuple[int, int]] = []
     for field in fields:
         own = [conditions[place] for place in field.places]
         if not own or any(id(each) not in places for each in own):
@@ -299,7 +299,8 @@ def _bounds(
         if comparisons[0].op is Op.EQ:
             if len(comparisons) > 1:
                 return None
-            fixed.append((places[id(comparisons[0])], field.direction < 0))
+            making = HASHED if field.hashed else DESCENDING if field.direction < 0 else ASCENDING
+            fixed.append((places[id(comparisons[0])], making))
             continue
         sides = None if begun else _sides(comparisons, places)
         if sides is None or field is not fields[-1]:

@@ -59,7 +59,7 @@ from docstore.query.filter.tree import (
 )
 from docstore.query.plan.access import IndexScan, Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
-from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.plan.index_bounds import IndexInfo, hashes_of
 from docstore.query.plan.intervals import EVERYTHING, Ranges, intersection, point
 from docstore.query.plan.value_ranges import value_ranges
 from docstore.query.sort import Sort
@@ -233,11 +233,14 @@ def bounding(tree: Filter) -> list[tuple[str, Filter]]:
 
 @dataclass(frozen=True, slots=True)
 class PreparedField:
-    """A bounded field of the index, and which of the filter's conditions (`bounding`) bound it; none: it is open."""
+    """A bounded field of the index, and which of the filter's conditions (`bounding`) bound it; none: it is open. The
+    one condition of a `hashed` field is an equality, whose hash the index holds.
+    """
 
     path: str
     direction: int
     places: tuple[int, ...]
+    hashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +260,12 @@ class Prepared:
         conditions = [each for _, each in bounding(tree)]
         bounds = []
         for field in self.fields:
-            ranges = _ranges([conditions[place] for place in field.places])
+            own = [conditions[place] for place in field.places]
+            ranges = hashes_of(own) if field.hashed else _ranges(own)
             if not ranges:
                 return None
-            met = tuple(conditions[place] for place in field.places)
+            # Values of one hash can differ.
+            met = () if field.hashed else tuple(own)
             bounds.append(FieldBounds(field.path, field.direction, ranges, met))
         residual = conjunction([conditions[place] for place in self.left]) if self.left else None
         return Plan(index_scan(self.index, bounds, self.direction, exact=self.exact), residual, self.provides_sort)
@@ -292,6 +297,7 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
         return None
     conditions = conjuncts(tree)
     asked = bounding(tree)
+    hashed = {path for path, direction in access.index.fields if not direction}
     beside: set[int] = set()
     fields = []
     for item in access.bounds:
@@ -311,7 +317,9 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
         if len(places) > 1 and not all(has_free_value(asked[place][1]) for place in places):
             # What is left of the ranges of a constant depends on the values beside it.
             return None
-        fields.append(PreparedField(item.path, item.direction, places))
+        if item.path in hashed and (len(places) != 1 or not _fixes(asked[places[0]][1])):
+            return None
+        fields.append(PreparedField(item.path, item.direction, places, item.path in hashed))
     met = {condition for item in access.bounds for condition in item.met}
     left = tuple(place for place, each in enumerate(conditions) if each not in met or place in beside)
     if any(isinstance(each, Or) and place not in left for place, each in enumerate(conditions)):

@@ -26,6 +26,7 @@ INDEXES: tuple[dict[str, Any], ...] = (
     {"key": {"b": 1}, "name": "part", "partialFilterExpression": {"a": {"$gt": 1}}}, {"key": {"d": -1}, "name": "d"},
     {"key": {"t": "text"}, "name": "t"}, {"key": {"a": 1, "g": "2dsphere"}, "name": "g"},
     {"key": {"e": 1}, "name": "e", "partialFilterExpression": {"a": {"$gt": 1}}},
+    {"key": {"c": "hashed"}, "name": "ch"}, {"key": {"d": "hashed", "a": -1}, "name": "da"},
 )  # fmt: skip
 SCALARS: tuple[Any, ...] = (
     0, 1, 2, 3, -1, 2.0, 2.5, Int64(1), float("nan"), float("inf"), "", "a", "b", "ab", "ba", True, False, None,
@@ -316,7 +317,7 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
         node, calls = LocalNode(), Calls(monkeypatch)
         beside = [each for each in INDEXES if each["name"] in ("t", "g", "e")]
         await node.run({"createIndexes": "c", "indexes": [INDEXES[0], {"key": {"b": 1, "c": -1}, "name": "bc"}]})
-        await node.run({"createIndexes": "c", "indexes": beside})
+        await node.run({"createIndexes": "c", "indexes": [*beside, {"key": {"h": "hashed"}, "name": "h"}]})
         await node.insert("c", *({"_id": number, "a": number, "b": number % 5, "c": number} for number in range(50)))
         commands: list[dict[str, Any]] = [
             {"find": "c", "filter": {"a": 1}},
@@ -347,6 +348,7 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             {"find": "c", "filter": {"b": 1, "$expr": {"$gt": ["$a", "$c"]}}},
             {"find": "c", "filter": {"$and": [{"b": 1}, {"$or": [{"c": 3}, {"z": {"$gt": 1}}]}]}},
             {"find": "c", "filter": {"b": 3, "$nor": [{"a": 1}, {"z": 2}]}},
+            {"find": "c", "filter": {"h": 3}}, {"find": "c", "filter": {"h": 3, "z": {"$gt": 1}}},
             {"find": "c", "filter": {"_id": {"$in": [7]}}}, {"find": "c", "filter": {"_id": {"$in": [8]}, "b": 3}},
         ]  # fmt: skip
         for command in commands:
