@@ -1,10 +1,11 @@
-"""What requests of many shapes cost a server, over a collection with eleven indexes.
+"""What requests of many shapes cost a server, most of them over a collection with eleven indexes.
 
 A shop's documents, of about 600 bytes, with the indexes that an application comes to have: unique, compound, over
-arrays, partial, text, 2dsphere. Each shape (`shop_requests`) is sent by one client of pymongo, a request at a time with
-other values each time, to our server and to the reference in turn. The figure is the processor time that the server
-took for a request, in microseconds, the median of the rounds; above 1 the ratio says how much more the reference takes.
-What the documents are is changed by some shapes, on both servers alike.
+arrays, partial, text, 2dsphere; and collections of other kinds. Each shape (`shop_requests`, `other_requests`) is sent
+by one client of pymongo, a request at a time with other values each time, to our server and to the reference in turn.
+The figure is the processor time that the server took for a request, in microseconds, the median of the rounds; above 1
+the ratio says how much more the reference takes. What the documents are is changed by some shapes, on both servers
+alike.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import pymongo
 
-from scripts import shop_requests
+from scripts import other_requests, shop_requests
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
@@ -106,6 +107,7 @@ def fill(database: Database, documents: int) -> None:
         indexes=[{"name": "_".join(index["key"]), **index} for index in _INDEXES],
     )
     database.customers.insert_many([{"_id": number, "name": f"Customer {number}"} for number in range(documents // 10)])
+    other_requests.fill(database, documents)
     database.command("create", "ready", viewOn="orders", pipeline=[{"$match": {"status": "paid"}}])
     database.command("create", "newest", capped=True, size=1 << 20)
     rule = {"required": ["sku", "price"], "properties": {"sku": {"bsonType": "string"}, "price": {"minimum": 0}}}
@@ -128,7 +130,7 @@ def compare(databases: dict[str, Database], only: str, rounds: int) -> None:
     """Send each shape whose name holds `only` to every server in turn; print a line for each."""
     pids = {side: server_pid(database.client) for side, database in databases.items()}
     print(f"{'us of processor time':48}{'ours':>10}{'reference':>12}{'ratio':>8}")
-    for shape in shop_requests.SHAPES:
+    for shape in (*shop_requests.SHAPES, *other_requests.SHAPES):
         if only not in shape.name:
             continue
         costs: dict[str, list[float]] = {side: [] for side in databases}

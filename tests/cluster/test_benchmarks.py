@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from scripts import bench_report, bench_routing, bench_shapes, saturate, saturate_routed, shop_requests
+from scripts import (
+    bench_report,
+    bench_routing,
+    bench_shapes,
+    other_requests,
+    saturate,
+    saturate_routed,
+    shop_requests,
+)
 
 
 def test_each_small_operation_is_measured_on_each_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,10 +33,12 @@ def test_each_small_operation_is_measured_on_a_router(tmp_path: Path, capsys: py
 def test_each_shape_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shop_requests, "SHAPES", tuple(shape._replace(count=1) for shape in shop_requests.SHAPES))
+    for module in (shop_requests, other_requests):
+        monkeypatch.setattr(module, "SHAPES", tuple(shape._replace(count=1) for shape in module.SHAPES))
     bench_shapes.run(tmp_path, "", 1, documents=200)
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:48].rstrip() for line in lines[1:]] == [shape.name for shape in shop_requests.SHAPES]
+    names = [shape.name for shape in (*shop_requests.SHAPES, *other_requests.SHAPES)]
+    assert [line[:48].rstrip() for line in lines[1:]] == names
 
 
 def test_the_cost_of_routing_is_measured_by_the_number_of_chunks() -> None:
