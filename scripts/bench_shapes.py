@@ -139,7 +139,11 @@ def compare(databases: dict[str, Database], only: str, rounds: int) -> None:
                 costs[side].append(measure(shape, database, pids[side], turn))
         spent = {side: statistics.median(values) for side, values in costs.items()}
         reference = spent.get("reference")
-        compared = f"{reference:12.0f}{reference / spent['ours']:8.2f}" if reference else f"{'-':>12}{'-':>8}"
+        compared = (
+            f"{reference:12.0f}{reference / spent['ours']:8.2f}"
+            if reference and spent["ours"]
+            else f"{'-':>12}{'-':>8}"
+        )
         print(f"{shape.name:48}{spent['ours']:10.0f}{compared}", flush=True)
 
 

@@ -10,6 +10,7 @@ and of our own servers to the primary of a set.
 
 from __future__ import annotations
 
+import math
 import selectors
 import socket
 import statistics
@@ -400,7 +401,9 @@ def _print(
         for server in servers:
             spent, rate = medians[server.name]
             base = {"standalone": "reference", "set": "reference set"}.get(server.name, "")
-            ratio = medians[base][0] / spent if base in compared else spent / medians["set"][0]
+            more, less = (medians[base][0], spent) if base in compared else (spent, medians["set"][0])
+            # Of a few operations the system may not have counted anything yet.
+            ratio = more / less if less else math.inf
             shown = f", {ratio:4.2f}" if server.ours else ""
             cells.append(f"{spent:10.1f} ({rate:6.0f}/s{shown})")
         print(f"{name:21}" + "".join(f"{cell:>28}" for cell in cells), flush=True)
