@@ -66,7 +66,33 @@ def condition(rng: Random) -> Case:
     found: Case = {path: _condition(rng) for path in rng.sample(KEYS, rng.choice([1, 1, 2]))}
     if rng.random() < 0.15:
         found["$or"] = [{rng.choice(KEYS): _condition(rng)} for _ in range(rng.randint(1, 3))]
+    if rng.random() < 0.15:
+        found["$and"] = [{rng.choice(KEYS): _condition(rng)} for _ in range(rng.randint(1, 2))]
+    if rng.random() < 0.1:
+        found["$nor"] = [{rng.choice(KEYS): _condition(rng)} for _ in range(rng.randint(1, 2))]
+    if rng.random() < 0.1:
+        operands = ["$a", rng.choice(["$b", "$c", "$a.b", 2])]
+        found["$expr"] = {rng.choice(["$gt", "$eq", "$lte"]): operands}
     return found
+
+
+def index(rng: Random) -> Case:
+    """An index, without a name."""
+    path, other = rng.sample(KEYS[:-1], 2)
+    match rng.randint(0, 5):
+        case 0:
+            return {"key": {path: "hashed"}}
+        case 1:
+            return {
+                "key": {path: 1},
+                "partialFilterExpression": {rng.choice([path, other]): {"$gt": rng.randint(-2, 5)}},
+            }
+        case 2:
+            return {"key": {path: 1, other: -1}}
+        case 3:
+            return {"key": {path: rng.choice([1, -1])}, "hidden": True}
+        case _:
+            return {"key": {path: rng.choice([1, -1])}}
 
 
 def _change(rng: Random) -> Any:
@@ -100,8 +126,18 @@ def command(rng: Random) -> Command:
         case 2:
             return {"count": "c", "query": condition(rng)}
         case 3:
-            stages = rng.choice([[{"$limit": 4}], [{"$group": {"_id": "$b", "n": {"$sum": 1}, "m": {"$max": "$c"}}}]])
-            pipeline = [{"$match": condition(rng)}, {"$sort": {"_id": 1}}, *stages, {"$sort": {"_id": 1}}]
+            stages = rng.choice(
+                [
+                    [{"$limit": 4}],
+                    [{"$skip": 2}, {"$limit": 3}],
+                    [{"$match": condition(rng)}],
+                    [{"$group": {"_id": "$b", "n": {"$sum": 1}, "m": {"$max": "$c"}}}],
+                    [{"$unionWith": {"coll": "c", "pipeline": [{"$match": condition(rng)}, {"$project": {"b": 1}}]}}],
+                    [{"$lookup": {"from": "c", "let": {"v": "$b"}, "as": "l", "pipeline": [
+                        {"$match": {"$expr": {"$eq": ["$b", "$$v"]}}}, {"$sort": {"_id": -1}}, {"$limit": 2}]}}],
+                ]
+            )  # fmt: skip
+            pipeline = [{"$match": condition(rng)}, {"$sort": {"_id": 1}}, *stages, {"$sort": {"_id": 1, "b": 1}}]
             return {"aggregate": "c", "pipeline": pipeline, "cursor": {"batchSize": 1000}}
         case 4:
             fields = {"sort": randomly.sort(rng), "update": _change(rng), "new": rng.random() < 0.5}

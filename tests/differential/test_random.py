@@ -109,14 +109,8 @@ def test_commands_that_are_sent_again_with_other_values(reference: Database[dict
         others = rng.choice([0, 0.1, 0.3])
         for _ in range(3 * A_ROUND):
             if rng.random() < 0.1:
-                key = {rng.choice(resent.KEYS[:-1]): rng.choice([1, -1])}
-                number = rng.randint(0, 3)
-                await pair.ours(
-                    {
-                        "createIndexes": "c",
-                        "indexes": [{"key": key, "name": f"i{number}", "hidden": rng.random() < 0.2}],
-                    }
-                )
+                name = f"i{rng.randint(0, 3)}"
+                await pair.ours({"createIndexes": "c", "indexes": [{"name": name, **resent.index(rng)}]})
                 await pair.ours({"dropIndexes": "c", "index": f"i{rng.randint(0, 3)}"})
             command = resent.again(rng, rng.choice(commands), others=others)
             theirs, ours = await pair.both(command)
