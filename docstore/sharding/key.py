@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import bson
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_from, elements, get_field, get_path
+from docstore.bson import document_from, elements, from_python, get_field, get_path
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
@@ -70,8 +69,9 @@ class ShardKey:
         self.fields = fields
         self.pattern = KeyPattern([(field, 1) for field in fields])
         self._extract = self.pattern.shard_key
-        lowest = bson.encode(dict.fromkeys(fields, MinKey()))
-        highest = bson.encode(dict.fromkeys(fields, MaxKey()))
+        # As documents inside others: alone, one would have its `_id` put first.
+        _, lowest = from_python(dict.fromkeys(fields, MinKey()))
+        _, highest = from_python(dict.fromkeys(fields, MaxKey()))
         self._highest = b"".join(_encoded_values(highest))
         self.min = Bound(lowest, b"".join(_encoded_values(lowest)))
         self.max = Bound(highest, self._highest + _ABOVE_ALL)
@@ -138,7 +138,7 @@ class ShardKey:
         return fields[: len(self.fields)] == tuple((field, 1) for field in self.fields)
 
     def __str__(self) -> str:
-        return display_document(bson.encode(self.document()))
+        return display_document(from_python(self.document())[1])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShardKey) and self.fields == other.fields

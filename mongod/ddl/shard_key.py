@@ -84,7 +84,7 @@ def _check_collection(collection: Collection, key: ShardKey) -> None:
             raise CommandError(
                 Code.InvalidOptions,
                 f"can't shard collection '{collection.ns}' with unique index on "
-                f"{display_document(bson.encode(dict(index.fields)))}: uniqueness can't be maintained across unequal "
+                f"{display_document(index.spec.key)}: uniqueness can't be maintained across unequal "
                 "shard keys",
             )
 

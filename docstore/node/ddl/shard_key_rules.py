@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import bson
-
+from docstore.bson import from_python
 from docstore.bson.walk import OBJECT
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import IndexSpec
@@ -37,7 +36,7 @@ def check_new_indexes(key: ShardKey | None, specs: Iterable[IndexSpec]) -> None:
     """Errors: CannotCreateIndex for a unique one that does not begin with the shard key."""
     for spec in specs:
         if key is not None and spec.unique and not _unique_over_shards(key, [path for path, _ in spec.fields]):
-            pattern = display((OBJECT, bson.encode(key.document())))
+            pattern = display(from_python(key.document()))
             raise CommandError(
                 Code.CannotCreateIndex,
                 f"cannot create unique index over {display((OBJECT, spec.key))} with shard key pattern {pattern}",

@@ -6,6 +6,7 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
+from bson.raw_bson import RawBSONDocument
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,3 +75,14 @@ def test_an_index_serves_the_key_when_it_starts_with_it() -> None:
     assert key.is_prefix_of((("a", 1), ("b", 1), ("c", -1)))
     assert not key.is_prefix_of((("a", 1), ("c", 1), ("b", 1)))
     assert not key.is_prefix_of((("a", 1),))
+
+
+def test_an_identity_behind_other_fields_keeps_its_place() -> None:
+    key = ShardKey(("user", "_id"))
+    assert str(key) == "{ user: 1, _id: 1 }"
+    for end in (key.min, key.max):
+        assert list(bson.decode(bson.encode({"end": RawBSONDocument(end.raw)}))["end"]) == ["user", "_id"]
+        assert key.bound(end.raw) == end
+    document = bson.encode({"_id": 7, "user": "x"})
+    assert key.bound_of(document).key == key.key_of(document)
+    assert key.everything.holds(key.key_of(document))
