@@ -45,6 +45,22 @@ def test_reads_across_shards_equal_those_of_one_list(cluster):
     assert list(grouped) == expected
 
 
+def test_a_shard_key_may_end_in_the_identity(cluster):
+    posts = cluster.shard("by_user", {"user": 1, "_id": 1})
+    rows = [{"_id": number, "user": number % 4} for number in range(40)]
+    posts.insert_many(rows)
+    cluster.split_and_move("by_user", {"user": 2, "_id": 10})
+    chunks = cluster.chunks("by_user")
+    assert {chunk["shard"] for chunk in chunks} == {"one", "two"}
+    assert all(list(chunk[end]) == ["user", "_id"] for chunk in chunks for end in ("min", "max"))
+    assert list(posts.find().sort("_id", 1)) == rows
+    assert [row["_id"] for row in posts.find({"user": 2}).sort("_id", 1)] == list(range(2, 40, 4))
+    assert posts.update_one({"user": 2, "_id": 38}, {"$set": {"seen": True}}).modified_count == 1
+    assert posts.find_one({"_id": 38}) == {"_id": 38, "user": 2, "seen": True}
+    assert posts.delete_many({"user": 3}).deleted_count == 10
+    assert posts.count_documents({}) == 30
+
+
 def test_explain_shows_how_a_pipeline_is_split(cluster):
     items = cluster.shard("split", {"n": 1})
     items.insert_many([{"n": number, "x": number % 5} for number in range(100)])
