@@ -152,6 +152,10 @@ class BoundScan(NamedTuple):
         seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
 
+    def is_by(self, path: str) -> bool:
+        """Whether the entries that are read are of one index, whose first field is at this path."""
+        return len(self.parts) == 1 and self.parts[0][0].fields[0][0] == path
+
     def _tells(self, needs: frozenset[str]) -> bool:
         """Whether the entries of the scan tell these values of its documents, one entry of each."""
         if self.predicate is not None or len(self.parts) > 1:

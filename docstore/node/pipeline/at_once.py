@@ -101,6 +101,9 @@ def _at_once(
     if scan is None:
         return None
     bound, owned = scan
+    if behind.distinct is not None and bound.is_by(behind.distinct):
+        # The general way reads an index once for each value.
+        return None
     step = _Step(node, context.db)
     try:
         documents = step.documents(bound, owned, behind)

@@ -60,6 +60,8 @@ class Piece:
     pipeline: Pipeline
     counted: CountedGroup | None
     needs: frozenset[str] | None
+    distinct: str | None
+    """The path of which only the different values are wanted."""
 
 
 Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
@@ -129,7 +131,9 @@ def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
     counted = counted_group(pipeline.stages) if in_front and not find.stages else None
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
-    return Piece(find, pipeline, counted, _needs(pipeline))
+    first = pipeline.stages[0] if pipeline.stages and not find.stages else None
+    distinct = first.distinct() if isinstance(first, Group) else None
+    return Piece(find, pipeline, counted, _needs(pipeline), distinct)
 
 
 def _needs(pipeline: Pipeline) -> frozenset[str] | None:

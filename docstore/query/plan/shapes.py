@@ -292,6 +292,9 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
     access = plan.access
     if not isinstance(access, IndexScan) or access.once or not _is_plain(access.index):
         return None
+    if access.index.wildcard is not None:
+        # Which keys stand in it for a value depends on the path.
+        return None
     spoken_of = _first_paths(tree, sort)
     if not all(_is_plain(index) or _is_beside(index, spoken_of, tree) for index in indexes):
         return None
@@ -357,7 +360,7 @@ def _is_beside(index: IndexInfo, first_paths: set[str], tree: Filter) -> bool:
         return True
     if index.partial is not None and not any(_implied(tree, index.partial)):
         return True
-    return index.wildcard is None and index.fields[0][0] not in first_paths
+    return index.fields[0][0] not in first_paths
 
 
 def _path(condition: Filter) -> str:
@@ -367,4 +370,4 @@ def _path(condition: Filter) -> str:
 
 def _is_plain(index: IndexInfo) -> bool:
     """Whether what the index has to offer is the same for all filters of a shape: it is one of values as they stand."""
-    return all(each is None for each in (index.wildcard, index.geometry, index.text, index.collation))
+    return all(each is None for each in (index.geometry, index.text, index.collation))
