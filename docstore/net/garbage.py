@@ -2,8 +2,9 @@
 
 The interpreter's own full collections come whenever enough objects have grown old, and their time grows with the number
 of objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
-become garbage since the last one, and not while much more memory is in use than after it; after a while they come in
-any case. Large structures that are done with are taken apart in slices (`docstore.deferred_free`).
+become garbage since the last one, and not while many more objects are in use than after it; after a while they come in
+any case. Few objects may hold much memory: that a process has grown is a reason to look. Large structures that are
+done with are taken apart in slices (`docstore.deferred_free`).
 
 A process that has grown gives back what lies free (`FreeMemory`): large requests one after the other do not add up.
 """
@@ -35,7 +36,9 @@ _SLICE_SECONDS = 0.002
 
 _WEIGHED_SECONDS = 0.25
 _GROWN_BYTES = 32 * 1024 * 1024
-"""Memory beyond the least there has been, from which some of it may lie free."""
+"""Memory beyond the least there has been, from which some of it may lie free; beyond what there was after the last
+collection, from which some of it may be in cycles.
+"""
 
 _GAINED_BYTES = 4 * 1024 * 1024
 _MOST_PATIENCE = 128
@@ -51,7 +54,7 @@ class GarbageCollection:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._blocks = 0
+        self._blocks = self._resident = 0
         self._collected = 0.0
         self._heavy = SUPERVISION.heavy
         self._timer: asyncio.Handle | None = None
@@ -75,14 +78,15 @@ class GarbageCollection:
     def _collect(self) -> None:
         gc.collect()
         self._blocks = sys.getallocatedblocks()
+        self._resident = resident_bytes()
         self._collected = self._loop.time()
         self._heavy = SUPERVISION.heavy
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
         late = self._loop.time() >= self._collected + _LONGEST_SECONDS
-        # What a request that made much has left in cycles is few objects, and may be much memory.
-        aged = _AGED if SUPERVISION.heavy != self._heavy else gc.get_count()[2]
+        grown = SUPERVISION.heavy != self._heavy or resident_bytes() >= self._resident + _GROWN_BYTES
+        aged = _AGED if grown else gc.get_count()[2]
         if is_due(aged, sys.getallocatedblocks() - self._blocks, late=late):
             self._collect()
         else:

@@ -18,7 +18,6 @@ from docstore.aggregation.window.functions import Open, parse_output
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
-from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.sources import HeldSource
 from docstore.kernel.group.windows import WindowKeys, partition_end, partition_of
@@ -121,11 +120,11 @@ class _WindowRun:
                 if current is not None:
                     yield from outputs.documents(partition)
                     partition.close()
-                    free_later(partition)
                 partition = Partition(self._stage.sort_fields, self._environment)
                 current = partition_of(piece[at][0])
             yield []
         yield from outputs.documents(partition)
+        partition.close()
 
 
 def checked_partition(value: Value | None) -> Value:

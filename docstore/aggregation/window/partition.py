@@ -14,6 +14,7 @@ from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.stage import Environment, Run, memory_exceeded
 from docstore.bson.walk import OBJECT, Value
 from docstore.buffers import BUFFERS
+from docstore.deferred_free import free_later
 from docstore.kernel.group.windows import NOT_YET
 from docstore.kernel.group.windows import Placed as PlacedPairs
 from docstore.kernel.scan.pairs import pair_bytes
@@ -39,6 +40,45 @@ _PER_DOCUMENT = 200
 Pair = tuple[bytes, bytes]
 
 
+class _Pieces:
+    """The pairs of a partition by their places. It does not know the partition: what looks at places refers to this
+    alone, so that a partition that is let go goes with all that it holds.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self._buffers = environment.buffers
+        self.starts: list[int] = []
+        self.held: list[list[Pair] | Run] = []
+        self._at_hand: OrderedDict[int, list[Pair]] = OrderedDict()
+
+    def begin(self, start: int, piece: list[Pair]) -> None:
+        """A piece that begins at a place, and is added to from now on."""
+        self.starts.append(start)
+        self.held.append(piece)
+
+    def piece_of(self, place: int) -> tuple[int, list[Pair]]:
+        """(the place of its first pair, the piece) that a place is in."""
+        number = bisect_right(self.starts, place) - 1
+        piece = self.held[number]
+        if not isinstance(piece, list):
+            found = self._at_hand.get(number)
+            if found is None:
+                found = self._at_hand[number] = list(piece.records())
+                most = _FEW_AT_HAND if self._buffers.crowded else _AT_HAND
+                while len(self._at_hand) > most:
+                    self._at_hand.popitem(last=False)
+            else:
+                self._at_hand.move_to_end(number)
+            piece = found
+        return self.starts[number], piece
+
+    def let_go(self) -> list[object]:
+        """All that there was."""
+        gone: list[object] = [self.held, self._at_hand]
+        self.held, self._at_hand = [], OrderedDict()
+        return gone
+
+
 class Partition:
     """(key, document) pairs, added in order; the keys tell places in the order apart."""
 
@@ -46,15 +86,13 @@ class Partition:
         self._environment = environment
         self._path = fields[0][0].split(".") if fields else []
         self.descending = bool(fields) and fields[0][1] < 0
-        self._starts: list[int] = []
-        self._pieces: list[list[Pair] | Run] = []
+        self._pieces = _Pieces(environment)
         self._sizes: list[int] = []
         self._written = 0
         self._length = self._held = 0
         self._open: list[Pair] = []
         self._open_bytes = _PIECE_BYTES
-        self._at_hand: OrderedDict[int, list[Pair]] = OrderedDict()
-        self._looked_at = PlacedPairs(self._piece_of)
+        self._looked_at = self.placed()
 
     def __len__(self) -> int:
         return self._length
@@ -63,8 +101,7 @@ class Partition:
         """Some more at the end, few enough for a piece. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         if self._open_bytes >= _PIECE_BYTES or len(self._open) + len(pairs) > _PIECE_DOCUMENTS:
             self._open, self._open_bytes = [], 0
-            self._starts.append(self._length)
-            self._pieces.append(self._open)
+            self._pieces.begin(self._length, self._open)
             self._sizes.append(0)
         size = pair_bytes(pairs) + _PER_DOCUMENT * len(pairs)
         self._open += pairs
@@ -73,7 +110,7 @@ class Partition:
         self._length += len(pairs)
         self._hold(size)
         crowded = self._held > RUN_BYTES and self._environment.buffers.crowded
-        if (self._held > self._environment.memory_limit or crowded) and self._written < len(self._pieces) - 1:
+        if (self._held > self._environment.memory_limit or crowded) and self._written < len(self._pieces.held) - 1:
             self._write()
 
     def _hold(self, size: int) -> None:
@@ -83,39 +120,24 @@ class Partition:
     def close(self) -> None:
         """Nothing is asked for any more."""
         self._hold(-self._held)
+        free_later(self._pieces.let_go())
 
     def _write(self) -> None:
         """Write the oldest piece that is in memory."""
         spill = self._environment.spill
         if spill is None:
             raise memory_exceeded("$setWindowFields", min(self._environment.memory_limit, BUFFERS.limit))
-        piece = self._pieces[self._written]
+        piece = self._pieces.held[self._written]
         assert isinstance(piece, list), "pieces are written one after the other"
-        self._pieces[self._written] = spill.write(piece)
+        self._pieces.held[self._written] = spill.write(piece)
         self._hold(-self._sizes[self._written])
         self._written += 1
-
-    def _piece_of(self, place: int) -> tuple[int, list[Pair]]:
-        """(the place of its first pair, the piece) that a place is in."""
-        number = bisect_right(self._starts, place) - 1
-        piece = self._pieces[number]
-        if not isinstance(piece, list):
-            found = self._at_hand.get(number)
-            if found is None:
-                found = self._at_hand[number] = list(piece.records())
-                most = _FEW_AT_HAND if self._environment.buffers.crowded else _AT_HAND
-                while len(self._at_hand) > most:
-                    self._at_hand.popitem(last=False)
-            else:
-                self._at_hand.move_to_end(number)
-            piece = found
-        return self._starts[number], piece
 
     def placed(self) -> PlacedPairs:
         """The documents and their keys by their places, for one who asks for them in order. Nothing may be added
         afterwards.
         """
-        return PlacedPairs(self._piece_of)
+        return PlacedPairs(self._pieces.piece_of)
 
     def document(self, place: int) -> bytes:
         """The document at a place."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from random import Random
 from typing import Any
 
@@ -10,6 +12,7 @@ from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
 from docstore.aggregation.stage import Environment
+from docstore.aggregation.window.partition import Partition
 from docstore.errors import CommandError
 from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed, refusal
 from tests.unit.query.raw import decoded, raw
@@ -159,3 +162,16 @@ def test_a_window_that_slides_holds_no_more_than_memory_does() -> None:
         assert refusal([stage({function: tripled, **over("documents", -20, 20)})], documents) == 5414201
     last = stage({"$last": tripled, **over("documents", -20, 20)})
     assert len(aggregate([last, {"$project": {"w": 0}}], documents)) == 12
+
+
+def test_a_partition_that_is_let_go_goes_with_what_it_holds() -> None:
+    gc.disable()
+    try:
+        partition = Partition((), Environment(clock=lambda: 0.0))
+        partition.add([(b"k", raw({"_id": 1}))])
+        assert partition.document(0) == raw({"_id": 1})
+        left = weakref.ref(partition)
+        del partition
+        assert left() is None
+    finally:
+        gc.enable()

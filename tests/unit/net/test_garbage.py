@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from docstore.net import garbage
 from docstore.net.allocator import resident_bytes
-from docstore.net.garbage import FreeMemory, is_due
+from docstore.net.garbage import FreeMemory, GarbageCollection, is_due
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,30 @@ def test_a_process_gives_back_what_lies_free_between_what_is_in_use() -> None:
         assert len(scattered) == 80
 
     asyncio.run(asyncio.wait_for(grow_and_wait(), 60))
+
+
+def test_few_objects_in_a_cycle_that_hold_much_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Node:
+        def __init__(self) -> None:
+            self.itself, self.held = self, bytearray(48 << 20)
+
+    async def leave_and_wait() -> None:
+        monkeypatch.setattr(garbage, "_LOOK_SECONDS", 0.01)
+        collection = GarbageCollection(asyncio.get_running_loop())
+        collection.start()
+        try:
+            left = weakref.ref(Node())
+            while left() is not None:
+                await asyncio.sleep(0.01)
+        finally:
+            collection.stop()
+
+    thresholds = gc.get_threshold()
+    try:
+        asyncio.run(asyncio.wait_for(leave_and_wait(), 60))
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 class Looks:
