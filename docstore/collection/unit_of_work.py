@@ -251,7 +251,7 @@ class WriteUnitOfWork(PendingReader):
         if growth or coll.guards:
             self._count(coll, 0, growth)
         if journal is not None:
-            operations = list(map(make_update, before, after, repeat(paths)))
+            operations = [] if journal.replaying else list(map(make_update, before, after, repeat(paths)))
             logged = ManyChanged(operations, record_keys, after, before, made, removed, stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
@@ -307,7 +307,7 @@ class WriteUnitOfWork(PendingReader):
         self._records.update(dict.fromkeys(record_keys))
         self._count(coll, -len(befores), -sum(map(len, befores)))
         if journal is not None:
-            operations = [document_key(self._keys, coll.ns, raw) for raw in befores]
+            operations = [] if journal.replaying else [document_key(self._keys, coll.ns, raw) for raw in befores]
             logged = ManyChanged(operations, record_keys, before=befores, removed=removed, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["d"], logged, None, coll.ident)
         if self._changes is not None:

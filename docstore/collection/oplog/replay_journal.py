@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import StatementIds, previous_optime
-from docstore.collection.oplog.journal import Image, Journal
+from docstore.collection.oplog.journal import Image, Journal, ManyChanged
 from docstore.collection.oplog.operations import ABORT, PREPARE, commit_timestamp
 from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.sessions import (
     ABORTED,
     COMMITTED,
     SessionTable,
+    StatementRun,
     Statements,
     entry_session,
     pack_row,
@@ -25,6 +26,8 @@ from docstore.collection.oplog.sessions import (
 )
 from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_sums
 from docstore.kernel.log.entries import undo_key
+from docstore.kernel.log.runs import EntryRun
+from docstore.kernel.log.runs import Statements as StatementsInRow
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
@@ -44,8 +47,9 @@ class ReplayJournal(Journal):
 
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
         super().__init__(batch, oplog, sessions, session=None, from_migrate=False, wall_ms=0)
-        self.logs_each = False
+        self.logs_each = not tolerant
         self._tolerant = tolerant
+        self._run: EntryRun | None = None
         self._optime = NULL_OPTIME
         self.place = 0
         self._counted: list[tuple[int, int, int]] = []
@@ -58,6 +62,10 @@ class ReplayJournal(Journal):
         self._optime = optime
         self._wall_ms = wall_ms
         self.place = 0
+
+    def begin_run(self, run: EntryRun) -> None:
+        """What is logged next by `log_each` are these entries, together."""
+        self._run = run
 
     def next_timestamp(self) -> int:
         return self._optime.timestamp
@@ -84,6 +92,39 @@ class ReplayJournal(Journal):
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
     ) -> None:
         self._counted.append(counted)
+
+    def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
+        """The entries are there already: they are logged as they are."""
+        run, changes = self._run, self._batch.changes
+        assert run is not None, "a run has begun"
+        newest = self._oplog.last if self.last is None else self.last
+        first, last = OpTime(run.term, run.timestamps[0]), OpTime(run.term, run.timestamps[-1])
+        assert first.timestamp > newest.timestamp, f"entry {first} is applied behind {newest}"
+        assert first.term >= newest.term, f"a log's terms never fall: {first} after {newest}"
+        lsids = {lsid for lsid in run.lsids if lsid is not None}
+        rows = {SESSION_PREFIX + lsid: self._rows.get(lsid) or self._sessions.state(lsid).row for lsid in lsids}
+        entry_bytes, undo_bytes = run.put(
+            changes[Family.OPLOG], changes[Family.UNDO], (Family.RECORDS, Family.INDEXES, Family.META),
+            changed.documents, changed.before, changed.record_keys, changed.made, changed.removed, ident,
+            SESSION_PREFIX, rows,
+        )  # fmt: skip
+        changes[Family.META].update(rows)
+        for each in run.statements():
+            self._note_statements(run.term, each)
+        self.last, self._run = last, None
+        self._logged += len(run.entries)
+        self._logged_bytes += entry_bytes
+        self._undo_bytes += undo_bytes
+
+    def _note_statements(self, term: int, each: StatementsInRow) -> None:
+        """What the session's row is behind them, and what the table is to be told."""
+        row = self._rows[each.lsid] = pack_row(each.txn_number, term, each.timestamp, each.wall_ms)
+        optime, end = OpTime(term, each.timestamp), each.first + each.number
+        statements: Statements = {each.first: optime}
+        if each.number > 1:
+            run = StatementRun(term, each.timestamp - end + 1)
+            statements = dict.fromkeys(range(each.first, end), run)
+        self._writes.append((each.lsid, each.txn_number, row, optime, statements))
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:
         """Log the entry that has been carried out; `fields` are its top-level ones."""

@@ -33,6 +33,7 @@ COMPILED = (
     "kernel.keys.gathered",
     "kernel.log.entries",
     "kernel.log.batches",
+    "kernel.log.runs",
     "kernel.keys.expansion",
     "kernel.keys.folding",
     "kernel.keys.pattern",

@@ -45,7 +45,7 @@ class Applier:
         self.applied = 0
         """Entries applied since the start."""
 
-    async def apply(self, entries: Sequence[bytes], *, tolerant: bool = False, delay_seconds: int = 0) -> None:
+    async def apply(self, entries: list[bytes], *, tolerant: bool = False, delay_seconds: int = 0) -> None:
         """Apply entries, oldest first. `tolerant`: they may have been applied before (initial sync)."""
         done = 0
         while done < len(entries):
@@ -76,7 +76,7 @@ class Applier:
         self.applied += 1
         return position + 1
 
-    def _slice(self, entries: Sequence[bytes], start: int, end: int, tolerant: bool) -> int:
+    def _slice(self, entries: list[bytes], start: int, end: int, tolerant: bool) -> int:
         """Apply what fits into a slice; a command, which may be an index build, begins a slice and is all of it."""
         until = self._clock() + SLICE_SECONDS
         position = start
@@ -85,12 +85,13 @@ class Applier:
             position += 1
         else:
             with EntryUnit(self._store, tolerant=tolerant) as unit:
+                looked = position
                 while position < end and not _is_command(entries[position]):
-                    unit.apply(entries[position])
-                    position += 1
-                    look = position % ENTRIES_PER_LOOK == 0 or len(entries[position - 1]) > _LONG_ENTRY
-                    if look and self._clock() >= until:
-                        break
+                    position += unit.apply_next(entries, position, end)
+                    if position >= looked + ENTRIES_PER_LOOK or len(entries[position - 1]) > _LONG_ENTRY:
+                        looked = position
+                        if self._clock() >= until:
+                            break
                 unit.commit()
         self.applied += position - start
         return position

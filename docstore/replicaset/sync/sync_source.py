@@ -11,7 +11,7 @@ before the entry is applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -211,7 +211,7 @@ class SyncSourceFollower:
         return 0.0, "the source closed its cursor"
 
     async def _apply_all(
-        self, remote: RemoteMember, rollback_id: int, entries: Sequence[bytes], tail: AsyncIterator[list[bytes]]
+        self, remote: RemoteMember, rollback_id: int, entries: list[bytes], tail: AsyncIterator[list[bytes]]
     ) -> None:
         while True:
             following = asyncio.ensure_future(anext(tail, None))
@@ -227,7 +227,7 @@ class SyncSourceFollower:
                 return
             entries = batch
 
-    async def apply_fetched(self, remote: RemoteMember, rollback_id: int, entries: Sequence[bytes]) -> None:
+    async def apply_fetched(self, remote: RemoteMember, rollback_id: int, entries: list[bytes]) -> None:
         """Apply entries of a source whose rollback id was `rollback_id` when fetching began.
 
         Errors: AttemptFailed when it has rolled back since.

@@ -212,4 +212,25 @@ PLANTS = (
         "MemberState.STARTUP2 if self.syncing.needs_initial_sync and not arbiter else MemberState.SECONDARY",
         "MemberState.SECONDARY",
     ),
+    Plant(
+        "what undoes changes applied together does not know the documents before",
+        "rollbacks",
+        "docstore.collection.oplog.replay_journal:ReplayJournal.log_each",
+        "changed.documents, changed.before,",
+        "changed.documents, None,",
+    ),
+    Plant(
+        "a change applied together does not see the one before it",
+        "elections",
+        "docstore.collection.oplog.apply_runs:_change",
+        "latest.get(rid) or ",
+        "",
+    ),
+    Plant(
+        "entries applied together do not say whose statements they are",
+        "groups-faults",
+        "docstore.collection.oplog.replay_journal:ReplayJournal._note_statements",
+        "self._writes.append((each.lsid, each.txn_number, row, optime, statements))",
+        "pass",
+    ),
 )

@@ -81,8 +81,11 @@ def follow_in_units(leader: Store, follower: Store, most: int) -> None:
             while size < min(most, len(log)) and get_field(log[size], "op") != _COMMAND:
                 size += 1
         with EntryUnit(follower) as unit:
-            for entry in log[:size]:
-                unit.apply(entry)
+            done = 0
+            while done < size and get_field(log[0], "op") != _COMMAND:
+                done += unit.apply_next(log, done, size)
+            if not done:
+                unit.apply(log[0])
             unit.commit()
         log = log[size:]
 

@@ -1,0 +1,87 @@
+"""Applying entries in a row that do the same to documents of one collection: as units write many documents at once.
+
+What comes of it is, byte for byte, what comes of the entries one by one, but for the order of keys in what undoes an
+entry. Where that cannot be had, nothing is done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.collection.oplog.diff import apply_update
+from docstore.kernel.log.entries import id_document
+from docstore.kernel.log.runs import DELETE, INSERT, EntryRun, changed_names
+from docstore.key_layout import RECORD_ID_BYTES, long_of
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.collection.unit_of_work import WriteUnitOfWork
+
+_RECORDS = Family.RECORDS
+_INDEXES = Family.INDEXES
+
+
+def carry_out(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
+    """Whether the entries have been carried out, which the unit's journal expects; they are to be carried out one by
+    one otherwise: one does not fit the data, or the unit does not do it at once.
+    """
+    if run.op == INSERT:
+        return unit.insert_each(coll, run.objects, None)
+    if coll.options.pre_images:
+        return False
+    return _remove(unit, coll, run) if run.op == DELETE else _change(unit, coll, run)
+
+
+def _record_id(unit: WriteUnitOfWork, coll: Collection, named: bytes) -> bytes | None:
+    """The record id of the document with the `_id` of another."""
+    entry = unit.get(_INDEXES, coll.id_key(named))
+    return None if entry is None else entry[-RECORD_ID_BYTES:]
+
+
+def _remove(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
+    found: dict[int, bytes] = {}
+    for named in run.objects:
+        rid = _record_id(unit, coll, named)
+        before = None if rid is None else unit.get(_RECORDS, coll.prefix + rid)
+        if rid is None or before is None:
+            return False
+        found[long_of(rid)] = before
+    return len(found) == len(run.objects) and unit.remove_each(coll, list(found.items()))
+
+
+def _change(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
+    touched = _touched(run.objects)
+    indexes = coll.indexes_of(touched)
+    if any(index.unique for index in indexes):
+        return False
+    rids: list[bytes] = []
+    before: list[bytes] = []
+    after: list[bytes] = []
+    latest: dict[bytes, bytes] = {}
+    for o, named in zip(run.objects, run.named, strict=True):
+        rid = _record_id(unit, coll, named)
+        if rid is None:
+            return False
+        old = latest.get(rid) or unit.get(_RECORDS, coll.prefix + rid)
+        if old is None:
+            return False
+        latest[rid] = new = apply_update(old, o)
+        if (touched is None or b"_id" in touched) and id_document(old) != id_document(new):
+            return False
+        rids.append(rid)
+        before.append(old)
+        after.append(new)
+    return unit.replace_each(coll, rids, before, after, None, None, indexes)
+
+
+def _touched(changes: list[bytes]) -> frozenset[bytes] | None:
+    """The top-level fields that some of these `o` touch; None: any."""
+    names: frozenset[bytes] = frozenset()
+    for o in changes:
+        more = changed_names(o)
+        if more is None:
+            return None
+        if not more <= names:
+            names |= more
+    return names

@@ -1,0 +1,367 @@
+"""Oplog entries in a row of which each inserts, changes or removes one document of the same collection.
+
+Whoever applies them looks at them together; what undoes them is put together here, an entry at a time. Nothing is
+decoded, and what an entry says is found in one walk over it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cython
+
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import (
+        BINARY,
+        BOOL,
+        DATE,
+        INT32,
+        INT64,
+        OBJECT,
+        STRING,
+        TIMESTAMP,
+        document_stop,
+        find,
+        int32_at,
+        int64_at,
+        name_end,
+        part,
+        uint64_at,
+        value_end,
+    )
+    from docstore.kernel.log.entries import (
+        _give_back,
+        _put_counted,
+        _put_made,
+        _put_removed,
+        _put_undo,
+        _taken,
+        _timestamp_key,
+        _writer,
+    )
+
+_NO_TERM: cython.longlong = -1
+if not cython.compiled:
+    # The letters of what entries do.
+    INSERT, UPDATE, DELETE = b"iud"
+_FIELDS: list[bytes] = [
+    b"op", b"ui", b"o", b"o2", b"ts", b"t", b"wall", b"lsid", b"txnNumber", b"stmtId", b"fromMigrate",
+]  # fmt: skip
+_CODES: list[int] = [STRING, BINARY, OBJECT, OBJECT, TIMESTAMP, INT64, DATE, OBJECT, INT64, INT32, BOOL]
+"""What of an entry is looked at, and the type of each."""
+if not cython.compiled:
+    _OP, _UI, _O, _O2, _TS, _T, _WALL, _LSID, _TXN_NUMBER, _STMT_ID, _FROM_MIGRATE = range(11)
+_UUID_BYTES: cython.Py_ssize_t = 21
+"""With its length and its kind."""
+_MOST_BYTES: cython.Py_ssize_t = 262144
+"""Entries are taken together up to this."""
+
+
+class Statements(NamedTuple):
+    """Statements of one retryable write with numbers in a row, whose entries have timestamps in a row: the session's id
+    (16 bytes of the id, 32 of the user), its transaction number, the number of the first statement, how many, the
+    timestamp of the last one's entry, and when that was written in milliseconds since 1970.
+    """
+
+    lsid: bytes
+    txn_number: int
+    first: int
+    number: int
+    timestamp: int
+    wall_ms: int
+
+
+class EntryRun:
+    """See the module. `op` is the letter, `ui` the data of the collection's UUID, `term` that of all entries; `objects`
+    are the fields `o`, `named` the fields `o2` of changes.
+    """
+
+    op: cython.int
+    ui: bytes
+    term: cython.longlong
+    entries: list[bytes]
+    objects: list[bytes]
+    named: list[bytes]
+    timestamps: list[int]
+    walls: list[int]
+    lsids: list[bytes | None]
+    """Of each entry the session that wrote it, None for none."""
+    txn_numbers: list[int]
+    stmt_ids: list[int]
+
+    # What the entry at hand says.
+    _places: list[int]
+    _op: cython.int
+    _ui: bytes
+    _o: bytes
+    _o2: bytes | None
+    _lsid: bytes | None
+    _txn_number: cython.longlong
+    _stmt_id: cython.longlong
+    _timestamp: cython.ulonglong
+    _term: cython.longlong
+    _wall_ms: cython.longlong
+
+    def __init__(self) -> None:
+        self.op = 0
+        self.ui = b""
+        self.term = _NO_TERM
+        self.entries = []
+        self.objects = []
+        self.named = []
+        self.timestamps = []
+        self.walls = []
+        self.lsids = []
+        self.txn_numbers = []
+        self.stmt_ids = []
+
+    def take(self, entry: bytes) -> cython.bint:
+        """Whether the entry goes with those before it; then it is one of them."""
+        if not self._read(entry):
+            return False
+        if len(self.entries) == 0:
+            self.op = self._op
+            self.ui = self._ui
+            self.term = self._term
+        elif self._op != self.op or self._term != self.term or self._ui != self.ui:
+            return False
+        self.entries.append(entry)
+        self.objects.append(self._o)
+        if self._o2 is not None:
+            self.named.append(self._o2)
+        self.timestamps.append(self._timestamp)
+        self.walls.append(self._wall_ms)
+        self.lsids.append(self._lsid)
+        self.txn_numbers.append(self._txn_number)
+        self.stmt_ids.append(self._stmt_id)
+        return True
+
+    def _read(self, entry: bytes) -> cython.bint:
+        """Whether the entry does one of the three things, and says nothing that is to be looked at by itself."""
+        if not self._find_fields(entry):
+            return False
+        places: list[int] = self._places
+        at: cython.Py_ssize_t = places[_OP]
+        if not at or not places[_UI] or not places[_O] or not places[_TS] or int32_at(entry, at) != 2:
+            return False
+        self._op = entry[at + 4]
+        if self._op not in (INSERT, UPDATE, DELETE):
+            return False
+        self._ui = _value_at(entry, BINARY, places[_UI])
+        self._o = _value_at(entry, OBJECT, places[_O])
+        at = places[_O2]
+        self._o2 = _value_at(entry, OBJECT, at) if at and self._op == UPDATE else None
+        self._timestamp = uint64_at(entry, places[_TS])
+        self._term = int64_at(entry, places[_T]) if places[_T] else _NO_TERM
+        self._wall_ms = int64_at(entry, places[_WALL]) if places[_WALL] else 0
+        if len(self._ui) != _UUID_BYTES or (self._op == UPDATE and self._o2 is None):
+            return False
+        self._lsid = None
+        self._txn_number = self._stmt_id = -1
+        if not places[_LSID] and not places[_TXN_NUMBER] and not places[_STMT_ID]:
+            return True
+        if not places[_LSID] or not places[_TXN_NUMBER] or not places[_STMT_ID]:
+            return False
+        self._txn_number = int64_at(entry, places[_TXN_NUMBER])
+        self._stmt_id = int32_at(entry, places[_STMT_ID])
+        return self._read_session(entry, places[_LSID])
+
+    def _find_fields(self, entry: bytes) -> cython.bint:
+        """Where the values of the fields begin, by their numbers; False where one has another type than entries give
+        it, or is of a migration.
+        """
+        stop: cython.Py_ssize_t = document_stop(entry, 0, len(entry))
+        at: cython.Py_ssize_t = 4
+        named: cython.Py_ssize_t
+        code: cython.int
+        number: cython.int
+        self._places = [0] * len(_FIELDS)
+        while at < stop:
+            code = entry[at]
+            named = name_end(entry, at + 1, stop)
+            number = _number_of(entry, at + 1, named - at - 1)
+            if number == _FROM_MIGRATE or (number >= 0 and code != cython.cast(cython.int, _CODES[number])):
+                return False
+            if number >= 0:
+                self._places[number] = named + 1
+            at = value_end(entry, code, named + 1, stop)
+        return True
+
+    def _read_session(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
+        """Whether the document there names a session; it is the entry's then."""
+        stop: cython.Py_ssize_t = at + int32_at(entry, at)
+        ident: cython.Py_ssize_t = find(entry, at, stop, b"id")
+        user: cython.Py_ssize_t = find(entry, at, stop, b"uid")
+        if ident < 0 or user < 0 or entry[ident] != BINARY or entry[user] != BINARY:
+            return False
+        # Behind each name stand four bytes of length and one of the kind.
+        if int32_at(entry, ident + 4) != 16 or int32_at(entry, user + 5) != 32:
+            return False
+        self._lsid = part(entry, ident + 9, ident + 25) + part(entry, user + 10, user + 42)
+        return True
+
+    def statements(self) -> list[Statements]:
+        """The statements that the entries carry out, in order."""
+        found: list[Statements] = []
+        place: cython.Py_ssize_t
+        begin: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = len(self.entries)
+        lsid: bytes | None
+        for place in range(1, count + 1):
+            if place < count and self._follows(place):
+                continue
+            lsid = self.lsids[begin]
+            if lsid is not None:
+                found.append(
+                    Statements(
+                        lsid,
+                        self.txn_numbers[begin],
+                        self.stmt_ids[begin],
+                        place - begin,
+                        self.timestamps[place - 1],
+                        self.walls[place - 1],
+                    )
+                )
+            begin = place
+        return found
+
+    def _follows(self, place: cython.Py_ssize_t) -> cython.bint:
+        """Whether an entry carries out the statement behind that of the entry before it."""
+        if self.lsids[place] is None or self.lsids[place - 1] != self.lsids[place]:
+            return False
+        return (
+            self.txn_numbers[place] == self.txn_numbers[place - 1]
+            and self.stmt_ids[place] == self.stmt_ids[place - 1] + 1
+            and self.timestamps[place] == self.timestamps[place - 1] + 1
+        )
+
+    def put(
+        self,
+        entries: dict[bytes, bytes | None],
+        undo: dict[bytes, bytes | None],
+        families: tuple[int, int, int],
+        documents: list[bytes] | None,
+        before: list[bytes] | None,
+        record_keys: list[bytes],
+        made: list[list[bytes]] | None,
+        removed: list[dict[bytes, bytes]] | None,
+        ident: cython.ulonglong,
+        rows_prefix: bytes,
+        rows: dict[bytes, bytes | None],
+    ) -> tuple[int, int]:
+        """Put the entries as they are, and an undo record for each, into these; (bytes of the entries, of the undo
+        records). From `families` to `ident` as in `document_entries`. `rows`: those of the sessions, by their keys,
+        which are the prefix and a session's id; they are left as the last entry leaves them.
+        """
+        out: KeyWriter = _writer()
+        place: cython.Py_ssize_t
+        entry_bytes: cython.Py_ssize_t = 0
+        undo_bytes: cython.Py_ssize_t = 0
+        stood: bytes | None
+        stands: bytes | None
+        lsid: bytes | None
+        row_key: bytes
+        entry: bytes
+        for place in range(len(self.entries)):
+            entry = self.entries[place]
+            key = _timestamp_key(out, self.timestamps[place])
+            entries[key] = entry
+            entry_bytes += len(entry)
+            stands = None if documents is None else documents[place]
+            stood = None if before is None else before[place]
+            _put_counted(out, ident, stands, stood)
+            _put_undo(out, families[0], record_keys[place], stood)
+            if removed is not None:
+                _put_removed(out, families[1], removed[place])
+            if made is not None:
+                _put_made(out, families[1], made[place])
+            lsid = self.lsids[place]
+            if lsid is not None:
+                row_key = rows_prefix + lsid
+                _put_undo(out, families[2], row_key, rows[row_key])
+                rows[row_key] = self._row(place)
+            undo_bytes += out.size
+            undo[key] = out.taken()
+        _give_back(out)
+        return entry_bytes, undo_bytes
+
+    def _row(self, place: cython.Py_ssize_t) -> bytes:
+        """What the row of a session says behind an entry."""
+        txn_number: cython.longlong = self.txn_numbers[place]
+        wall_ms: cython.longlong = self.walls[place]
+        out: KeyWriter = _writer()
+        out.put_number(cython.cast(cython.ulonglong, txn_number), 8)
+        out.put_number(cython.cast(cython.ulonglong, self.term), 8)
+        out.put_number(self.timestamps[place], 8)
+        out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
+        return _taken(out)
+
+
+def entry_run(
+    entries: list[bytes], start: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.Py_ssize_t
+) -> EntryRun | None:
+    """The entries from `start` on, and before `end`, that go together, at most so many; None where that at `start`
+    does something else, or is to be looked at by itself.
+    """
+    run: EntryRun = EntryRun()
+    size: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = start
+    entry: bytes
+    while at < end and at - start < most and size < _MOST_BYTES:
+        entry = entries[at]
+        if not run.take(entry):
+            break
+        size += len(entry)
+        at += 1
+    return None if at == start else run
+
+
+def changed_names(o: bytes) -> frozenset[bytes] | None:
+    """The top-level fields that the `o` of a change touches; None where it is the whole document."""
+    diff: cython.Py_ssize_t = find(o, 0, len(o), b"diff")
+    if diff < 0 or find(o, 0, len(o), b"$v") < 0 or o[diff] != OBJECT or find(o, 0, len(o), b"_id") >= 0:
+        return None
+    names: set[bytes] = set()
+    at: cython.Py_ssize_t = diff + 6
+    stop: cython.Py_ssize_t = document_stop(o, at, len(o))
+    inner: cython.Py_ssize_t
+    inner_stop: cython.Py_ssize_t
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    at += 4
+    while at < stop:
+        named = name_end(o, at + 1, stop)
+        end = value_end(o, o[at], named + 1, stop)
+        if o[at + 1] == 0x73:  # s and a name
+            names.add(part(o, at + 2, named))
+        else:
+            inner_stop = document_stop(o, named + 1, end)
+            inner = named + 5
+            while inner < inner_stop:
+                named = name_end(o, inner + 1, inner_stop)
+                names.add(part(o, inner + 1, named))
+                inner = value_end(o, o[inner], named + 1, inner_stop)
+        at = end
+    return frozenset(names)
+
+
+def _number_of(raw: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+    """Which of the fields has the name there; -1: none."""
+    number: cython.int
+    same: cython.Py_ssize_t
+    name: bytes
+    for number in range(len(_FIELDS)):
+        name = _FIELDS[number]
+        if len(name) == size:
+            same = 0
+            while same < size and raw[at + same] == name[same]:
+                same += 1
+            if same == size:
+                return number
+    return -1
+
+
+def _value_at(entry: bytes, code: cython.int, at: cython.Py_ssize_t) -> bytes:
+    return part(entry, at, value_end(entry, code, at, len(entry)))
