@@ -160,26 +160,25 @@ class WriteUnitOfWork(PendingReader):
 
     def insert_each(self, coll: Collection, documents: list[bytes], stmt_ids: list[int] | None) -> bool:
         """`insert` of many documents at once; False, with nothing done, where they are to be inserted one by one: the
-        collection is capped or has unique keys beside `_id`, an open transaction has claimed something, one of the
-        documents is refused, or what undoes one would have to say that arrays were met at a new place.
+        collection is capped, an open transaction has claimed something, one of the documents is refused or has a unique
+        key that the unit has moved, or what undoes one would have to say that arrays were met at a new place.
         """
         journal = self._journal if coll.replicates else None
-        if coll.options.capped or coll.has_unique or not (journal is None or journal.logs_each):
+        if coll.options.capped or not (journal is None or journal.logs_each):
             return False
         rids = record_ids(coll.next_record_id, len(documents))
         found = self._entries.of_each(coll, documents, rids)
         if found is None:
             return False
-        id_keys, made, marks, grown = found
-        if grown:
+        if found.grown:
             if journal is not None:
                 return False
-            self._grow_multikey(coll, grown)
+            self._grow_multikey(coll, found.grown)
         record_keys = self._put_new(coll, rids, documents, sum(map(len, documents)))
-        self._indexes.update(marks)
-        coll.newest_id = max(coll.newest_id or b"", *id_keys)
+        self._entries.add_each(found)
+        coll.newest_id = max(coll.newest_id or b"", *found.id_keys)
         if journal is not None:
-            changed = ManyChanged(documents, record_keys, documents, made=made, stmt_ids=stmt_ids)
+            changed = ManyChanged(documents, record_keys, documents, made=found.made, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["i"], changed, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]

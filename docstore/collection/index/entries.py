@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
 from operator import lt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.errors import CommandError
+from docstore.key_layout import RECORD_ID_BYTES
 from docstore.storage import Family
+from docstore.storage.engine import keys_of_ranges
 
 if TYPE_CHECKING:
     from docstore.collection.index.ahead import KeysAhead
@@ -29,6 +31,18 @@ Grown = list[tuple[Index, int]]
 """Indexes, with the places of arrays (see `Index.places`) that one of a document's values is the first to be at."""
 
 _INDEXES = Family.INDEXES
+
+
+class NewEntries(NamedTuple):
+    """Of new documents: their keys in the `_id` index, each one's keys in all indexes, the entries, what is added to
+    the indexes' places, and the unique keys that they take, with the record id that takes each.
+    """
+
+    id_keys: list[bytes]
+    made: list[list[bytes]]
+    entries: Marked
+    grown: Grown
+    claims: dict[bytes, bytes]
 
 
 class Entries:
@@ -104,12 +118,8 @@ class Entries:
                 grown.append((index, met))
         return made, grown
 
-    def of_each(
-        self, coll: Collection, documents: list[bytes], rids: list[bytes]
-    ) -> tuple[list[bytes], list[list[bytes]], Marked, Grown] | None:
-        """(keys in the `_id` index, each document's keys in all indexes, the entries, what they add to the indexes'
-        places) of new documents in a collection without unique indexes beside that; None where one is refused.
-        """
+    def of_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> NewEntries | None:
+        """The entries of new documents; None where one is refused, or that cannot be said of all together."""
         id_keys, values = coll.id_entries(documents, rids)
         newest = coll.newest_id or coll.find_newest_id(self._engine)
         identities = dict(zip(id_keys, values, strict=True))
@@ -118,17 +128,46 @@ class Entries:
         made = [[key] for key in id_keys]
         marked: Marked = {}
         grown: Grown = []
+        claims: dict[bytes, bytes] = {}
         try:
             for index in coll.secondary:
-                met = _add_each(index, documents, rids, made, marked, tolerant=not self._enforce)
+                own: list[list[bytes]] = [[] for _ in rids] if index.unique else made
+                met = _add_each(index, documents, rids, own, marked, tolerant=not self._enforce)
                 if met & ~index.places:
                     grown.append((index, met))
+                if index.unique:
+                    if not self._claim_each(index, own, rids, claims):
+                        return None
+                    for entries_of, added in zip(made, own, strict=True):
+                        entries_of += added
         except CommandError:
             return None
         entries = dict.fromkeys(chain.from_iterable(made), b"") if coll.secondary else {}
         entries.update(marked)
         entries.update(identities)
-        return id_keys, made, entries, grown
+        return NewEntries(id_keys, made, entries, grown, claims)
+
+    def add_each(self, new: NewEntries) -> None:
+        """Put them in."""
+        self._pending.update(new.entries)
+        self._claims.update(new.claims)
+
+    def _claim_each(
+        self, index: Index, entries: list[list[bytes]], rids: list[bytes], claims: dict[bytes, bytes]
+    ) -> bool:
+        """Whether new documents, each with its entries, may have their keys in a unique index; `claims` has them then.
+        It is said of all together: what the unit itself has done to one of the keys is to be looked at by itself.
+        """
+        if not (index.ready and self._enforce):
+            return False
+        taken = {entry[:-RECORD_ID_BYTES]: rid for of_one, rid in zip(entries, rids, strict=True) for entry in of_one}
+        if len(taken) < sum(map(len, entries)) or not self._claims.keys().isdisjoint(taken):
+            return False
+        ranges = [(key, key + AFTER_RECORD_ID) for key in sorted(taken)]
+        if next(keys_of_ranges(self._engine, _INDEXES, ranges), None) is not None:
+            return False
+        claims.update(taken)
+        return True
 
     def _any_taken(self, id_keys: list[bytes], newest: bytes) -> bool:
         """Whether something stands behind one of these different keys of an `_id` index whose highest is `newest`."""
@@ -286,10 +325,10 @@ class Entries:
         if coll.has_unique:
             claims = self._claims
             for key in removed:
-                if claims.get(key[:-8]) == key[-8:]:
-                    del claims[key[:-8]]
+                if claims.get(key[:-RECORD_ID_BYTES]) == key[-RECORD_ID_BYTES:]:
+                    del claims[key[:-RECORD_ID_BYTES]]
             for key in added:
-                claims[key[:-8]] = key[-8:]
+                claims[key[:-RECORD_ID_BYTES]] = key[-RECORD_ID_BYTES:]
 
     def _check(self, coll: Collection, index: Index, raw: bytes, entry: bytes, rid: bytes) -> None:
         if not self._taken(entry, rid):
@@ -314,7 +353,7 @@ class Entries:
             return True
         pending = self._pending
         for key in self._engine.keys(_INDEXES, entry, entry + AFTER_RECORD_ID):
-            if key[-8:] != rid and pending.get(key, b"") is not None:
+            if key[-RECORD_ID_BYTES:] != rid and pending.get(key, b"") is not None:
                 return True
         return False
 

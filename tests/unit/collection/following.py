@@ -10,6 +10,7 @@ from docstore.bson import from_python, get_field
 from docstore.collection.catalog.ddl import modify_index
 from docstore.collection.oplog.apply import EntryUnit, apply_entry
 from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.oplog.undo import counts_as_of, undo_counters, undo_keys
 from docstore.collection.store import Store
 from docstore.storage import Family
 from tests.unit.collection.building import (
@@ -92,6 +93,16 @@ def follow_in_units(leader: Store, follower: Store, most: int) -> None:
 
 def rows(store: Store) -> dict[Family, list[tuple[bytes, bytes]]]:
     return {family: list(store.engine.items(family, b"", b"\xff" * 80)) for family in Family}
+
+
+def state_of(store: Store) -> dict[Family, list[Any]]:
+    """Everything that there is, but for the order of keys in what undoes an entry."""
+    found: dict[Family, list[Any]] = dict(rows(store))
+    found[Family.UNDO] = [
+        (key, len(record), list(undo_counters(record)), counts_as_of(record), sorted(undo_keys(record), key=repr))
+        for key, record in found[Family.UNDO]
+    ]
+    return found
 
 
 def leader_of_groups() -> Store:

@@ -26,7 +26,7 @@ from tests.unit.collection.building import (
     store_on,
     update,
 )
-from tests.unit.collection.following import busy_leader, follow, follow_in_units, held, leader_of_groups, rows
+from tests.unit.collection.following import busy_leader, follow, follow_in_units, held, leader_of_groups, rows, state_of
 
 
 def test_inserts_that_belong_together_are_one_entry_and_one_undo_record() -> None:
@@ -102,7 +102,7 @@ def test_units_of_several_entries_end_where_single_ones_do(lead: Callable[[], St
     leader, single, follower = lead(), store_on(), store_on()
     follow(leader, single)
     follow_in_units(leader, follower, most)
-    assert rows(follower) == rows(single)
+    assert state_of(follower) == state_of(single)
     check(follower)
     for lsid in (bytes(48), b"\1" * 48):
         ours, theirs = follower.sessions.state(lsid), leader.sessions.state(lsid)
@@ -114,7 +114,7 @@ def test_units_of_several_entries_end_where_single_ones_do(lead: Callable[[], St
     for place in range(len(log) - 2, 5, -3):
         for store in (single, follower):
             roll_back(store, entry_optime(log[place]))
-        assert rows(follower) == rows(single)
+        assert state_of(follower) == state_of(single)
 
 
 def test_a_unit_with_an_entry_that_does_not_fit_has_no_effect() -> None:

@@ -18,7 +18,6 @@ from docstore.collection.oplog import apply
 from docstore.collection.oplog.apply import ApplyError, EntryUnit, apply_entry
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.oplog.undo import counts_as_of, undo_counters, undo_keys
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.kernel.log.runs import changed_names, entry_run
@@ -26,7 +25,7 @@ from docstore.key_layout import PRE_IMAGE_PREFIX, after_prefix
 from docstore.storage import Family
 from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, doc, entries, insert, make, remove, spec, store_on, update
-from tests.unit.collection.following import follow, follow_in_units, rows
+from tests.unit.collection.following import follow, follow_in_units, rows, state_of
 
 _SESSIONS = [bytes([number]) * 48 for number in range(3)]
 
@@ -114,7 +113,7 @@ def test_random_writes_applied_together_leave_the_same_bytes_as_one_by_one(
     follower.subscribe(heard.append)
     follow_in_units(writer.store, follower, 1000)
     assert set(together) == {*b"iud"}
-    assert _state(follower) == _state(single)
+    assert state_of(follower) == state_of(single)
     check(follower)
     for lsid in _SESSIONS:
         ours, theirs = follower.sessions.state(lsid), single.sessions.state(lsid)
@@ -128,17 +127,7 @@ def test_random_writes_applied_together_leave_the_same_bytes_as_one_by_one(
     for place in range(len(log) - 2, 10, -37):
         for store in (single, follower):
             roll_back(store, entry_optime(log[place]))
-        assert _state(follower) == _state(single)
-
-
-def _state(store: Store) -> dict[Family, list[Any]]:
-    """Everything that there is, without that order."""
-    found: dict[Family, list[Any]] = dict(rows(store))
-    found[Family.UNDO] = [
-        (key, len(record), list(undo_counters(record)), counts_as_of(record), sorted(undo_keys(record), key=repr))
-        for key, record in found[Family.UNDO]
-    ]
-    return found
+        assert state_of(follower) == state_of(single)
 
 
 def _runs(store: Store) -> list[tuple[str, int]]:
@@ -237,7 +226,7 @@ def test_documents_that_are_kept_as_they_were_go_one_by_one() -> None:
     for entry in entries(leader, single.last_optime.timestamp):
         apply_entry(single, entry)
     follow_in_units(leader, follower, 10)
-    assert _state(follower) == _state(single)
+    assert state_of(follower) == state_of(single)
     kept_rows = follower.engine.keys(Family.META, PRE_IMAGE_PREFIX, after_prefix(PRE_IMAGE_PREFIX))
     assert len(list(kept_rows)) == 2
 
