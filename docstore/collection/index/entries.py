@@ -200,7 +200,7 @@ class Entries:
         likely to lie between two neighbours, and one look does for all."""
         if lowest > newest:
             return False
-        return next(iter(self._engine.keys(_INDEXES, lowest, highest + b"\0")), None) is not None
+        return next(keys_of_ranges(self._engine, _INDEXES, [(lowest, highest + b"\0")]), None) is not None
 
     def old_keys(self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None) -> Marked:
         """The entries of a stored document outside the `_id` index."""
@@ -352,7 +352,7 @@ class Entries:
         if claim is not None and claim != rid:
             return True
         pending = self._pending
-        for key in self._engine.keys(_INDEXES, entry, entry + AFTER_RECORD_ID):
+        for key in keys_of_ranges(self._engine, _INDEXES, [(entry, entry + AFTER_RECORD_ID)]):
             if key[-RECORD_ID_BYTES:] != rid and pending.get(key, b"") is not None:
                 return True
         return False
