@@ -104,7 +104,7 @@ class StorageOptions:
     repair: bool = False
     """Repair the data and end."""
     cache_bytes: int = 64 << 20
-    """Most that the block cache takes."""
+    """Most that the block cache takes; what was read by key may take a third of that beside it."""
 
 
 @dataclass(frozen=True, slots=True)

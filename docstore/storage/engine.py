@@ -8,13 +8,14 @@ one contract suite on all of them and by a pair run in lockstep:
 * an iterator shows the state at the moment it was made, whatever is written while it is read;
 * ranges are half-open `[start, end)` and compare keys as unsigned bytes.
 
-Writes come from one thread. Reads and `flush` may come from others.
+Writes, and reads of the newest state, come from one thread; `flush` and `checkpoint` may come from others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ class Family(IntEnum):
 
 
 Range = tuple[bytes, bytes]
+Get = Callable[[bytes], bytes | None]
 
 
 class StorageError(Exception):
@@ -179,6 +181,12 @@ class Engine(Reader, Protocol):
 
     def close(self) -> None:
         """Release the directory. Snapshots and iterators must be gone; closing twice is harmless."""
+
+
+def getter_of(reader: Reader, family: Family) -> Get:
+    """What gives the value behind a key of the family, or None, as the reader does it best."""
+    made: Callable[[Family], Get] | None = getattr(reader, "getter", None)
+    return partial(reader.get, family) if made is None else made(family)
 
 
 def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:

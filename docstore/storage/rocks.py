@@ -40,10 +40,11 @@ from rocksdict import (
 )
 
 from docstore.kernel.log.batches import put_changes
+from docstore.kernel.scan.kept import KeptValues
 from docstore.kernel.scan.watched import Sought
 from docstore.log import component
 from docstore.storage.disk_space import DiskSpace
-from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
+from docstore.storage.engine import Batch, DiskFull, Family, Get, Range, StorageError
 from docstore.storage.lock import lock_directory
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
 from docstore.storage.rocks_snapshot import (
@@ -75,11 +76,16 @@ _MEMTABLE_BYTES = {
 }
 
 
+_KEPT_PARTS = {Family.RECORDS: 4, Family.INDEXES: 12}
+"""What is kept of what is read by key, and which part of the cache's room may be taken beside it."""
+
+
 class RocksEngine:
     """See the module; satisfies `Engine`.
 
-    `cache_bytes` bounds the block cache (uncompressed blocks of sorted files); memtables take up to 64 MiB more,
-    together. Raises DatabaseLocked when the directory is open elsewhere, StorageError when RocksDB cannot open it.
+    `cache_bytes` bounds the block cache (uncompressed blocks of sorted files). A third of that more is taken by what is
+    kept of what was read by key, and up to 64 MiB by memtables, together. Raises DatabaseLocked when the directory is
+    open elsewhere, StorageError when RocksDB cannot open it.
     """
 
     def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB) -> None:
@@ -105,9 +111,11 @@ class RocksEngine:
         self._cache = cache
         self._families = tuple(self._db.get_column_family(family.name.lower()) for family in Family)
         self._handles = tuple(self._db.get_column_family_handle(family.name.lower()) for family in Family)
-        self._gets = tuple(family.get for family in self._families)
+        gets = [_reading(family.get) for family in self._families]
+        self._kept = {family: KeptValues(gets[family], cache_bytes // part) for family, part in _KEPT_PARTS.items()}
+        self._gets = tuple(self._kept[family].get if family in self._kept else gets[family] for family in Family)
         self._write_options = WriteOptions()
-        self._versions = Versions(self._families)
+        self._versions = Versions(self._families, self.get)
         self._room = DiskSpace(path)
         self._files = LoadedFiles(path, _options(cache, _MIB), self._room, self._bring_in)
         self._ingestion = IngestExternalFileOptions()
@@ -118,11 +126,11 @@ class RocksEngine:
         self._open = True
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        try:
-            value: bytes | None = self._gets[family](key)
-        except Exception as error:  # rocksdict raises nothing narrower
-            raise read_error(error) from error
-        return value
+        return self._gets[family](key)
+
+    def getter(self, family: Family) -> Get:
+        """What gives the value behind a key (`docstore.storage.engine.getter_of`)."""
+        return self._gets[family]
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         return items_of(self._families[family], start, end, reverse)
@@ -160,6 +168,11 @@ class RocksEngine:
                 self._out_of_space = True
                 raise DiskFull(f"the disk of {self.path} is full; make room and start again: {error}") from error
             raise StorageError(f"the write to {self.path} failed: {error}") from error
+        for family, kept in self._kept.items():
+            kept.change(batch.changes[family])
+        for family, _, _ in batch.ranges:
+            if family in self._kept:
+                self._kept[family].forget()
         self._writes += 1
         if self._files.loads:
             self._files.note(batch)
@@ -173,6 +186,8 @@ class RocksEngine:
         everything.ranges.append((family, b"", b""))
         self._versions.before_write(everything)
         self._families[family].ingest_external_file([file], self._ingestion)
+        if family in self._kept:
+            self._kept[family].forget()
         if later:
             self.write(later)
 
@@ -214,14 +229,8 @@ class RocksEngine:
         known = self._ratios.get(family)
         now = monotonic()
         if known is None or now - known[0] > _RATIO_SECONDS:
-            known = self._ratios[family] = (now, self._measure_ratio(family))
+            known = self._ratios[family] = (now, _measured_ratio(self._families[family]))
         return known[1]
-
-    def _measure_ratio(self, family: Family) -> float:
-        source = self._families[family]
-        metrics = dict(_FIGURE.findall(source.property_value("rocksdb.aggregated-table-properties") or ""))
-        raw = int(metrics.get("raw key size", 0)) + int(metrics.get("raw value size", 0))
-        return (source.property_int_value("rocksdb.total-sst-files-size") or 0) / raw if raw else 1.0
 
     def stats(self) -> dict[str, Any]:
         metrics: dict[str, Any] = {"name": "rocksdb", "batches": self._writes, "cacheBytes": self._cache.get_usage()}
@@ -239,6 +248,7 @@ class RocksEngine:
         self._open = False
         self._versions.close()
         self._gets = ()
+        self._kept = {}
         self._families = ()
         self._handles = ()
         try:
@@ -246,6 +256,25 @@ class RocksEngine:
         except Exception as error:  # rocksdict raises nothing narrower
             LOG.warning("The storage engine has not closed cleanly", path=self.path, error=str(error))
         os.close(self._lock)
+
+
+def _measured_ratio(source: Any) -> float:
+    """Bytes in a family's files for each byte of its keys and values."""
+    metrics = dict(_FIGURE.findall(source.property_value("rocksdb.aggregated-table-properties") or ""))
+    raw = int(metrics.get("raw key size", 0)) + int(metrics.get("raw value size", 0))
+    return (source.property_int_value("rocksdb.total-sst-files-size") or 0) / raw if raw else 1.0
+
+
+def _reading(get: Get) -> Get:
+    """rocksdict's method, which raises what our readers raise."""
+
+    def read(key: bytes) -> bytes | None:
+        try:
+            return get(key)
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise read_error(error) from error
+
+    return read
 
 
 def _sync_logs(path: str) -> None:

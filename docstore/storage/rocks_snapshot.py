@@ -15,7 +15,7 @@ version and its base are the keys touched in it and in the newer ones up to the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import merge
 from operator import itemgetter
@@ -68,8 +68,10 @@ class _Version:
 class Versions:
     """The versions of one engine. `writes` counts the writes so far."""
 
-    def __init__(self, families: tuple[Any, ...]) -> None:
+    def __init__(self, families: tuple[Any, ...], newest: Callable[[Family, bytes], bytes | None]) -> None:
+        """`newest`: what stands behind a key."""
         self._families = families
+        self.newest = newest
         self._newest: _Version | None = None
         self.writes = 0
 
@@ -168,6 +170,8 @@ class RocksSnapshot:
         version = self._version
         if version is None or not version.snapshots:
             raise StorageError("the snapshot is closed")
+        if not version.written:
+            return self._versions.newest(family, key)
         try:
             value: bytes = version.snapshots[family][key]
         except Exception as error:  # rocksdict raises nothing narrower

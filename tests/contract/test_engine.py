@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from docstore.storage import Batch, Engine, Family, StorageError
-from docstore.storage.engine import keys_of_ranges, seeking, values_of_ranges
+from docstore.storage.engine import getter_of, keys_of_ranges, seeking, values_of_ranges
 
 RECORDS, INDEXES = Family.RECORDS, Family.INDEXES
 ALL = (b"", b"\xff" * 16)
@@ -67,6 +67,36 @@ def test_ranges_hold_their_start_and_not_their_end(engine: Engine, reverse: bool
     assert list(engine.values(RECORDS, b"b", b"d", reverse)) == [b"v", b"v"]
     assert list(engine.keys(RECORDS, b"x", b"z", reverse)) == []
     assert list(engine.keys(RECORDS, b"c", b"c", reverse)) == []
+
+
+@pytest.mark.parametrize("family", [RECORDS, INDEXES])
+def test_what_was_read_by_key_is_read_as_it_is_now(engine: Engine, family: Family) -> None:
+    get = getter_of(engine, family)
+
+    def put(**values: bytes | None) -> None:
+        batch = Batch()
+        for name, value in values.items():
+            batch.changes[family][name.encode()] = value
+        engine.write(batch)
+
+    def found() -> list[bytes | None]:
+        for key in (b"a", b"b", b"c"):
+            assert get(key) == engine.get(family, key)
+        return [get(b"a"), get(b"b"), get(b"c")]
+
+    put(a=b"1", b=b"2")
+    assert found() == [b"1", b"2", None]
+    snapshot = engine.snapshot()
+    assert snapshot.get(family, b"a") == b"1"
+    put(a=b"3", b=None, c=b"4")
+    assert found() == [b"3", None, b"4"]
+    assert [snapshot.get(family, key) for key in (b"a", b"b", b"c")] == [b"1", b"2", None]
+    snapshot.close()
+    batch = Batch()
+    batch.delete_range(family, b"a", b"b")
+    batch.put(family, b"d", b"5")
+    engine.write(batch)
+    assert [*found(), get(b"d")] == [None, None, b"4", b"5"]
 
 
 @pytest.mark.parametrize("later", [False, True])

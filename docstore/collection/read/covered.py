@@ -9,7 +9,6 @@ order of the fields is the index's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from docstore.bson.walk import NULL, UNDEFINED
@@ -41,6 +40,7 @@ from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.shapes import conjuncts
 from docstore.query.projection.projection import kept_paths
 from docstore.storage import Family
+from docstore.storage.engine import getter_of
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -166,5 +166,5 @@ def _covering(
     examined: Examined,
     seen: set[bytes] | None = None,
 ) -> Covering:
-    get = partial(reader.get, _RECORDS)
+    get = getter_of(reader, _RECORDS)
     return Covering(iter(items), index.fields, IDENT_BYTES, index.is_id, get, coll.prefix, examined, seen)

@@ -70,6 +70,7 @@ COMPILED = (
     "kernel.compute.differences",
     "kernel.compute.change_events",
     "kernel.scan.watched",
+    "kernel.scan.kept",
     "kernel.series.packing",
     "kernel.series.unpacking",
     "kernel.columns.murmur3",

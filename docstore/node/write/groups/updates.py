@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from docstore.bson.walk import elements, get_field
@@ -25,6 +24,7 @@ from docstore.node.write.update_statements import UpdateStatement
 from docstore.query.update.direct import direct_update
 from docstore.query.value.places import meet, read_place
 from docstore.storage import Family
+from docstore.storage.engine import getter_of
 
 if TYPE_CHECKING:
     from docstore.kernel.write.identity_updates import Judged
@@ -40,9 +40,9 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
         return self._target.validator(collection) is not None
 
     def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> IdentityUpdates:
-        get = self._target.reader.get
+        reader = self._target.reader
         where = Where(
-            partial(get, _INDEXES), partial(get, _RECORDS),
+            getter_of(reader, _INDEXES), getter_of(reader, _RECORDS),
             collection.id_prefix, collection.prefix, collection.newest_id, owned, LARGE_BYTES,
         )  # fmt: skip
         ways = Ways(self._judge, self._admits(), _pushed, WHOLE_FIELDS, REPLACED)

@@ -1,0 +1,19 @@
+cdef Py_ssize_t _OVERHEAD
+cdef Py_ssize_t _LARGEST_PART
+
+cdef class KeptValues:
+    cdef object _read
+    cdef Py_ssize_t _most
+    cdef Py_ssize_t _largest
+    cdef dict _places
+    cdef list _keys
+    cdef list _values
+    cdef bytearray _asked
+    cdef list _free
+    cdef Py_ssize_t _hand
+    cdef Py_ssize_t _bytes
+
+    cpdef bytes get(self, bytes key)
+    cdef int _keep(self, bytes key, bytes value) except -1
+    cdef int _make_way(self) except -1
+    cdef int _drop(self, bytes key, Py_ssize_t place) except -1

@@ -1,0 +1,120 @@
+"""Values that were read by their keys, kept in memory for those who ask again.
+
+Always true: what is given is what `read` would give, once whoever has changed something has said so (`change`,
+`forget`). All of it happens on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cython
+
+_OVERHEAD: cython.Py_ssize_t = 150
+"""Bytes that an entry takes besides its key and its value."""
+_LARGEST_PART: cython.Py_ssize_t = 64
+"""A value that takes more than this part of the room is not kept: it would drive out many."""
+
+
+class KeptValues:
+    """Keeps up to `most_bytes` of what `read` gives. Where there is no room, a hand goes round the entries, and the
+    first that nobody has asked for since it came by the last time makes way.
+    """
+
+    _read: Callable[[bytes], bytes | None]
+    _most: cython.Py_ssize_t
+    _largest: cython.Py_ssize_t
+    _places: dict[bytes, int]
+    _keys: list[bytes | None]
+    """By their places; None at one that is free."""
+    _values: list[bytes]
+    _asked: bytearray
+    """By their places, whether somebody has asked again."""
+    _free: list[int]
+    _hand: cython.Py_ssize_t
+    _bytes: cython.Py_ssize_t
+
+    def __init__(self, read: Callable[[bytes], bytes | None], most_bytes: cython.Py_ssize_t) -> None:
+        self._read = read
+        self._most = most_bytes
+        self._largest = most_bytes // _LARGEST_PART
+        self.forget()
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value behind a key. Errors: those of `read`."""
+        value: bytes | None
+        place: cython.Py_ssize_t
+        found: object = self._places.get(key)
+        if found is not None:
+            place = found  # type: ignore[assignment]
+            self._asked[place] = 1
+            return self._values[place]
+        value = self._read(key)
+        if value is not None and len(value) <= self._largest:
+            self._keep(key, value)
+        return value
+
+    def _keep(self, key: bytes, value: bytes) -> cython.int:
+        place: cython.Py_ssize_t
+        self._bytes += len(key) + len(value) + _OVERHEAD
+        while self._bytes > self._most:
+            self._make_way()
+        if len(self._free) > 0:
+            place = self._free.pop()
+            self._keys[place] = key
+            self._values[place] = value
+            self._asked[place] = 0
+        else:
+            place = len(self._keys)
+            self._keys.append(key)
+            self._values.append(value)
+            self._asked.append(0)
+        self._places[key] = place
+        return 0
+
+    def _make_way(self) -> cython.int:
+        """The entry that the hand finds goes. There is one: what comes is smaller than the room."""
+        key: bytes | None
+        while True:
+            if self._hand >= len(self._keys):
+                self._hand = 0
+            key = self._keys[self._hand]
+            if key is not None:
+                if not self._asked[self._hand]:
+                    return self._drop(key, self._hand)
+                self._asked[self._hand] = 0
+            self._hand += 1
+
+    def _drop(self, key: bytes, place: cython.Py_ssize_t) -> cython.int:
+        self._bytes -= len(key) + len(self._values[place]) + _OVERHEAD
+        del self._places[key]
+        self._keys[place] = None
+        self._values[place] = b""
+        self._free.append(place)
+        return 0
+
+    def change(self, changes: dict[bytes, bytes | None]) -> None:
+        """These keys have other values now, None for none."""
+        key: bytes
+        value: bytes | None
+        place: cython.Py_ssize_t
+        if not self._places:
+            return
+        for key in changes:
+            found: object = self._places.get(key)
+            if found is not None:
+                place = found  # type: ignore[assignment]
+                value = changes[key]
+                self._drop(key, place)
+                if value is not None and len(value) <= self._largest:
+                    self._keep(key, value)
+
+    def forget(self) -> None:
+        """Anything may have another value now."""
+        self._places = {}
+        self._keys = []
+        self._values = []
+        self._asked = bytearray()
+        self._free = []
+        self._hand = 0
+        self._bytes = 0
