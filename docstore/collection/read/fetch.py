@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +14,7 @@ from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined, Fetching
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import IndexScan
 from docstore.storage import Family
-from docstore.storage.engine import keys_of_ranges, values_of_ranges
+from docstore.storage.engine import getter_of, keys_of_ranges
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -53,14 +53,23 @@ def fetched(
     return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead, wanted=wanted)
 
 
+def identities_of(reader: Reader, keys: Iterable[bytes]) -> Iterator[bytes]:
+    """What stands behind those of the keys that are in an `_id` index, in their order. Each leads to one document at
+    most, and may be at hand where an iterator would have to look for it.
+    """
+    return filter(None, map(getter_of(reader, Family.INDEXES), keys))
+
+
 def fetched_by_keys(
     coll: Collection, index: Index, keys: list[bytes], reader: Reader, examined: Examined
 ) -> Iterator[bytes]:
     """The documents that have one of these values, by their sorted keys, in the first field of an index that is
     ascending there and has one entry for a document.
     """
-    read = values_of_ranges if index.is_id else keys_of_ranges
-    entries = read(reader, Family.INDEXES, point_ranges(index.prefix, keys))
+    if index.is_id:
+        entries = identities_of(reader, [index.prefix + key for key in keys])
+    else:
+        entries = keys_of_ranges(reader, Family.INDEXES, point_ranges(index.prefix, keys))
     # Over the engine itself an update can move a document from one range into another.
     return cast("Iterator[bytes]", fetching(coll, entries, reader, examined, set(), bare=True))
 
@@ -77,5 +86,5 @@ def fetching(
     wanted: int = 0,
 ) -> Fetching:
     """The documents behind entries; each once where there is a set for those that have been `seen`."""
-    get, items = partial(reader.get, Family.RECORDS), partial(reader.items, Family.RECORDS)
+    get, items = getter_of(reader, Family.RECORDS), partial(reader.items, Family.RECORDS)
     return Fetching(entries, get, items, coll.prefix, seen, bare, examined, ahead, wanted)

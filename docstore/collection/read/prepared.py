@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from docstore.aggregation.expression_context import new_context
@@ -19,7 +20,7 @@ from docstore.bson.walk import values as list_values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
 from docstore.collection.read.covered import made_of_entries, tells
-from docstore.collection.read.fetch import fetching
+from docstore.collection.read.fetch import fetching, identities_of
 from docstore.collection.read.index_filters import is_lookup
 from docstore.collection.read.plan_cache import PreparedForm, ScanKey, patience_of
 from docstore.collection.read.planning import plan_query, usable_indexes
@@ -41,12 +42,13 @@ from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion,
 from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.storage import Family
-from docstore.storage.engine import keys_of_ranges, values_of_ranges
+from docstore.storage.engine import getter_of, keys_of_ranges, values_of_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from docstore.storage import Reader
+    from docstore.storage.engine import Range
 
 MOST_LOOKS = 1_000
 """Entries that are looked at in one step."""
@@ -141,13 +143,19 @@ class BoundScan(NamedTuple):
         """The documents behind those that `documents` has found by these entries, before their predicates, in the same
         state; None where they are not those behind an entry.
         """
-        if self.scan.order is not None or len(self.parts) > 1 or len(self.parts[0][1]) > 1:
+        if self.scan.order is not None:
             return None
-        ((_, ((low, high),)),) = self.parts
-        index = cast("Index", self.parts[0][0])
-        last = self.coll.id_key(found[-1]) if index.is_id else met[-1]
-        low, high = (low, last) if self.scan.reverse else (last + b"\0", high)
-        entries = (reader.values if index.is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
+        by_id = cast("Index", self.parts[0][0]).is_id
+        if len(self.parts) > 1 and any(cast("Index", index).is_id for index, _ in self.parts):
+            return None
+        last = self.coll.id_key(found[-1]) if by_id else met[-1]
+        (low, high), *others = _behind([each for _, ranges in self.parts for each in ranges], last, self.scan.reverse)
+        if by_id and self._is_list:
+            entries = identities_of(reader, map(itemgetter(0), others))
+        elif others:
+            entries = (values_of_ranges if by_id else keys_of_ranges)(reader, _INDEXES, [(low, high), *others])
+        else:
+            entries = (reader.values if by_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
         # What has not satisfied the predicates does not by another of its entries either.
         seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
@@ -191,7 +199,7 @@ class BoundScan(NamedTuple):
             next(islice(entries, skip - 1, None), None)
         try:
             if few:
-                get = partial(reader.get, _RECORDS)
+                get = getter_of(reader, _RECORDS)
                 ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)
             else:
                 reading = fetching(coll, entries, reader, Examined(), set() if once else None, bare=True, wanted=wanted)
@@ -214,6 +222,11 @@ class BoundScan(NamedTuple):
         for index, _ in self.parts:
             cast("Index", index).uses += 1
 
+    @property
+    def _is_list(self) -> bool:
+        """Whether each range is that of one value."""
+        return isinstance(self.scan, PreparedScan) and self.scan.bounds.listed >= 0
+
     def _entries(self, reader: Reader, *, few: bool) -> Iterator[bytes]:
         """What ends in the record ids: the keys of entries, the values of those of `_id`. `few`: not many are read."""
         if len(self.parts) > 1:
@@ -223,6 +236,8 @@ class BoundScan(NamedTuple):
         if is_id and isinstance(self.scan, PreparedScan) and self.scan.of_one_key:
             entry = reader.get(_INDEXES, ranges[0][0])
             return iter(() if entry is None else (entry,))
+        if is_id and self._is_list:
+            return identities_of(reader, map(itemgetter(0), ranges))
         if self.scan.reverse or (not few and len(ranges) == 1):
             ((low, high),) = ranges
             return (reader.values if is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
@@ -235,6 +250,13 @@ class BoundScan(NamedTuple):
             (values_of_ranges if cast("Index", index).is_id else keys_of_ranges)(reader, _INDEXES, ranges)
             for index, ranges in self.parts
         )
+
+
+def _behind(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:
+    """What is left of ranges behind an entry in one of them; `reverse`: there is one, which is read from its end."""
+    place = next(place for place, (low, high) in enumerate(ranges) if low <= last < high)
+    low, high = ranges[place]
+    return [(low, last) if reverse else (last + b"\0", high), *ranges[place + 1 :]]
 
 
 def bound_scan(

@@ -21,7 +21,7 @@ from docstore.kernel.match.predicate import And, Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
-from docstore.node.read.sources import ReleasingSource
+from docstore.node.read.sources import ListSource, ReleasingSource
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
@@ -30,6 +30,8 @@ from docstore.query.projection.projection import Projection, kept_paths, metadat
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint"))
 _LONGEST = 1024
 """What is longer than this is not sent again as it is, and not remembered."""
+_MOST_KEPT_BYTES = 1 << 20
+"""A cursor keeps no more of what has been found."""
 _OF_DISTINCT = frozenset(("key", "query"))
 _OF_COUNT = frozenset(("query", "skip", "limit"))
 
@@ -80,6 +82,8 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
     wanted = min(limit or batch, batch)
     met: list[bytes] | None = None if ends else []
     needs = None if projection is None else kept_paths(projection)
+    if met is not None and bound.scan.order is not None:
+        return _sorted(context, node, bound, owned, projection, skip, limit, batch)
     found = bound.documents(node.engine, wanted, owned, met, skip=skip, needs=needs)
     if found is None or (len(found) > 1 and sum(map(len, found)) > MAX_BATCH_BYTES):
         return None
@@ -102,6 +106,33 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
         return opened_reply(context, found if projection is None else projection.apply_all(found), source)
     bound.used()
     return cursor_reply(found if projection is None else projection.apply_all(found), 0, context.namespace)
+
+
+def _sorted(
+    context: Context,
+    node: DataNode,
+    bound: BoundScan,
+    owned: Predicate | None,
+    projection: Projection | None,
+    skip: int,
+    limit: int,
+    batch: int,
+) -> bytes | None:
+    """The reply of a find whose documents are all read before the first of them is known. The cursor keeps what the
+    first batch does not hold.
+    """
+    found = bound.documents(node.engine, limit or MOST_LOOKS + 1, owned, skip=skip)
+    if found is None or sum(map(len, found)) > _MOST_KEPT_BYTES:
+        return None
+    try:
+        made = found if projection is None else projection.apply_all(found)
+    except CommandError:
+        # The general way ends with it too.
+        return None
+    bound.used()
+    if len(made) < batch:
+        return cursor_reply(made, 0, context.namespace)
+    return opened_reply(context, made[:batch], ListSource(made[batch:]))
 
 
 def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> bytes | None:

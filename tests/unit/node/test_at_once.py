@@ -297,6 +297,50 @@ def test_a_sorted_find_gives_the_documents_in_order(monkeypatch: pytest.MonkeyPa
     loop(work())
 
 
+@pytest.mark.parametrize(
+    ("wanted", "sort"),
+    [
+        ({"_id": {"$in": [3, 70, 5, 40, 41, 200, 9]}}, {}),
+        ({"a": {"$in": [1, 3]}}, {}),
+        ({"$or": [{"a": 1}, {"b": 2}]}, {}),
+        ({"$or": [{"a": 1}, {"a": 1, "b": 2}, {"a": 2}]}, {}),
+        ({"$or": [{"_id": 7}, {"a": 1}]}, {}),
+        ({"a": {"$in": [1, 3]}, "b": {"$gt": 0}}, {}),
+        ({"a": {"$gte": 1}}, {"a": -1}),
+        ({"a": {"$gte": 1}}, {"e": 1}),
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 8])
+def test_what_comes_behind_a_first_batch_is_of_the_same_time(
+    wanted: dict[str, Any], sort: dict[str, int], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        node, rng, served = LocalNode(), random.Random(4), Calls(monkeypatch)
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0], {"key": {"b": 1}, "name": "b"}]})
+        rows = [{"_id": number, "a": number % 4, "b": number % 3, "e": rng.random()} for number in range(90)]
+        await node.insert("c", *rows)
+        command = {"find": "c", "filter": wanted, "sort": sort, "batchSize": 3, "limit": limit}
+        with monkeypatch.context() as patch:
+            patched(patch)
+            expected, _ = await everything(node, command)
+        cursor = (await node.run(command))["cursor"]
+        assert served.served
+        found = cursor["firstBatch"]
+        for turn in range(1000):
+            if not cursor["id"]:
+                break
+            if turn == 0:
+                await node.run({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"a": 1}}, "multi": True}]})
+            if turn == 1:
+                await node.run({"delete": "c", "deletes": [{"q": {}, "limit": 0}]})
+                await node.insert("c", *({"_id": number, "a": 1} for number in range(90)))
+            cursor = (await node.run({"getMore": cursor["id"], "collection": "c", "batchSize": 2}))["cursor"]
+            found += cursor["nextBatch"]
+        assert found == expected
+
+    loop(work())
+
+
 class Calls:
     """How often what is prepared has been asked for, and has done."""
 
