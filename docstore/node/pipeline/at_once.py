@@ -33,7 +33,7 @@ from docstore.node.node import DataNode
 from docstore.node.pipeline.pieces import InFind, Piece, in_find, pieces_of
 from docstore.node.read.at_once import scan_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
-from docstore.node.read.sources import ListSource
+from docstore.node.read.sources import kept_source
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, DocumentTest
 from docstore.query.plan.shapes import conjuncts, has_free_value
@@ -119,11 +119,14 @@ def _at_once(
     if len(documents) == size or sum(map(len, documents)) > _MOST_GIVEN_BYTES:
         # Of a batch that is just full the general way knows whether a cursor stays.
         return None
+    rest = kept_source(documents[size:])
+    if rest is None:
+        return None
     bound.used()
     step.used()
-    if len(documents) > size:
-        return opened_reply(context, documents[:size], ListSource(documents[size:]))
-    return cursor_reply(documents, 0, context.namespace)
+    if len(documents) < size:
+        return cursor_reply(documents, 0, context.namespace)
+    return opened_reply(context, documents[:size], rest)
 
 
 class _More(Exception):

@@ -21,7 +21,7 @@ from docstore.kernel.match.predicate import And, Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
-from docstore.node.read.sources import ListSource, ReleasingSource
+from docstore.node.read.sources import ReleasingSource, kept_source
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.projection.parse import parse_projection
@@ -129,10 +129,14 @@ def _sorted(
     except CommandError:
         # The general way ends with it too.
         return None
-    bound.used()
     if len(made) < batch:
+        bound.used()
         return cursor_reply(made, 0, context.namespace)
-    return opened_reply(context, made[:batch], ListSource(made[batch:]))
+    behind = kept_source(made[batch:])
+    if behind is None:
+        return None
+    bound.used()
+    return opened_reply(context, made[:batch], behind)
 
 
 def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> bytes | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from docstore.buffers import BUFFERS, OperationBuffers
+
 
 class Batch(Protocol):
     """What one step gave. `exhausted`: there is nothing after these documents."""
@@ -57,6 +59,18 @@ class ListSource:
 
     def close(self) -> None:
         self._documents = []
+
+
+def kept_source(documents: list[bytes]) -> DocumentSource | None:
+    """A source of what has been found already, which counts among what all cursors hold; None where that is too
+    much.
+    """
+    size = sum(map(len, documents))
+    if BUFFERS.held + size > BUFFERS.limit:
+        return None
+    buffers = OperationBuffers()
+    buffers.change(size)
+    return ReleasingSource(ListSource(documents), buffers.close)
 
 
 class MadeSource:

@@ -10,12 +10,14 @@ import pytest
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from docstore.buffers import BUFFERS
 from docstore.collection.read import prepared
 from docstore.node.commands import aggregate as aggregate_command
 from docstore.node.commands import count, find
 from docstore.node.commands import distinct as distinct_command
 from docstore.node.pipeline import at_once as pipelines_at_once
 from docstore.node.read import at_once
+from docstore.node.read.sources import kept_source
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.test_fast_path import VERSION, own_a_part
 
@@ -337,6 +339,43 @@ def test_what_comes_behind_a_first_batch_is_of_the_same_time(
             cursor = (await node.run({"getMore": cursor["id"], "collection": "c", "batchSize": 2}))["cursor"]
             found += cursor["nextBatch"]
         assert found == expected
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "c", "filter": {"a": {"$gte": 1}}, "sort": {"e": 1}, "batchSize": 3},
+        {
+            "aggregate": "c",
+            "pipeline": [{"$match": {"a": {"$gte": 1}}}, {"$sort": {"e": 1}}, {"$addFields": {"f": 1}}],
+            "cursor": {"batchSize": 3},
+        },
+    ],
+    ids=["find", "aggregate"],
+)
+@pytest.mark.parametrize("crowded", [False, True])
+def test_what_a_cursor_keeps_counts_among_what_all_of_them_hold(
+    command: dict[str, Any], crowded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        node, kept = LocalNode(), list[int]()
+        monkeypatch.setattr(BUFFERS, "held", 0)
+        for module in (at_once, pipelines_at_once):
+            monkeypatch.setattr(module, "kept_source", lambda rest: kept.append(len(rest)) or kept_source(rest))
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
+        await node.insert("c", *({"_id": number, "a": number % 4, "e": -number} for number in range(90)))
+        if crowded:
+            monkeypatch.setattr(BUFFERS, "limit", 100)
+        found, first = await everything(node, command)
+        assert kept
+        assert not first
+        assert [each["_id"] for each in found] == [number for number in range(89, -1, -1) if number % 4]
+        opened = (await node.run(command))["cursor"]["id"]
+        assert crowded or BUFFERS.held > 1000
+        await node.run({"killCursors": "c", "cursors": [opened]})
+        assert BUFFERS.held == 0
 
     loop(work())
 
