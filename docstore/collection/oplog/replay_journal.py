@@ -26,8 +26,7 @@ from docstore.collection.oplog.sessions import (
 )
 from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_sums
 from docstore.kernel.log.entries import undo_key
-from docstore.kernel.log.runs import EntryRun
-from docstore.kernel.log.runs import Statements as StatementsInRow
+from docstore.kernel.log.runs import EntryRun, StatementsInRow
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
@@ -120,10 +119,7 @@ class ReplayJournal(Journal):
         """What the session's row is behind them, and what the table is to be told."""
         row = self._rows[each.lsid] = pack_row(each.txn_number, term, each.timestamp, each.wall_ms)
         optime, end = OpTime(term, each.timestamp), each.first + each.number
-        statements: Statements = {each.first: optime}
-        if each.number > 1:
-            run = StatementRun(term, each.timestamp - end + 1)
-            statements = dict.fromkeys(range(each.first, end), run)
+        statements: Statements = dict.fromkeys(range(each.first, end), StatementRun(term, each.timestamp - end + 1))
         self._writes.append((each.lsid, each.txn_number, row, optime, statements))
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:

@@ -17,6 +17,8 @@ cdef int _put_named(KeyWriter out, bytes document, bytes named) except -1
 cdef int _give_back(KeyWriter out) except -1
 cdef int _put_made(KeyWriter out, int family, list[bytes] keys) except -1
 cdef int _put_removed(KeyWriter out, int family, dict[bytes, bytes] entries) except -1
+cpdef bytes session_row(long long txn_number, long long term, unsigned long long timestamp, long long wall_ms)
+cdef int _put_document_undo(KeyWriter out, int records, int indexes, unsigned long long ident, bytes record_key, bytes stands, bytes stood, dict[bytes, bytes] removed, list[bytes] made) except -1
 cdef int _put_counted(KeyWriter out, unsigned long long ident, bytes document, bytes before) except -1
 
 cdef class SessionSteps:

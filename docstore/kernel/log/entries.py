@@ -126,15 +126,22 @@ class SessionSteps:
 
     def move(self, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong) -> cython.int:
         """The entry has been put together."""
-        out: KeyWriter = _writer()
-        out.put_number(cython.cast(cython.ulonglong, self._txn_number), 8)
-        out.put_number(cython.cast(cython.ulonglong, term), 8)
-        out.put_number(timestamp, 8)
-        out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
-        self.row = _taken(out)
+        self.row = session_row(self._txn_number, term, timestamp, wall_ms)
         self._timestamp = timestamp
         self._term = term
         return 0
+
+
+def session_row(
+    txn_number: cython.longlong, term: cython.longlong, timestamp: cython.ulonglong, wall_ms: cython.longlong
+) -> bytes:
+    """The row of a session behind a retryable write (`docstore.collection.oplog.sessions.pack_row`)."""
+    out: KeyWriter = _writer()
+    out.put_number(cython.cast(cython.ulonglong, txn_number), 8)
+    out.put_number(cython.cast(cython.ulonglong, term), 8)
+    out.put_number(timestamp, 8)
+    out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
+    return _taken(out)
 
 
 def document_entries(
@@ -178,12 +185,10 @@ def document_entries(
         entries[key] = out.taken()
         out.clear()
         stood = None if before is None else before[place]
-        _put_counted(out, ident, stands, stood)
-        _put_undo(out, families[0], record_keys[place], stood)
-        if removed is not None:
-            _put_removed(out, families[1], removed[place])
-        if made is not None:
-            _put_made(out, families[1], made[place])
+        _put_document_undo(
+            out, families[0], families[1], ident, record_keys[place], stands, stood,
+            None if removed is None else removed[place], None if made is None else made[place],
+        )  # fmt: skip
         if session is not None:
             session.put_undo(out, families[2])
             session.move(timestamp, term, wall_ms)
@@ -240,6 +245,27 @@ def _give_back(out: KeyWriter) -> cython.int:
     """Nobody uses it any more."""
     if out.size <= _SMALL:
         _spare.append(out)
+    return 0
+
+
+def _put_document_undo(
+    out: KeyWriter,
+    records: cython.int,
+    indexes: cython.int,
+    ident: cython.ulonglong,
+    record_key: bytes,
+    stands: bytes | None,
+    stood: bytes | None,
+    removed: dict[bytes, bytes] | None,
+    made: list[bytes] | None,
+) -> cython.int:
+    """The beginning of an undo record: that of one document, and of its entries in indexes."""
+    _put_counted(out, ident, stands, stood)
+    _put_undo(out, records, record_key, stood)
+    if removed is not None:
+        _put_removed(out, indexes, removed)
+    if made is not None:
+        _put_made(out, indexes, made)
     return 0
 
 

@@ -1,6 +1,6 @@
 from docstore.bson.walk cimport BINARY, BOOL, DATE, INT32, INT64, OBJECT, STRING, TIMESTAMP, document_stop, find, int32_at, int64_at, name_end, part, uint64_at, value_end
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.kernel.log.entries cimport _give_back, _put_counted, _put_made, _put_removed, _put_undo, _taken, _timestamp_key, _writer
+from docstore.kernel.log.entries cimport _give_back, _put_document_undo, _put_undo, _timestamp_key, _writer, session_row
 
 cdef long long _NO_TERM
 cpdef enum:
@@ -54,7 +54,6 @@ cdef class EntryRun:
     cdef bint _read(self, bytes entry) except -1
     cdef bint _read_session(self, bytes entry, Py_ssize_t at) except -1
     cdef bint _follows(self, Py_ssize_t place) except -1
-    cdef bytes _row(self, Py_ssize_t place)
 
 cdef int _number_of(bytes raw, Py_ssize_t at, Py_ssize_t size) noexcept
 cdef bytes _value_at(bytes entry, int code, Py_ssize_t at)

@@ -33,13 +33,11 @@ if not cython.compiled:
     )
     from docstore.kernel.log.entries import (
         _give_back,
-        _put_counted,
-        _put_made,
-        _put_removed,
+        _put_document_undo,
         _put_undo,
-        _taken,
         _timestamp_key,
         _writer,
+        session_row,
     )
 
 _NO_TERM: cython.longlong = -1
@@ -59,7 +57,7 @@ _MOST_BYTES: cython.Py_ssize_t = 262144
 """Entries are taken together up to this."""
 
 
-class Statements(NamedTuple):
+class StatementsInRow(NamedTuple):
     """Statements of one retryable write with numbers in a row, whose entries have timestamps in a row: the session's id
     (16 bytes of the id, 32 of the user), its transaction number, the number of the first statement, how many, the
     timestamp of the last one's entry, and when that was written in milliseconds since 1970.
@@ -202,9 +200,9 @@ class EntryRun:
         self._lsid = part(entry, ident + 9, ident + 25) + part(entry, user + 10, user + 42)
         return True
 
-    def statements(self) -> list[Statements]:
+    def statements(self) -> list[StatementsInRow]:
         """The statements that the entries carry out, in order."""
-        found: list[Statements] = []
+        found: list[StatementsInRow] = []
         place: cython.Py_ssize_t
         begin: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = len(self.entries)
@@ -215,7 +213,7 @@ class EntryRun:
             lsid = self.lsids[begin]
             if lsid is not None:
                 found.append(
-                    Statements(
+                    StatementsInRow(
                         lsid,
                         self.txn_numbers[begin],
                         self.stmt_ids[begin],
@@ -271,32 +269,21 @@ class EntryRun:
             entry_bytes += len(entry)
             stands = None if documents is None else documents[place]
             stood = None if before is None else before[place]
-            _put_counted(out, ident, stands, stood)
-            _put_undo(out, families[0], record_keys[place], stood)
-            if removed is not None:
-                _put_removed(out, families[1], removed[place])
-            if made is not None:
-                _put_made(out, families[1], made[place])
+            _put_document_undo(
+                out, families[0], families[1], ident, record_keys[place], stands, stood,
+                None if removed is None else removed[place], None if made is None else made[place],
+            )  # fmt: skip
             lsid = self.lsids[place]
             if lsid is not None:
                 row_key = rows_prefix + lsid
                 _put_undo(out, families[2], row_key, rows[row_key])
-                rows[row_key] = self._row(place)
+                rows[row_key] = session_row(
+                    self.txn_numbers[place], self.term, self.timestamps[place], self.walls[place]
+                )
             undo_bytes += out.size
             undo[key] = out.taken()
         _give_back(out)
         return entry_bytes, undo_bytes
-
-    def _row(self, place: cython.Py_ssize_t) -> bytes:
-        """What the row of a session says behind an entry."""
-        txn_number: cython.longlong = self.txn_numbers[place]
-        wall_ms: cython.longlong = self.walls[place]
-        out: KeyWriter = _writer()
-        out.put_number(cython.cast(cython.ulonglong, txn_number), 8)
-        out.put_number(cython.cast(cython.ulonglong, self.term), 8)
-        out.put_number(self.timestamps[place], 8)
-        out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
-        return _taken(out)
 
 
 def entry_run(

@@ -124,10 +124,8 @@ def _sorted(
     found = bound.documents(node.engine, limit or MOST_LOOKS + 1, owned, skip=skip)
     if found is None or sum(map(len, found)) > _MOST_KEPT_BYTES:
         return None
-    try:
-        made = found if projection is None else projection.apply_all(found)
-    except CommandError:
-        # The general way ends with it too.
+    made = found if projection is None else _projected(found, projection)
+    if made is None:
         return None
     if len(made) < batch:
         bound.used()
@@ -141,13 +139,19 @@ def _sorted(
 
 def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> bytes | None:
     """The reply of the documents with what a projection makes of them; None where it is an error."""
-    try:
-        made = projection.apply_all(found)
-    except CommandError:
-        # The general way ends with it too.
+    made = _projected(found, projection)
+    if made is None:
         return None
     bound.used()
     return cursor_reply(made, 0, context.namespace)
+
+
+def _projected(found: list[bytes], projection: Projection) -> list[bytes] | None:
+    """What a projection makes of documents; None where that is an error, with which the general way ends too."""
+    try:
+        return projection.apply_all(found)
+    except CommandError:
+        return None
 
 
 def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
