@@ -19,7 +19,8 @@ from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replication.state import State
 from tests.harness.serving import until
 
-SETTINGS = {"electionTimeoutMillis": 600, "heartbeatIntervalMillis": 100}
+SETTINGS = {"electionTimeoutMillis": 1500, "heartbeatIntervalMillis": 100}
+"""Longer than a busy machine lets a process wait."""
 
 
 class Node:

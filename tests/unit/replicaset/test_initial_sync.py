@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,21 @@ from bson.binary import Binary
 from bson.int64 import Int64
 
 from docstore.collection.oplog import operations
+from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.key_layout import timestamp_key
 from docstore.log import JsonFormatter
 from docstore.net.errors import NetworkError
 from docstore.optime import NULL_OPTIME
+from docstore.replicaset.sync.oplog_fetch import OplogFetch
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.session_rows import log_begin
 from docstore.replication.states import MemberState
 from docstore.storage import Batch, Family
 from tests.harness.rollback_files import kept_documents
 from tests.harness.serving import run, until
-from tests.unit.replicaset.in_memory_set import InMemorySet, Node, in_memory_set
+from tests.unit.replicaset.in_memory_set import SETTINGS, InMemorySet, Node, in_memory_set
 
 Interference = Callable[[str, dict[str, Any]], Awaitable[None]]
 
@@ -56,12 +57,24 @@ async def cut_log(node: Node) -> None:
 
 
 async def add_third(members: InMemorySet) -> None:
-    await members[0].run({"replSetReconfig": members.config(3) | {"version": 2, "term": 1}}, "admin")
+    """It copies while nobody is given up for being silent for a moment: another source would be another attempt."""
+    patient = {"version": 2, "term": 1, "settings": SETTINGS | {"electionTimeoutMillis": 30_000}}
+    await members[0].run({"replSetReconfig": members.config(3) | patient}, "admin")
     await until(lambda: members[2].state.member_state is MemberState.SECONDARY, 20)
     await members.until_converged()
 
 
-def test_a_clone_may_take_longer_than_the_source_keeps_its_log(tmp_path: Path) -> None:
+def test_a_clone_may_take_longer_than_the_source_keeps_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [NULL_OPTIME]
+    keep = OplogFetch._keep
+
+    async def keep_and_tell(self: OplogFetch, entries: list[bytes]) -> None:
+        await keep(self, entries)
+        if entries:
+            kept[0] = entry_optime(entries[-1])
+
+    monkeypatch.setattr(OplogFetch, "_keep", keep_and_tell)
+
     async def scenario() -> None:
         async with in_memory_set(tmp_path, 3) as members:
             await members.initiate(2)
@@ -74,8 +87,7 @@ def test_a_clone_may_take_longer_than_the_source_keeps_its_log(tmp_path: Path) -
                     fetched = store_of(members[0]).last_optime
                     for number in range(100, 300):
                         await members[0].insert("c", number, w=2)
-                    # What was written so far has been fetched, or its fetching is under way.
-                    await asyncio.sleep(0.5)
+                    await until(lambda: kept[0] >= store_of(members[0]).last_optime, 20)
                     for node in (members[0], members[1]):
                         await cut_log(node)
                         oplog = store_of(node).oplog
