@@ -36,7 +36,7 @@ _SLICE_SECONDS = 0.002
 
 _WEIGHED_SECONDS = 0.25
 _GROWN_BYTES = 32 * 1024 * 1024
-"""Memory beyond the least there has been, from which some of it may lie free; beyond what there was after the last
+"""Memory beyond the least there has been, from which some of it may lie free; beyond the least since the last
 collection, from which some of it may be in cycles.
 """
 
@@ -85,7 +85,10 @@ class GarbageCollection:
 
     def _look(self) -> None:
         late = self._loop.time() >= self._collected + _LONGEST_SECONDS
-        grown = SUPERVISION.heavy != self._heavy or resident_bytes() >= self._resident + _GROWN_BYTES
+        resident = resident_bytes()
+        # What lay free then and has been given back hides nothing.
+        self._resident = min(self._resident, resident)
+        grown = SUPERVISION.heavy != self._heavy or resident >= self._resident + _GROWN_BYTES
         aged = _AGED if grown else gc.get_count()[2]
         if is_due(aged, sys.getallocatedblocks() - self._blocks, late=late):
             self._collect()

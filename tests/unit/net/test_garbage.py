@@ -59,13 +59,15 @@ def test_few_objects_in_a_cycle_that_hold_much_are_collected(monkeypatch: pytest
         try:
             left = weakref.ref(Node())
             while left() is not None:
-                await asyncio.sleep(0.01)
+                # Again and again: meanwhile what other tests have held may be given back.
+                Node()
+                await asyncio.sleep(0.05)
         finally:
             collection.stop()
 
     thresholds = gc.get_threshold()
     try:
-        asyncio.run(asyncio.wait_for(leave_and_wait(), 60))
+        asyncio.run(asyncio.wait_for(leave_and_wait(), 20))
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
