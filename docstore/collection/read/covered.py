@@ -9,6 +9,8 @@ order of the fields is the index's.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from docstore.bson.walk import NULL, UNDEFINED
@@ -16,6 +18,7 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.read.index_access import items_of
 from docstore.kernel.scan.covered import Covering
 from docstore.kernel.scan.fetch import Examined
+from docstore.kernel.scan.index_bounds import Bounded
 from docstore.kernel.scan.sifted import Sifted
 from docstore.key_layout import IDENT_BYTES
 from docstore.query.filter.compile import compile_filter
@@ -40,12 +43,13 @@ from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.shapes import conjuncts
 from docstore.query.projection.projection import kept_paths
 from docstore.storage import Family
-from docstore.storage.engine import getter_of
+from docstore.storage.engine import getter_of, seeking
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
+    from docstore.storage.engine import Range
 
-_RECORDS = Family.RECORDS
+_INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 
 def covers_query(query: FindQuery, plan: Plan) -> bool:
@@ -156,6 +160,18 @@ def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Exami
 def made_of_entries(coll: Collection, index: Index, items: Iterable[tuple[bytes, bytes]], reader: Reader) -> Covering:
     """The documents of the fields of the index, for entries with their values."""
     return _covering(coll, index, items, reader, Examined())
+
+
+def first_of_each(coll: Collection, index: Index, fields: int, ranges: Iterable[Range], reader: Reader) -> Covering:
+    """As `made_of_entries`, of the first entry for each key of the leading `fields` in each range."""
+    descending = [direction < 0 for _, direction in index.fields]
+
+    def within(low: bytes, high: bytes) -> Bounded:
+        read = partial(reader.items, _INDEXES)
+        sought = seeking(reader, _INDEXES, high, pairs=True)
+        return Bounded(read, index.prefix, high, (), descending, False, True, Examined(), fields, sought, low)
+
+    return made_of_entries(coll, index, chain.from_iterable(within(low, high) for low, high in ranges), reader)
 
 
 def _covering(

@@ -19,7 +19,7 @@ from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.bson.walk import values as list_values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.counting import count_shape, plan_count
-from docstore.collection.read.covered import made_of_entries, tells
+from docstore.collection.read.covered import first_of_each, made_of_entries, tells
 from docstore.collection.read.fetch import fetching, identities_of
 from docstore.collection.read.index_filters import is_lookup
 from docstore.collection.read.plan_cache import PreparedForm, ScanKey, patience_of
@@ -33,9 +33,10 @@ from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.find import FindQuery, parse_hint
 from docstore.query.plan.access import IndexScan
+from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision, decision_of
 from docstore.query.plan.plan import choose
 from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion, prepared_scan, prepared_union
@@ -160,6 +161,16 @@ class BoundScan(NamedTuple):
         seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
 
+    def values_at(self, path: str, reader: Reader) -> list[bytes] | None:
+        """Documents of the values at a path, each value once, or a few times; None where the index does not tell them,
+        or that takes more than a step.
+        """
+        if not self._tells(frozenset((path,))) or self.scan.reverse:
+            return None
+        ((index, ranges),) = self.parts
+        place = next(place for place, (own, _) in enumerate(index.fields) if own == path)
+        return _first_of_each(self.coll, cast("Index", index), place + 1, ranges, reader)
+
     def is_by(self, path: str) -> bool:
         """Whether the entries that are read are of one index, whose first field is at this path."""
         return len(self.parts) == 1 and self.parts[0][0].fields[0][0] == path
@@ -250,6 +261,23 @@ class BoundScan(NamedTuple):
             (values_of_ranges if cast("Index", index).is_id else keys_of_ranges)(reader, _INDEXES, ranges)
             for index, ranges in self.parts
         )
+
+
+def values_of_all(coll: Collection, path: str, reader: Reader) -> list[bytes] | None:
+    """As `BoundScan.values_at` of all documents of a collection."""
+    for index in usable_indexes(coll):
+        plain = index.fields[0][0] == path and not index.multikey and tells(index, frozenset((path,)))
+        if plain and covers(MATCH_ALL, index).whole:
+            index.uses += 1
+            return _first_of_each(coll, index, 1, [(index.prefix, index.end)], reader)
+    return None
+
+
+def _first_of_each(
+    coll: Collection, index: Index, fields: int, ranges: Sequence[Range], reader: Reader
+) -> list[bytes] | None:
+    found = list(islice(first_of_each(coll, index, fields, ranges, reader), MOST_LOOKS + 1))
+    return found if len(found) <= MOST_LOOKS else None
 
 
 def _behind(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:

@@ -56,7 +56,8 @@ class Bounded:
     that can be moved (`sought`; not downwards) that is moved instead. `prefix` begins every
     key, `end` is behind them all. `ranges` are for each of the leading fields the sorted half-open ranges (lowest,
     highest) of its key bytes as they stand in the index; `descending` says which fields are inverted there. With
-    `once` only the first entry for each key of that many leading fields, which have ranges, is given.
+    `once` only the first entry for each key of that many leading fields is given. `begin`: where entries from a place
+    on are wanted.
     """
 
     _opened: Callable[[bytes, bytes], Iterator[Any]]
@@ -88,6 +89,7 @@ class Bounded:
         examined: Examined,
         once: int = 0,
         sought: Sought | None = None,
+        begin: bytes | None = None,
     ) -> None:
         self._sought = sought
         self._most_passed = _PASSED_BY_READING
@@ -106,7 +108,7 @@ class Bounded:
         self._done = not all(self._lows)
         self._source = iter(())
         if not self._done:
-            self._open_at(prefix + (self._last_of(0) if reverse else self._first_of(0)))
+            self._open_at(begin or prefix + (self._last_of(0) if reverse else self._first_of(0)))
 
     def __iter__(self) -> Bounded:
         return self

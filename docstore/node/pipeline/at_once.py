@@ -1,4 +1,5 @@
 """Pipelines over few documents, answered in a step: a `$match` of a prepared form, and stages that were parsed before.
+Where these want nothing but the different values of an index, it is read once for each.
 
 What is not of that kind (`docstore.node.pipeline.pieces`) is left to the general way, and so is every request that ends
 with an error, or takes more than a step. Nothing else runs in between: what the stages hold while they work is theirs
@@ -18,7 +19,7 @@ from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.streams import DocumentList
 from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView, resolve_view
 from docstore.collection.collection import Collection
@@ -31,7 +32,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.pipeline.pieces import InFind, Piece, in_find, pieces_of
-from docstore.node.read.at_once import scan_of_newest
+from docstore.node.read.at_once import scan_of_newest, values_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
 from docstore.node.read.sources import kept_source
 from docstore.query.filter.compile import compile_filter
@@ -96,17 +97,12 @@ def _at_once(
     if pieces is None:
         return None
     filter_, behind, more = pieces
-    counted = behind.counted is not None
-    scan = scan_of_newest(context, node, collection, filter_, sort=behind.find.sort, counted=counted)
-    if scan is None:
-        return None
-    bound, owned = scan
-    if behind.distinct is not None and bound.is_by(behind.distinct):
-        # The general way reads an index once for each value.
+    found = _found(context, node, collection, filter_, behind)
+    if found is None:
         return None
     step = _Step(node, context.db)
     try:
-        documents = step.documents(bound, owned, behind)
+        documents = step.documents(*found, behind) if isinstance(found, tuple) else step.through(found, behind.pipeline)
         for union, next_stages in more:
             documents += step.united(union)
             documents = step.through(documents, next_stages.pipeline)
@@ -122,11 +118,30 @@ def _at_once(
     rest = kept_source(documents[size:])
     if rest is None:
         return None
-    bound.used()
     step.used()
     if len(documents) < size:
         return cursor_reply(documents, 0, context.namespace)
     return opened_reply(context, documents[:size], rest)
+
+
+def _found(
+    context: Context, node: DataNode, collection: Collection, filter_: bytes, behind: Piece
+) -> tuple[BoundScan, Predicate | None] | list[bytes] | None:
+    """What the stages behind a filter are given: by a scan, or documents of the values that are all they want."""
+    distinct = behind.distinct
+    if filter_ == EMPTY_DOCUMENT and distinct is not None:
+        return values_of_newest(context, node, collection, distinct)
+    counted = behind.counted is not None
+    scan = scan_of_newest(context, node, collection, filter_, sort=behind.find.sort, counted=counted)
+    if scan is None or distinct is None:
+        return scan
+    bound, owned = scan
+    values = None if owned is not None else bound.values_at(distinct, node.engine)
+    if values is not None:
+        bound.used()
+        return values
+    # The general way reads an index once for each value.
+    return None if bound.is_by(distinct) else scan
 
 
 class _More(Exception):
@@ -150,6 +165,7 @@ class _Step:
     def documents(self, bound: BoundScan, owned: Predicate | None, behind: Piece) -> list[bytes]:
         """What comes out of the stages behind a scan."""
         node = self._node
+        self._bound.append(bound)
         if behind.counted is not None:
             count = bound.counted(node.engine, owned, node.clock, self._until)
             if count is None:
@@ -195,7 +211,6 @@ class _Step:
         bound = bound_scan(collection, filter_, self._node.engine, sort=behind.find.sort, counted=counted)
         if bound is None:
             raise _More
-        self._bound.append(bound)
         return self.documents(bound, None, behind)
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """The text of a pipeline taken apart into what a step asks for (`docstore.node.pipeline.at_once`).
 
-An application sends the same stages behind a `$match` (and a `$sort`, and a `$limit`) with other values. The stages are
-parsed once for all requests of the process, in a context that knows nothing of a request: whatever depends on one (the
-time, random numbers, scripts, variables) is refused there, and so is what does not work on the documents in front of it
-alone. `$match` stages that follow each other are one filter.
+An application sends the same stages behind a `$match` (and a `$sort`, and a `$limit`) with other values, or behind
+none. The stages are parsed once for all requests of the process, in a context that knows nothing of a request: whatever
+depends on one (the time, random numbers, scripts, variables) is refused there, and so is what does not work on the
+documents in front of it alone. `$match` stages that follow each other are one filter.
 """
 
 from __future__ import annotations
@@ -73,9 +73,8 @@ def pieces_of(stages: Sequence[bytes]) -> Pieces | None:
     if not stages or sum(map(len, stages)) > _MOST_BYTES:
         return None
     filter_ = _of_stage(stages[0], _MATCH)
-    if filter_ is None:
-        return None
-    at = 1
+    at = 0 if filter_ is None else 1
+    filter_ = filter_ or EMPTY_DOCUMENT
     while at < len(stages) and (more := _of_stage(stages[at], _MATCH)) is not None:
         both = _both(filter_, more)
         if both is None:
@@ -132,7 +131,7 @@ def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
     first = pipeline.stages[0] if pipeline.stages and not find.stages else None
-    distinct = first.distinct() if isinstance(first, Group) else None
+    distinct = first.distinct() if isinstance(first, Group) and counted is None else None
     return Piece(find, pipeline, counted, _needs(pipeline), distinct)
 
 

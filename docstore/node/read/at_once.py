@@ -12,7 +12,7 @@ from functools import lru_cache
 from docstore.aggregation.expression_context import new_context
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection
-from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
+from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan, values_of_all
 from docstore.collection.read.taking import ScanSource, Taking
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -192,19 +192,32 @@ def _count_of_all(context: Context, node: DataNode, collection: Collection) -> i
 
 
 def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
-    """The documents whose values a distinct is about."""
+    """The documents whose values a distinct is about, or others that have the same."""
     given = arguments.given()
     collection = node.store.collection(context.namespace)
     if collection is None or not given.keys() <= _OF_DISTINCT:
         return None
-    scan = scan_of_newest(context, node, collection, given.get("query", EMPTY_DOCUMENT))
+    path, filter_ = given["key"], given.get("query", EMPTY_DOCUMENT)
+    if filter_ == EMPTY_DOCUMENT:
+        return values_of_newest(context, node, collection, path)
+    scan = scan_of_newest(context, node, collection, filter_)
     if scan is None:
         return None
     bound, owned = scan
-    documents = bound.documents(node.engine, MOST_LOOKS + 1, owned)
+    documents = None if owned is not None else bound.values_at(path, node.engine)
+    if documents is None:
+        documents = bound.documents(node.engine, MOST_LOOKS + 1, owned)
     if documents is not None:
         bound.used()
     return documents
+
+
+def values_of_newest(context: Context, node: DataNode, collection: Collection, path: str) -> list[bytes] | None:
+    """Documents of the values at a path of all documents, where an index is read once for each value."""
+    if collection.collation is not None or collection.index_filters or is_profiled(context):
+        return None
+    at_once, owned = newest(context)
+    return values_of_all(collection, path, node.engine) if at_once and owned is None else None
 
 
 def plain_projection(raw: bytes) -> Projection | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from numbers import Number
 from typing import Any
 
 import pytest
+from bson.decimal128 import Decimal128
 
+from docstore.collection.read import prepared
 from tests.unit.node.local import LocalNode
+from tests.unit.node.test_at_once import INDEXES, PATHS, condition, document, patched
 
 DOCUMENTS = [{"_id": n, "a": n % 3, "b": n} for n in range(30)] + [{"_id": 30, "b": 5}, {"_id": 31, "a": None, "b": 5}]
 
@@ -53,3 +58,52 @@ def test_a_sparse_index_does_not_know_all_groups() -> None:
         assert (await node.run(asked))["cursor"]["firstBatch"] == [{"_id": None}, {"_id": 1}]
 
     asyncio.run(story())
+
+
+def same(value: Any) -> str:
+    """What equal values have in common: an index is read for one of them."""
+    if isinstance(value, dict):
+        return repr({name: same(part) for name, part in value.items()})
+    number = value.to_decimal() if isinstance(value, Decimal128) else value
+    return repr(float(number)) if isinstance(number, Number) and not isinstance(number, bool) else repr(value)
+
+
+async def values_of(node: LocalNode, path: str, query: dict[str, Any] | None) -> tuple[list[str], list[str]]:
+    """The values by `distinct`, and by a group of each."""
+    distinct = {"distinct": "c", "key": path} | ({} if query is None else {"query": query})
+    found = await node.reply(distinct)
+    stages: list[dict[str, Any]] = [{"$group": {"_id": f"${path}"}}]
+    matched = [] if query is None else [{"$match": query}]
+    groups = await node.reply({"aggregate": "c", "pipeline": matched + stages, "cursor": {}})
+    if not found["ok"] or not groups["ok"]:
+        return [found.get("codeName", "")], [groups.get("codeName", "")]
+    given = [same(each.get("_id", "missing")) for each in groups["cursor"]["firstBatch"]]
+    return list(map(same, found["values"])), sorted(given)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_of_an_index_are_those_of_the_documents(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_index: list[object] = []
+    of_each = prepared.first_of_each
+
+    def noted(*arguments: Any) -> Any:
+        by_index.append(arguments)
+        return of_each(*arguments)
+
+    async def story() -> None:
+        rng = random.Random(seed)
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": rng.sample(INDEXES, 5)})
+        for arrays in (False, True):
+            await node.insert("c", *(document(rng, 100 * arrays + number, arrays=arrays) for number in range(60)))
+            for path in PATHS:
+                for query in (None, {}, {path: condition(rng)}, {rng.choice(PATHS): 1}, {path: {"$gte": 1}}):
+                    with monkeypatch.context() as patch:
+                        patch.setattr(prepared, "first_of_each", noted)
+                        found = await values_of(node, path, query)
+                    with monkeypatch.context() as patch:
+                        patched(patch)
+                        assert found == await values_of(node, path, query), (path, query)
+
+    asyncio.run(story())
+    assert by_index
