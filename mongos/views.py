@@ -17,7 +17,7 @@ from docstore.bson import document_from, elements, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments, take
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import RESULTS, Result, in_one_piece
 from docstore.errors import Code, CommandError
 from docstore.query.value.collation import Collation, parse_collation
 
@@ -52,7 +52,7 @@ async def read_below(
             take(command.name, command.by_name[field], code, data, context.db, values)
     name = resolved["ns"].partition(".")[2]
     reply = command.run(below, Arguments(command.by_name, values, name))
-    return reply if isinstance(reply, (bytes, dict)) else await reply
+    return reply if isinstance(reply, RESULTS) else await reply
 
 
 def _aggregation(
@@ -84,7 +84,8 @@ def _check_collation(context: Context, rules: Collation | None) -> None:
 
 def first_document(reply: Result) -> bytes | None:
     """The first document of an aggregation's reply."""
-    raw = reply if isinstance(reply, bytes) else bson.encode(reply)
+    whole = in_one_piece(reply)
+    raw = whole if isinstance(whole, bytes) else bson.encode(whole)
     cursor = get_field(raw, "cursor")
     batch = None if cursor is None else get_field(cursor[1], "firstBatch")
     assert batch is not None, "an aggregation answers with a cursor"

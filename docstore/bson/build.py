@@ -42,6 +42,30 @@ def enclosed(body: bytes) -> bytes:
     return b"".join(((len(body) + 5).to_bytes(4, "little"), body, b"\0"))
 
 
+class DocumentParts:
+    """A large document in `pieces` that are put together once, with what others add at its end: its elements without
+    its length and final NUL, of so many bytes.
+    """
+
+    def __init__(self, pieces: list[bytes], size: int) -> None:
+        self.pieces = pieces
+        self.size = size
+
+    def document(self, tail: bytes = b"") -> bytes:
+        """The document, with encoded elements at its end."""
+        length = (self.size + len(tail) + 5).to_bytes(4, "little")
+        return b"".join([length, *self.pieces, tail, b"\0"])
+
+
+def bytes_of(pieces: list[bytes]) -> int:
+    """How many bytes they are together."""
+    size: cython.Py_ssize_t = 0
+    piece: bytes
+    for piece in pieces:
+        size += len(piece)
+    return size
+
+
 def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
     """A document of (name, type byte, value bytes) in order.
 

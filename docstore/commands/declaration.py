@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from docstore.bson.build import DocumentParts
 from docstore.commands.access.need import Needs
 from docstore.commands.limits import Face
 from docstore.errors import Code, CommandError
@@ -25,8 +26,21 @@ if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.context import Context
 
-Result = dict[str, Any] | bytes
-"""What a command returns: the reply's fields without `ok`, as a dict or as an encoded document."""
+Encoded = bytes | DocumentParts
+"""An encoded document, in pieces where it is large."""
+
+Result = dict[str, Any] | Encoded
+"""What a command returns: the reply's fields without `ok`, as a dict or encoded."""
+RESULTS = (bytes, dict, DocumentParts)
+
+
+@overload
+def in_one_piece(result: Encoded) -> bytes: ...
+@overload
+def in_one_piece(result: Result) -> dict[str, Any] | bytes: ...
+def in_one_piece(result: Result) -> dict[str, Any] | bytes:
+    """The result, a large one put together."""
+    return result.document() if isinstance(result, DocumentParts) else result
 
 
 class Type(Enum):

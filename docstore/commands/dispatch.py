@@ -18,13 +18,14 @@ import bson
 
 from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
 from docstore.bson.allowance import install
+from docstore.bson.build import DocumentParts
 from docstore.bson.walk import INT32, OBJECT
 from docstore.commands.access.authorization import admit, before_authentication
 from docstore.commands.access.observed_times import observe
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
-from docstore.commands.declaration import Response, Result, Role
+from docstore.commands.declaration import RESULTS, Response, Result, Role, in_one_piece
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError, hang_up_after
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
@@ -194,7 +195,7 @@ class Dispatcher:
                 result = self._run(context, arguments)
             else:
                 result = self._run_admitted(admission, context, arguments)
-            if not isinstance(result, (bytes, dict)):
+            if not isinstance(result, RESULTS):
                 return Pending(self, request, context, arguments, result)
             body = self.complete(context, result)
         except CommandError as error:
@@ -226,7 +227,7 @@ class Dispatcher:
         """Run a command of which it had to be found out whether it may run."""
         await admission
         result = self._run(context, arguments)
-        return result if isinstance(result, (bytes, dict)) else await result
+        return result if isinstance(result, RESULTS) else await result
 
     def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
@@ -260,7 +261,7 @@ class Dispatcher:
         assert point is not None, "it made the failure"
         await point.sleep(seconds)
         result = self._suffer(failure._replace(seconds=None), context, arguments)
-        return result if isinstance(result, (bytes, dict)) else await result
+        return result if isinstance(result, RESULTS) else await result
 
     def _answer(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
@@ -311,7 +312,6 @@ class Dispatcher:
 
     def complete(self, context: Context, result: Result) -> bytes:
         """The body of a successful reply."""
-        body = result if isinstance(result, bytes) else bson.encode(result) if result else _EMPTY
         session = context.session
         retried = (
             session is not None
@@ -321,14 +321,19 @@ class Dispatcher:
         )
         progress = context.begun_progress
         induced = None if progress is None else progress.induced
+        tail = self._reply_tail()
+        if progress is not None and progress.whole_ok:
+            tail = _WHOLE_OK + tail[len(_OK) :]
+        if isinstance(result, DocumentParts) and induced is None and not retried:
+            return result.document(tail)
+        whole = in_one_piece(result)
+        body = whole if isinstance(whole, bytes) else bson.encode(whole) if whole else _EMPTY
         if induced is not None:
             body = induce(body, induced, retried=retried)
             hang_up_after(context)
         elif retried:
             body = self._label_write_concern_error(body)
-        tail = self._reply_tail()
-        whole = progress is not None and progress.whole_ok
-        return append_fields(body, _WHOLE_OK + tail[len(_OK) :] if whole else tail)
+        return append_fields(body, tail)
 
     def _label_write_concern_error(self, body: bytes) -> bytes:
         field = get_field(body, "writeConcernError")

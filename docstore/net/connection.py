@@ -302,7 +302,8 @@ class Connection(asyncio.Protocol):
             return
         self._listener.bytes_out += len(frame) + len(rest)
         if rest:
-            self.transport.writelines((frame, rest))
+            self.transport.write(frame)
+            self.transport.write(memoryview(rest))
         else:
             self.transport.write(frame)
 

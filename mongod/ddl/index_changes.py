@@ -13,6 +13,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import document_from, document_to_python, elements, from_python, get_field
 from docstore.collection.collection import Collection
 from docstore.commands.context import Context
+from docstore.commands.declaration import in_one_piece
 from docstore.commands.envelope import open_request
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.index_choice import chosen_indexes, drops_all
@@ -36,7 +37,7 @@ async def as_asked(shard: Shard, context: Context, operation: Operation) -> dict
         write_concern=inner.write_concern, explicit_write_concern=inner.explicit_write_concern,
     )  # fmt: skip
     answered = inner.command.run(made, arguments)
-    reply = await answered if isinstance(answered, Awaitable) else answered
+    reply = in_one_piece(await answered if isinstance(answered, Awaitable) else answered)
     return document_to_python(reply) if isinstance(reply, bytes) else dict(reply)
 
 

@@ -19,7 +19,7 @@ import bson
 from docstore.bson import append_fields, document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Response, Result
+from docstore.commands.declaration import Response, Result, in_one_piece
 from docstore.commands.sessions.fields import Session
 from docstore.commands.sessions.transactions import ENDING, reports_errors
 from docstore.errors import Code, CommandError
@@ -70,9 +70,10 @@ class RouterTransactions:
             if reports_errors(context.command, result):
                 self._abort(transaction)
         token = transaction.recovery_token
-        if isinstance(result, bytes):
-            return append_fields(result, b"\x03recoveryToken\0" + bson.encode(token))
-        return {**result, "recoveryToken": token}
+        reply = in_one_piece(result)
+        if isinstance(reply, bytes):
+            return append_fields(reply, b"\x03recoveryToken\0" + bson.encode(token))
+        return {**reply, "recoveryToken": token}
 
     async def _begin(self, context: Context, session: Session) -> RouterTransaction:
         if not self._router.cluster_time():

@@ -29,6 +29,7 @@ from docstore.query.metadata import keyed_by
 from docstore.query.pausing import PAUSED, allowing
 from docstore.query.plan.access import CollectionScan, Plan
 from docstore.query.plan.shapes import shape_of
+from docstore.query.projection.projection import applied_to_all
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -122,7 +123,8 @@ class Source:
             documents = screened(documents, plan.residual, owned, self._clock, pairs=False)
         if self._measured and isinstance(plan.access, CollectionScan) and plan.access.within is None:
             documents = counted_documents(documents, self._stats)
-        self._taking = Taking(documents, predicate, None if projection is None else projection.apply, self._clock)
+        made = None if projection is None else applied_to_all(projection)
+        self._taking = Taking(documents, predicate, made, self._clock)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""

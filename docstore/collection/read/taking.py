@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from docstore.bson.build import bytes_of
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, scan
 from docstore.query.pausing import PAUSED, PAUSING, REFUSED
@@ -33,7 +34,7 @@ class Taking:
         self,
         documents: Iterator[bytes],
         predicate: Predicate | None,
-        projection: Callable[[bytes], bytes] | None,
+        projection: Callable[[list[bytes]], list[bytes]] | None,
         clock: Clock,
     ) -> None:
         self.documents = documents
@@ -59,23 +60,23 @@ class Taking:
         status: int = FULL
         if len(found) < wanted and room > 0:
             status = scan(self.documents, self.predicate, found, wanted - len(found), room, self._clock, deadline)
-            if status == FULL and len(found) > 1 and sum(map(len, found)) > max_bytes:
+            if status == FULL and len(found) > 1 and bytes_of(found) > max_bytes:
                 self._held = found.pop()
         return found, status
 
     def _take_projected(
-        self, apply: Callable[[bytes], bytes], wanted: int, max_bytes: int, deadline: float
+        self, apply: Callable[[list[bytes]], list[bytes]], wanted: int, max_bytes: int, deadline: float
     ) -> tuple[list[bytes], int]:
         """As `_take`; some are projected before more are looked for, because that takes its time too."""
         found: list[bytes] = []
         room = max_bytes
         while True:
             taken, status = self._take(min(wanted - len(found), _PROJECTED_AHEAD), room, deadline)
-            size = sum(map(len, taken))
+            size = bytes_of(taken)
             if found and size > room:
                 self._held = taken.pop()
             room -= size
-            found += map(apply, taken)
+            found += apply(taken)
             if status != FULL or self._held is not None or len(found) >= wanted or room <= 0:
                 return found, status
             if self._clock() >= deadline:

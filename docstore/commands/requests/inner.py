@@ -10,7 +10,7 @@ import bson
 from docstore.bson import document_to_python
 from docstore.commands.access.authorization import admit
 from docstore.commands.context import Context
-from docstore.commands.declaration import Role
+from docstore.commands.declaration import RESULTS, Role, in_one_piece
 from docstore.commands.envelope import open_request
 from docstore.errors import CommandError
 from docstore.wire.message import Message
@@ -28,12 +28,13 @@ async def carry_out(context: Context, db: str, command: Mapping[str, Any]) -> di
         if inner.command.role is Role.PRIMARY:
             services.host.check_write()
         result = inner.command.run(inner, arguments)
-        reply = result if isinstance(result, (bytes, dict)) else await result
+        reply = result if isinstance(result, RESULTS) else await result
     except CommandError as error:
         if services.audit is not None:
             services.audit.observe(inner, bson.encode(error.reply()))
         raise
-    body = reply if isinstance(reply, bytes) else bson.encode(reply)
+    whole = in_one_piece(reply)
+    body = whole if isinstance(whole, bytes) else bson.encode(whole)
     if services.audit is not None:
         services.audit.observe(inner, body)
     return document_to_python(body)

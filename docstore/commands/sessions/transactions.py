@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from docstore.bson import ARRAY, OBJECT, elements, get_field, values
+from docstore.bson.build import DocumentParts
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.declaration import Command, Resource, Response, Result, Role
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
@@ -115,7 +116,7 @@ def check_database(db: str) -> None:
 def reports_errors(command: Command, reply: Result) -> bool:
     """Whether the reply to a write of several statements says that one of them has failed."""
     field = _ERRORS.get(command.name)
-    if field is None:
+    if field is None or isinstance(reply, DocumentParts):
         return False
     if isinstance(reply, dict):
         return bool(reply.get(field))

@@ -11,6 +11,7 @@ cdef class TopFields:
     cdef bytearray _placed
     cdef Place _found
     cdef KeyWriter _out
+    cdef unsigned long long _all
     cpdef bytes apply(self, bytes raw)
     cdef int _add(self, Py_ssize_t position, bytes raw) except -1
 

@@ -18,8 +18,14 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, value_end
 
 
+_MOST_WATCHED = 60
+
+
 class TopFields:
     """The fields in `names` are kept, or with `exclude` left out; `added` are (name, source of the value) pairs.
+
+    Where nothing else is asked for, what stands behind the last of the names is not looked at: no second field of a
+    name is kept there.
 
     With `in_place` an added field stands where the document has one of its name. Missing values are left out.
     """
@@ -32,6 +38,7 @@ class TopFields:
     _placed: bytearray
     _found: Place
     _out: KeyWriter
+    _all: cython.ulonglong
 
     def __init__(
         self,
@@ -46,6 +53,8 @@ class TopFields:
         self._added = [encoded_name(name) + b"\0" for name, _ in added]
         self._sources = [source for _, source in added]
         self._placed = bytearray(len(added))
+        watched = not exclude and not added and 0 < len(self._names) <= _MOST_WATCHED
+        self._all = (1 << len(self._names)) - 1 if watched else 0
         self._found = Place()
         self._out = KeyWriter()
 
@@ -57,6 +66,9 @@ class TopFields:
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
         position: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        missing: cython.ulonglong = self._all
+        bit: cython.ulonglong = 1
         out: KeyWriter = self._out
         out.clear()
         out.put_little(0, 4)
@@ -66,12 +78,17 @@ class TopFields:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
             position = _place_of(raw, at + 1, named + 1, self._added) if self._in_place else -1
-            if position >= 0 or (_place_of(raw, at + 1, named, self._names) >= 0) == self._exclude:
+            place = -1 if position >= 0 else _place_of(raw, at + 1, named, self._names)
+            if position >= 0 or (place >= 0) == self._exclude:
                 out.put_part(raw, kept_from, at)
                 kept_from = end
             if position >= 0:
                 self._add(position, raw)
             at = end
+            if missing != 0 and place >= 0:
+                missing &= ~(bit << place)
+                if missing == 0:
+                    break
         out.put_part(raw, kept_from, at)
         for position in range(len(self._sources)):
             if self._placed[position] == 0:

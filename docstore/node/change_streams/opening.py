@@ -12,6 +12,7 @@ from docstore.aggregation.stages.change_stream import change_stream_of
 from docstore.collection.catalog.views import find_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Encoded
 from docstore.commands.requests.aggregate import check_stream_concern
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import Code, CommandError
@@ -62,7 +63,7 @@ class StreamFilling(Filling):
 
 def open_change_stream(
     context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline
-) -> Steps[bytes]:
+) -> Steps[Encoded]:
     """The reply with the first batch. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView,
     IllegalOperation, ChangeStreamHistoryLost, those of tokens.
     """

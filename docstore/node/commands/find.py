@@ -17,7 +17,7 @@ from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Response
+from docstore.commands.declaration import Encoded, Response
 from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
@@ -88,7 +88,7 @@ def _check_in_transaction(context: Context, arguments: Arguments) -> None:
         raise CommandError(51071, "Cannot query system.views within a transaction")
 
 
-def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
+def _run(context: Context, arguments: Arguments) -> Steps[Encoded]:
     # Parsing may let others run: what the view shows and what the collection's indexes are must be of one moment.
     query = find_query_of(arguments, query_context_of(context, arguments))
     options = cursor_options_of(arguments)
@@ -139,7 +139,7 @@ def _release(view: View, spill: SpillFile | None, buffers: OperationBuffers) -> 
         spill.close()
 
 
-def _tail(context: Context, collection: Collection, query: FindQuery, options: CursorOptions) -> Steps[bytes]:
+def _tail(context: Context, collection: Collection, query: FindQuery, options: CursorOptions) -> Steps[Encoded]:
     """A cursor that stays at the end of a capped collection. Errors: BadValue."""
     node = node_of(context)
     if not collection.options.capped:
@@ -156,7 +156,7 @@ def _tail(context: Context, collection: Collection, query: FindQuery, options: C
     )
 
 
-def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Steps[bytes]:
+def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Steps[Encoded]:
     shown = context.namespace
     natural = natural_sort(arguments)
     hint = hint_of(arguments["hint"]) if natural is None else Hint(natural=parse_sort(natural).natural)

@@ -8,7 +8,7 @@ from docstore.aggregation.change_stream.errors import labelled
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
-from docstore.commands.declaration import Exceptional, Parameter, Response, Result, Type
+from docstore.commands.declaration import Encoded, Exceptional, Parameter, Response, Result, Type
 from docstore.commands.specs.reads import GET_MORE
 from docstore.errors import Code, CommandError
 from docstore.js import script_thread
@@ -80,7 +80,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
     return reply
 
 
-def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
+def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> Encoded:
     cursors = context.services.cursors
     cursor.source = filling.source
     cursor.returned += filling.count

@@ -19,7 +19,7 @@ from docstore.collection.store import Store
 from docstore.commands.access.visibility import collections_filter
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Response
+from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.kernel.match.predicate import Predicate
@@ -44,7 +44,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     return run_steps(context, _listed(context, arguments, batch_size))
 
 
-def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> Steps[dict[str, Any] | bytes]:
+def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> Steps[Result]:
     shown = f"{context.db}.$cmd.listCollections"
     yield from enter_read(context, shown)
     store = node_of(context).store

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Response
+from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.errors import Code, CommandError
@@ -26,7 +24,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     return run_steps(context, _listed(context, batch_size_of(arguments)))
 
 
-def _listed(context: Context, batch_size: int | None) -> Steps[dict[str, Any] | bytes]:
+def _listed(context: Context, batch_size: int | None) -> Steps[Result]:
     yield from enter_read(context)
     store = node_of(context).store
     series = series_of(store, context.namespace)
@@ -39,7 +37,7 @@ def _listed(context: Context, batch_size: int | None) -> Steps[dict[str, Any] | 
     return (yield from _first(context, [] if collection is None else _specs(collection), batch_size))
 
 
-def _first(context: Context, specs: list[bytes], batch_size: int | None) -> Steps[dict[str, Any] | bytes]:
+def _first(context: Context, specs: list[bytes], batch_size: int | None) -> Steps[Result]:
     return (yield from first_batch(context, ListSource(specs), batch_size=batch_size, catalog=True))
 
 

@@ -100,7 +100,7 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
             return None
         bound.used()
         taking = Taking(
-            behind, _both(bound.predicate, owned), None if projection is None else projection.apply, node.clock
+            behind, _both(bound.predicate, owned), None if projection is None else projection.apply_all, node.clock
         )
         source = ReleasingSource(ScanSource(taking, limit and limit - wanted), snapshot.close)
         return opened_reply(context, found if projection is None else projection.apply_all(found), source)
@@ -216,8 +216,11 @@ def values_of_newest(context: Context, node: DataNode, collection: Collection, p
     """Documents of the values at a path of all documents, where an index is read once for each value."""
     if collection.collation is not None or collection.index_filters or is_profiled(context):
         return None
-    at_once, owned = newest(context)
-    return values_of_all(collection, path, node.engine) if at_once and owned is None else None
+    if node.shard_filter is not None:
+        # The entries of an index do not tell which documents are owned.
+        return None
+    at_once, _ = newest(context)
+    return values_of_all(collection, path, node.engine) if at_once else None
 
 
 def plain_projection(raw: bytes) -> Projection | None:

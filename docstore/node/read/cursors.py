@@ -12,8 +12,9 @@ from __future__ import annotations
 import struct
 
 from docstore.bson import documents_array_parts, members_of_array
+from docstore.bson.build import DocumentParts, bytes_of
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional, Parameter, Type
+from docstore.commands.declaration import Encoded, Exceptional, Parameter, Type
 from docstore.commands.limits import check_internal_size
 from docstore.js import script_thread
 from docstore.node.node import DataNode, node_of
@@ -112,7 +113,7 @@ class Filling:
                 self.source = self.source.source
             size = 0
             if found:
-                size = sum(map(len, found))
+                size = bytes_of(found)
                 if size > self._bytes_left and self._hold_back(found, batch.exhausted):
                     return True
                 self._add(found, size)
@@ -139,7 +140,7 @@ class Filling:
         *fitting, last = found
         self.check_sizes([last])
         self.source = HeldBack(self.source, last, ended)
-        self._add(fitting, sum(map(len, fitting)))
+        self._add(fitting, bytes_of(fitting))
         return True
 
     def _add(self, found: list[bytes], size: int) -> None:
@@ -186,7 +187,7 @@ def first_batch(
     namespace: str | None = None,
     max_bytes: int = MAX_BATCH_BYTES,
     evaluates: bool = False,
-) -> Steps[bytes]:
+) -> Steps[Encoded]:
     """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
     `single`.
 
@@ -214,7 +215,7 @@ def first_reply(
     catalog: bool = False,
     namespace: str | None = None,
     evaluates: bool = False,
-) -> Steps[bytes]:
+) -> Steps[Encoded]:
     """The same with a batch that is to be filled."""
     namespace = namespace or context.namespace
     try:
@@ -236,7 +237,7 @@ def _opened(
     catalog: bool,
     namespace: str,
     evaluates: bool,
-) -> bytes:
+) -> Encoded:
     note_returned(context, filling)
     if filling.exhausted or single:
         filling.source.close()
@@ -273,7 +274,9 @@ def opened_reply(context: Context, documents: list[bytes], source: DocumentSourc
     """The reply with a first batch that is there, and a cursor over what comes behind it."""
     filling = Filling(source, 0, node_of(context))
     filling.hold(documents)
-    return _opened(context, filling, False, False, False, context.namespace, False)
+    reply = _opened(context, filling, False, False, False, context.namespace, False)
+    assert isinstance(reply, bytes), "nothing was filled"
+    return reply
 
 
 def cursor_reply(
@@ -281,7 +284,8 @@ def cursor_reply(
 ) -> bytes:
     """The reply with a batch that was not filled step by step; see `_reply`."""
     array = documents_array_parts(documents)
-    return _reply(array, cursor_id, namespace, first=first, catalog=catalog, at=None, behind=b"")
+    pieces, size = _pieces(array, cursor_id, namespace, first=first, catalog=catalog, at=None, behind=b"")
+    return _joined(pieces, size)
 
 
 def filled_reply(
@@ -291,14 +295,20 @@ def filled_reply(
     first: bool = True,
     catalog: bool = False,
     at: int | None = None,
-) -> bytes:
-    """The reply with the batch that has been filled; see `_reply`."""
-    return _reply(
-        filling.array_parts(), filling.cursor_id, namespace, first=first, catalog=catalog, at=at, behind=filling.fields
-    )
+) -> Encoded:
+    """The reply with the batch that has been filled, in pieces where it is large; see `_pieces`."""
+    array, fields = filling.array_parts(), filling.fields
+    pieces, size = _pieces(array, filling.cursor_id, namespace, first=first, catalog=catalog, at=at, behind=fields)
+    return DocumentParts(pieces, size) if filling.is_large else _joined(pieces, size)
 
 
-def _reply(
+def _joined(pieces: list[bytes], size: int) -> bytes:
+    pieces[0] = _INT.pack(size + 5) + pieces[0]
+    pieces.append(b"\0")
+    return b"".join(pieces)
+
+
+def _pieces(
     array: tuple[list[bytes], int],
     cursor_id: int,
     namespace: str,
@@ -307,19 +317,18 @@ def _reply(
     catalog: bool,
     at: int | None,
     behind: bytes,
-) -> bytes:
-    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp, `behind` are fields
-    between batch and id.
+) -> tuple[list[bytes], int]:
+    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}` without length and final NUL, and how many bytes
+    that is; `at` is a packed timestamp, `behind` are fields between batch and id.
     """
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
     name = namespace.encode()
     identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
     if at is not None:
         identity += b"\x11atClusterTime\0" + at.to_bytes(8, "little")
-    before, after = (identity + batch, b"\0\0") if catalog else (batch, behind + identity + b"\0\0")
-    parts, size = array
-    # Lengths count themselves; of the two NULs at the end one is the inner document's, one the outer's.
-    inside = 4 + len(before) + size + len(after) - 1
-    parts[0] = _INT.pack(inside + 13) + b"\x03cursor\0" + _INT.pack(inside) + before + parts[0]
-    parts.append(after)
-    return b"".join(parts)
+    before, after = (identity + batch, b"\0") if catalog else (batch, behind + identity + b"\0")
+    pieces, size = array
+    inside = 4 + len(before) + size + len(after)
+    pieces[0] = b"\x03cursor\0" + _INT.pack(inside) + before + pieces[0]
+    pieces.append(after)
+    return pieces, inside + 8

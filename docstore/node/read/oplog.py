@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from docstore.bson.walk import TIMESTAMP
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog, entry_optime
 from docstore.commands.context import Context
+from docstore.commands.declaration import Encoded
 from docstore.errors import Code, CommandError
 from docstore.kernel.scan.documents import scan
 from docstore.node.node import DataNode, node_of
@@ -28,7 +29,7 @@ _LAST = (1 << 64) - 1
 """The highest timestamp that there can be."""
 
 
-def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> Steps[bytes]:
+def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> Steps[Encoded]:
     """The first batch of a find on the oplog. Errors: BadValue for an order other than the natural one."""
     node = node_of(context)
     if query.sort.fields:

@@ -20,7 +20,7 @@ from docstore.collection.transaction.store import TransactionStore, prepared_sto
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
-from docstore.commands.declaration import Response, Result
+from docstore.commands.declaration import RESULTS, Response, Result, in_one_piece
 from docstore.commands.sessions.transactions import ENDING, READ_ONLY, reports_errors
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
@@ -87,7 +87,7 @@ class TransactionRegistry:
             transaction.check()
             inner = transaction.request(context)
             result = execute(inner, arguments)
-            if not isinstance(result, (bytes, dict)):
+            if not isinstance(result, RESULTS):
                 try:
                     result = yield result
                 except ScriptsWanted:
@@ -110,7 +110,7 @@ class TransactionRegistry:
             if transaction.reason is not None:
                 raise transaction.reason
             transaction.check()
-        assert isinstance(result, (bytes, dict)), "it was awaited"
+        assert isinstance(result, RESULTS), "it was awaited"
         if reports_errors(context.command, result):
             self.sessions.abort(transaction)
         elif self._node.shard_filter is not None:
@@ -121,9 +121,10 @@ class TransactionRegistry:
         """A reply that tells the router whether there is anything to commit here."""
         store = transaction.store
         read_only = store is None or not store.operations
-        if isinstance(result, dict):
-            return {**result, READ_ONLY: read_only}
-        return append_fields(result, b"\x08" + READ_ONLY.encode() + (b"\0\1" if read_only else b"\0\0"))
+        reply = in_one_piece(result)
+        if isinstance(reply, dict):
+            return {**reply, READ_ONLY: read_only}
+        return append_fields(reply, b"\x08" + READ_ONLY.encode() + (b"\0\1" if read_only else b"\0\0"))
 
     def _patience(self, context: Context) -> Steps[None]:
         """Give who wants to change the collection a moment to do so, before the transaction is refused."""

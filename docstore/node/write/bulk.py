@@ -15,6 +15,7 @@ from docstore.bson import document_from, from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
+from docstore.commands.declaration import in_one_piece
 from docstore.commands.requests.bulk_write import NAMESPACE, PACE, Run, Tally, read_runs, statements_of
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import CommandError
@@ -77,7 +78,7 @@ def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
         batch_size=_ALL if batch_size is None else batch_size,
         namespace=NAMESPACE,
     )
-    return tally.reply(cursor, failed, optime_fields(node, last))
+    return tally.reply(in_one_piece(cursor), failed, optime_fields(node, last))
 
 
 async def _acknowledged(context: Context, last: OpTime | None, concern: WriteConcern) -> tuple[dict[str, Any] | None]:

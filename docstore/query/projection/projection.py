@@ -109,6 +109,13 @@ class DocumentProjection(Protocol):
     def apply(self, raw: bytes) -> bytes: ...
 
 
+def applied_to_all(projection: DocumentProjection) -> Callable[[list[bytes]], list[bytes]]:
+    """What makes many documents over."""
+    if isinstance(projection, Projection):
+        return projection.apply_all
+    return lambda documents: list(map(projection.apply, documents))
+
+
 @dataclass(frozen=True, slots=True)
 class Projection:
     """A tree with its two switches, ready to be applied to any number of documents.

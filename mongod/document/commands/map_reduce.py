@@ -19,7 +19,7 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type, in_one_piece
 from docstore.commands.requests.map_reduce import Mode, Output, check_read_level, counts_document, job_of, output_of
 from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.js.job import Counts, MapReduceJob
@@ -133,7 +133,7 @@ async def _first_pass(mapping: _Mapping) -> Result:
         kept.close()
         raise
     source = ReleasingSource(MadeSource(kept.documents(), node.clock), kept.close)
-    body = await finish_steps(context, first_batch(context, source, batch_size=None))
+    body = in_one_piece(await finish_steps(context, first_batch(context, source, batch_size=None)))
     return append_fields(body, bson.encode({"counts": counts_document(mapping.counts)})[4:-1])
 
 

@@ -97,7 +97,7 @@ def test_a_request_that_is_carried_out_when_it_is_ended_by_others_fails(request_
 
     async def work() -> None:
         for steps in range(12):
-            node = await node_with(*({"_id": number, "n": 0} for number in range(1000)))
+            node = await node_with(*({"_id": number, "n": 0} for number in range(1100)))
             node.hurry()
             client = Client(node)
             await client.first(change(1))
