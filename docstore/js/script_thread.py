@@ -7,7 +7,7 @@ in any step of any request. So the two never run at the same time: nothing that 
 deadlines and pauses mean what they mean elsewhere.
 
 * An exception that the loop throws into the request (it was killed) is raised by the `wait` that blocks.
-* The thread ends with the request, whatever becomes of it.
+* The thread is done with the request when that ends, whatever becomes of it, and waits a while for another one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from enum import Enum
+from functools import partial
 from inspect import isawaitable
-from queue import SimpleQueue
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, ClassVar
 
 _LOCAL = threading.local()
+_IDLE_SECONDS = 10.0
+_MOST_IDLE = 4
 
 
 class _Said(Enum):
@@ -54,8 +57,8 @@ class Turns:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        thread = threading.Thread(target=context.run, args=(self._work, loop), daemon=True)
-        thread.start()
+        thread = _Worker.taken()
+        thread.give(partial(context.run, self._work, loop), self._to_loop)
         said, subject = self._to_loop.get()
         while said in (_Said.AWAITED, _Said.YIELDED):
             try:
@@ -65,7 +68,7 @@ class Turns:
             else:
                 self._to_thread.put((_Said.VALUE, answer))
             said, subject = self._to_loop.get()
-        thread.join()
+        thread.let_go()
         if said is _Said.RAISED:
             raise subject
         return subject
@@ -74,17 +77,17 @@ class Turns:
         """Called by the work: stand still until the loop has the result."""
         return self._hand_over(_Said.AWAITED, awaitable)
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _work(self, loop: asyncio.AbstractEventLoop) -> _Word:
         _LOCAL.turns = self
         asyncio._set_running_loop(loop)  # what the work's coroutines ask for is the loop that runs them
         try:
             result = self._begin()
-            if isawaitable(result):
-                result = self._run(_coroutine(result))
+            return _Said.RETURNED, self._run(_coroutine(result)) if isawaitable(result) else result
         except BaseException as error:  # it is raised where the work is awaited
-            self._to_loop.put((_Said.RAISED, error))
-        else:
-            self._to_loop.put((_Said.RETURNED, result))
+            return _Said.RAISED, error
+        finally:
+            _LOCAL.turns = None
+            asyncio._set_running_loop(None)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         try:
@@ -106,6 +109,59 @@ class Turns:
         if how is _Said.THROWN:
             raise answer
         return answer
+
+
+class _Worker:
+    """A thread for one piece of work after the other. It ends when there has been none for a while.
+
+    What it says when a piece is done it says after it has let go of all that the piece was about: from then on the loop
+    runs beside it.
+    """
+
+    _idle: ClassVar[list[_Worker]] = []
+
+    def __init__(self) -> None:
+        self._given: SimpleQueue[tuple[Callable[[], _Word], SimpleQueue[_Word]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @classmethod
+    def taken(cls) -> _Worker:
+        """One that has nothing to do."""
+        try:
+            return cls._idle.pop()
+        except IndexError:
+            return cls()
+
+    def give(self, work: Callable[[], _Word], answered: SimpleQueue[_Word]) -> None:
+        """Have it do the work, and put what that returns where the loop waits for it."""
+        self._given.put((work, answered))
+
+    def let_go(self) -> None:
+        """Its work is done."""
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(self)
+        else:
+            self._given.put(None)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                given = self._given.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._idle.remove(self)
+                except ValueError:
+                    # Somebody has just taken it.
+                    continue
+                return
+            if given is None:
+                return
+            work, answered = given
+            del given
+            word = work()
+            del work
+            answered.put(word)
+            del word, answered
 
 
 async def _coroutine(awaitable: Awaitable[Any]) -> Any:

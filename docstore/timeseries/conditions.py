@@ -3,11 +3,13 @@
 A condition on the metadata alone means the same of a bucket (`of_metadata`), under another name. One that compares a
 measured value means something of the least and the greatest that a bucket has (`of_measured`): it holds of every bucket
 with such a measurement, and of others too, so that it has to be asked of measurements again. It relies on all values of
-a field in a bucket being of types that compare. Of other conditions buckets know nothing here.
+a field in a bucket being of types that compare. Times between two others say which `_id` a bucket has (`of_begun`). Of
+other conditions buckets know nothing here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isnan
 
 from docstore.bson.build import array_value, document_from
@@ -21,6 +23,7 @@ _UPPER = {"$lt": "$lt", "$lte": "$lte", "$eq": "$lte"}
 _COMPARED = NUMBERS | {BOOL, DATE, OBJECT_ID, TIMESTAMP}
 """The types whose values a collation has no say in."""
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+_WRAPPED_SECONDS = 1 << 32
 
 
 def renamed_metadata(path: str, meta_field: str | None) -> str | None:
@@ -78,6 +81,34 @@ def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes |
         return None
     members: list[Value] = [(OBJECT, document_from([each])) for each in found]
     return document_from([("$and", *array_value(members))])
+
+
+def of_begun(conditions: Iterable[bytes], time_field: str, span_seconds: int) -> bytes | None:
+    """What filters that bound the time on both sides say about the `_id` of buckets of that span, which begins with the
+    seconds of their begin; None where they say nothing. The seconds of times that need more than 32 bits start over:
+    of those, and of what is bounded on one side only, which includes them, nothing is said.
+    """
+    least, greatest = _LEAST, _GREATEST
+    for condition in conditions:
+        for path, code, data in elements(condition):
+            if path != time_field:
+                continue
+            for operator, kind, value in elements(data) if code == OBJECT else [("$eq", code, data)]:
+                if kind != DATE:
+                    continue
+                time = int.from_bytes(value, "little", signed=True)
+                if operator in _LOWER:
+                    least = max(least, time)
+                if operator in _UPPER:
+                    greatest = min(greatest, time)
+    first, last = least // 1000 - span_seconds, greatest // 1000
+    if first < 0 or last >= _WRAPPED_SECONDS or first > last:
+        return None
+    bounds = [
+        ("$gte", OBJECT_ID, first.to_bytes(4, "big") + bytes(8)),
+        ("$lte", OBJECT_ID, last.to_bytes(4, "big") + b"\xff" * 8),
+    ]
+    return document_from([("_id", OBJECT, document_from(bounds))])
 
 
 def _is_nan(value: Value) -> bool:

@@ -17,7 +17,7 @@ from docstore.bson.walk import INT32, INT64, OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.value.values import int_of, text_of, type_name
-from docstore.timeseries.conditions import of_measured, of_metadata
+from docstore.timeseries.conditions import of_begun, of_measured, of_metadata
 from docstore.timeseries.definition import UNPACK
 from docstore.timeseries.unpacking import measurements
 
@@ -61,6 +61,9 @@ class UnpackBucket(Stage):
             held = of_measured(condition, self.time_field, self.span_seconds)
             if held is not None:
                 implied.append(held)
+        begun = of_begun(left, self.time_field, self.span_seconds)
+        if begun is not None:
+            implied.append(begun)
         return moved, left, implied
 
 

@@ -24,7 +24,7 @@ from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
 from docstore.node.pipeline.out import write_results
-from docstore.node.pipeline.run import PipelineSource, open_pipeline
+from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, first_batch
 from docstore.node.read.requests import hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
@@ -113,7 +113,6 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str,
         batch_size=batch_size_of(arguments),
         namespace=shown,
         max_bytes=arguments["batchBytes"],
-        evaluates=isinstance(source, PipelineSource),
     )
     return (yield from opened)
 

@@ -168,7 +168,6 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
             batch_size=arguments["batchSize"],
             namespace=shown,
             max_bytes=arguments["batchBytes"],
-            evaluates=True,
         )
     )
 

@@ -85,6 +85,9 @@ class PipelineSource:
             self._counted = left
         return Documents(taken, self._finished and self._at == len(self._ready))
 
+    def evaluates(self) -> bool:
+        return not self._finished
+
     def close(self) -> None:
         self._ready = []
         self._buffers.close()

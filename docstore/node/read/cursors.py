@@ -18,7 +18,7 @@ from docstore.commands.declaration import Encoded, Exceptional, Parameter, Type
 from docstore.commands.limits import check_internal_size
 from docstore.js import script_thread
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.sources import Documents, DocumentSource, HeldBack
+from docstore.node.read.sources import Documents, DocumentSource, Evaluating, HeldBack
 from docstore.node.slices import PAUSE, Steps, slice_end
 from docstore.query.pausing import PAUSING, REFUSED
 
@@ -186,12 +186,10 @@ def first_batch(
     catalog: bool = False,
     namespace: str | None = None,
     max_bytes: int = MAX_BATCH_BYTES,
-    evaluates: bool = False,
 ) -> Steps[Encoded]:
     """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
     `single`.
 
-    `evaluates`: stages run whenever documents are asked for, and no batch but this one can be begun anew.
     The source is closed when no cursor stays, also when filling fails.
     """
     most = FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size
@@ -202,7 +200,6 @@ def first_batch(
         no_timeout=no_timeout,
         catalog=catalog,
         namespace=namespace,
-        evaluates=evaluates,
     )
 
 
@@ -214,7 +211,6 @@ def first_reply(
     no_timeout: bool = False,
     catalog: bool = False,
     namespace: str | None = None,
-    evaluates: bool = False,
 ) -> Steps[Encoded]:
     """The same with a batch that is to be filled."""
     namespace = namespace or context.namespace
@@ -223,7 +219,7 @@ def first_reply(
     except BaseException:
         filling.source.close()
         raise
-    reply = _opened(context, filling, single, no_timeout, catalog, namespace, evaluates)
+    reply = _opened(context, filling, single, no_timeout, catalog, namespace)
     if filling.is_large:
         yield from filling.let_go(context)
     return reply
@@ -236,7 +232,6 @@ def _opened(
     no_timeout: bool,
     catalog: bool,
     namespace: str,
-    evaluates: bool,
 ) -> Encoded:
     note_returned(context, filling)
     if filling.exhausted or single:
@@ -252,7 +247,9 @@ def _opened(
             origin=context.raw,
             owner=context.owner,
         )
-        cursor.apart = evaluates or script_thread.current() is not None
+        # No batch but this one can be begun anew.
+        stages = isinstance(filling.source, Evaluating) and filling.source.evaluates()
+        cursor.apart = stages or script_thread.current() is not None
         cursor.returned = filling.count
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time
@@ -274,7 +271,7 @@ def opened_reply(context: Context, documents: list[bytes], source: DocumentSourc
     """The reply with a first batch that is there, and a cursor over what comes behind it."""
     filling = Filling(source, 0, node_of(context))
     filling.hold(documents)
-    reply = _opened(context, filling, False, False, False, context.namespace, False)
+    reply = _opened(context, filling, False, False, False, context.namespace)
     assert isinstance(reply, bytes), "nothing was filled"
     return reply
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from docstore.buffers import BUFFERS, OperationBuffers
 
@@ -26,6 +26,14 @@ class DocumentSource(Protocol):
         """At most that many documents and bytes (but one document at least); fewer when `deadline` passes first."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Evaluating(Protocol):
+    """A source whose batches may be what stages make of documents."""
+
+    def evaluates(self) -> bool:
+        """Whether stages still have to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,9 @@ class ReleasingSource:
         self._release = release
         self.next_batch = source.next_batch
 
+    def evaluates(self) -> bool:
+        return isinstance(self._source, Evaluating) and self._source.evaluates()
+
     def close(self) -> None:
         self._source.close()
         self._release()
@@ -148,6 +159,9 @@ class HeldBack:
             ended, at_end = batch.exhausted, isinstance(batch, Documents) and batch.at_end
         self._document, self._ended = None, ended
         return Documents(documents, ended, at_end)
+
+    def evaluates(self) -> bool:
+        return isinstance(self.source, Evaluating) and self.source.evaluates()
 
     def close(self) -> None:
         self.source.close()

@@ -15,7 +15,7 @@ from docstore.bson import compare, elements, from_python
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.timeseries.buckets import Bucket, Full, extreme, measurement_count, measurement_of
-from docstore.timeseries.conditions import of_measured, of_metadata
+from docstore.timeseries.conditions import of_begun, of_measured, of_metadata
 from docstore.timeseries.definition import TimeseriesDefinition
 from docstore.timeseries.index_keys import bucket_key, measured_key
 from docstore.timeseries.unpacking import measurements
@@ -88,6 +88,40 @@ def test_a_bucket_with_a_measurement_that_is_asked_for_is_found(
     for bucket in packed(rows):
         if any(wanted.matches(row) for row in measurements(bucket, "t", "m")):
             assert of_buckets.matches(bucket), (condition, bson.decode(bucket)["control"])
+
+
+TIMES = st.one_of(
+    st.integers(-4000, 4000).map(lambda seconds: BEGIN + timedelta(seconds=seconds)),
+    st.integers(-4000, 4000).map(lambda seconds: datetime(1970, 1, 1) + timedelta(seconds=seconds)),
+    st.integers(-4000, 4000).map(lambda seconds: datetime(1970, 1, 1) + timedelta(seconds=(1 << 32) + seconds)),
+    st.sampled_from([datetime(1900, 1, 1), datetime(2300, 1, 1)]),
+)
+BOUNDS = st.one_of(TIMES, st.dictionaries(OPERATORS, TIMES, min_size=1, max_size=3))
+
+
+@given(TIMES, st.lists(BOUNDS, min_size=1, max_size=2))
+def test_a_bucket_is_found_by_when_it_was_begun(time: datetime, bounds: list[Any]) -> None:
+    conditions = [bson.encode({"t": bound}) for bound in bounds]
+    said = of_begun(conditions, "t", DEFINITION.span_seconds)
+    (bucket,) = packed([{"t": time}])
+    (row,) = measurements(bucket, "t", "m")
+    if said is not None and all(compile_filter(parse_filter(each)).matches(row) for each in conditions):
+        assert compile_filter(parse_filter(said)).matches(bucket), bson.decode(said)
+
+
+def test_times_on_both_sides_say_when_a_bucket_was_begun() -> None:
+    def least_and_greatest(*bounds: Any) -> tuple[int, int] | None:
+        said = of_begun([bson.encode({"t": bound}) for bound in bounds], "t", 3600)
+        if said is None:
+            return None
+        asked = bson.decode(said)["_id"]
+        begun = [(each.generation_time.replace(tzinfo=None) - BEGIN).total_seconds() for each in asked.values()]
+        return round(begun[0]), round(begun[1])
+
+    assert least_and_greatest(BEGIN) == (-3600, 0)
+    assert least_and_greatest({"$gte": BEGIN}, {"$lt": BEGIN + timedelta(hours=1)}) == (-3600, 3600)
+    assert least_and_greatest({"$gte": BEGIN}) is least_and_greatest({"$lt": BEGIN}) is None
+    assert least_and_greatest({"$gte": datetime(1970, 1, 1), "$lt": BEGIN}) is None
 
 
 @given(VALUES, VALUES)
