@@ -27,7 +27,7 @@ from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.tree import Filter, conjunction
-from docstore.query.find import FindQuery, Hint
+from docstore.query.find import DistinctPath, FindQuery, Hint
 from docstore.query.pausing import PAUSED, PAUSING
 
 MAX_STAGES = 1000
@@ -114,7 +114,8 @@ class Pipeline:
         rest = self.stages[used:]
         if rest and isinstance(rest[0], Group) and not query.sort.measures:
             # Where an index has all that is looked at, documents are not.
-            distinct = None if query.sort.fields or query.skip or query.limit else rest[0].distinct()
+            path = None if query.sort.fields or query.skip or query.limit else rest[0].distinct()
+            distinct = None if path is None else DistinctPath(path, by_element=False)
             query = replace(query, needs=rest[0].paths(), distinct=distinct, hint=hint)
         elif hint is not None:
             query = replace(query, hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
@@ -35,12 +36,19 @@ class KeyBetween:
     collation: Collation | None = None
 
 
+class DistinctPath(NamedTuple):
+    """The one path whose different values are asked for; `by_element`: of an array those of its elements."""
+
+    path: str
+    by_element: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindQuery:
     """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort.
 
-    `needs`: the paths that whoever asks will look at, where it is not whole documents; `distinct`: the one path whose
-    different values are asked for. `return_key`: the keys of the
+    `needs`: the paths that whoever asks will look at, where it is not whole documents; `distinct`: the values that
+    are all that is asked for. `return_key`: the keys of the
     index are the answer, not the documents; `show_record_id`: each document is given with its place in the collection.
     """
 
@@ -52,7 +60,7 @@ class FindQuery:
     hint: Hint | None = None
     between: KeyBetween | None = None
     needs: frozenset[str] | None = None
-    distinct: str | None = None
+    distinct: DistinctPath | None = None
     return_key: bool = False
     show_record_id: bool = False
 

@@ -17,7 +17,7 @@ from docstore.collection.read.recent import Recent
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import IndexScan, Plan
 from docstore.query.plan.partial_filters import Decision
-from docstore.query.plan.prepared_scan import PreparedScan, PreparedUnion
+from docstore.query.plan.prepared_scan import PreparedCollection, PreparedScan, PreparedUnion
 from docstore.query.plan.shapes import Prepared, Shape, prepared
 from docstore.query.sort import Sort
 
@@ -163,5 +163,5 @@ ScanKey = tuple[bytes, bytes, bool, Value | None, tuple[bool, ...]]
 the values decide).
 """
 
-PreparedForm = PreparedScan | PreparedUnion | Decision | None
+PreparedForm = PreparedScan | PreparedUnion | PreparedCollection | Decision | None
 """The scan for filters of a form; what their values decide before it, where they do; or that there is none."""

@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.special_conditions import special_condition
 from docstore.query.filter.tree import Filter, TextSearch, strengthened
-from docstore.query.find import FindQuery, Hint, KeyBetween
+from docstore.query.find import DistinctPath, FindQuery, Hint, KeyBetween
 from docstore.query.plan.access import CollectionScan, Eof, Plan
 from docstore.query.plan.clustered import choose_clustered
 from docstore.query.plan.distinct_scan import over_distinct
@@ -38,7 +38,7 @@ def plan_query(
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
     between: KeyBetween | None = None,
-    distinct: str | None = None,
+    distinct: DistinctPath | None = None,
     reader: Reader | None = None,
     wanted: int = 0,
     indexes: Sequence[Index] | None = None,
@@ -51,7 +51,7 @@ def plan_query(
     that the collection keeps for others of the shape.
 
     `answered_by`: the paths that the answer is made of, by which an index filter is found (None: whole documents).
-    `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
+    `distinct`: only these values are asked for. Where several indexes would do, `reader` shows which of them
     is the best one to find `wanted` documents by (0: all).
     """
     visible = usable_indexes(coll) if indexes is None else indexes

@@ -7,41 +7,33 @@ its filter has another kind of plan, or it takes more than a step.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from docstore.aggregation.expression_context import new_context
-from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements
-from docstore.bson.walk import values as list_values
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
-from docstore.collection.read.counting import count_shape, plan_count
 from docstore.collection.read.covered import first_of_each, made_of_entries, tells
 from docstore.collection.read.fetch import fetching, identities_of
-from docstore.collection.read.index_filters import is_lookup
-from docstore.collection.read.plan_cache import PreparedForm, ScanKey, patience_of
-from docstore.collection.read.planning import plan_query, usable_indexes
-from docstore.collection.read.taking import Clock
+from docstore.collection.read.plan_cache import ScanKey
+from docstore.collection.read.planning import usable_indexes
+from docstore.collection.read.preparing import prepared_form
+from docstore.collection.read.taking import Clock, first_pairs, is_small
 from docstore.errors import CommandError
-from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.form import form_of
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
-from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import MATCH_ALL, Filter
-from docstore.query.find import FindQuery, parse_hint
-from docstore.query.plan.access import IndexScan
+from docstore.query.filter.tree import MATCH_ALL
 from docstore.query.plan.index_bounds import covers
-from docstore.query.plan.partial_filters import Decision, decision_of
-from docstore.query.plan.plan import choose
-from docstore.query.plan.prepared_scan import Part, PreparedScan, PreparedUnion, prepared_scan, prepared_union
-from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
-from docstore.query.sort import UNSORTED, Sort, parse_sort
+from docstore.query.plan.partial_filters import Decision
+from docstore.query.plan.prepared_scan import (
+    Part,
+    PreparedCollection,
+    PreparedScan,
+    PreparedUnion,
+)
 from docstore.storage import Family
 from docstore.storage.engine import getter_of, keys_of_ranges, values_of_ranges
 
@@ -64,11 +56,13 @@ NOTHING = (0, b"")
 
 
 class BoundScan(NamedTuple):
-    """A prepared scan with the values of a request: the entries in these ranges. `key`: what it is prepared under."""
+    """A prepared scan with the values of a request: the entries in these ranges, or without any all documents of the
+    collection. `key`: what it is prepared under.
+    """
 
     coll: Collection
     key: ScanKey
-    scan: PreparedScan | PreparedUnion
+    scan: PreparedScan | PreparedUnion | PreparedCollection
     parts: Sequence[Part]
     predicate: Predicate | None
 
@@ -131,7 +125,7 @@ class BoundScan(NamedTuple):
 
     def counted(self, reader: Reader, owned: Predicate | None, clock: Clock, until: float) -> int | None:
         """How many documents there are; None where that is not known by `until`, or takes more than a step."""
-        if self.predicate is not None or owned is not None:
+        if self.predicate is not None or owned is not None or not self.parts:
             documents = self.documents(reader, MOST_LOOKS + 1, owned)
             return None if documents is None else len(documents)
         if self._once:
@@ -146,6 +140,8 @@ class BoundScan(NamedTuple):
         """
         if self.scan.order is not None:
             return None
+        if not self.parts:
+            return reader.values(_RECORDS, met[-1] + b"\0", self.coll.end)
         by_id = cast("Index", self.parts[0][0]).is_id
         if len(self.parts) > 1 and any(cast("Index", index).is_id for index, _ in self.parts):
             return None
@@ -177,7 +173,7 @@ class BoundScan(NamedTuple):
 
     def _tells(self, needs: frozenset[str]) -> bool:
         """Whether the entries of the scan tell these values of its documents, one entry of each."""
-        if self.predicate is not None or len(self.parts) > 1:
+        if self.predicate is not None or len(self.parts) != 1:
             return False
         index = cast("Index", self.parts[0][0])
         return not index.multikey and not index.is_id and tells(index, needs)
@@ -199,6 +195,8 @@ class BoundScan(NamedTuple):
         met: list[bytes] | None,
         skip: int = 0,
     ) -> bool:
+        if not self.parts:
+            return self._look_at_all(reader, wanted, owned, found, met, skip)
         scan, coll = self.scan, self.coll
         most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
         predicate, once, few = self.predicate, self._once, wanted + skip <= _FEW
@@ -223,10 +221,31 @@ class BoundScan(NamedTuple):
             coll.plans.unprepare(self.key)
         return ended
 
+    def _look_at_all(
+        self,
+        reader: Reader,
+        wanted: int,
+        owned: Predicate | None,
+        found: list[bytes],
+        met: list[bytes] | None,
+        skip: int,
+    ) -> bool:
+        """As `_fetch`, of all documents of the collection; what stands for entries are their keys."""
+        if skip + wanted > MOST_LOOKS and not is_small(self.coll):
+            return False
+        try:
+            pairs = first_pairs(self.coll, reader, self.predicate, owned, wanted, skip)
+        except CommandError:
+            return False
+        found += [raw for _, raw in pairs]
+        if met is not None:
+            met += [key for key, _ in pairs]
+        return True
+
     @property
     def _once(self) -> bool:
         """Whether entries may lead to a document twice."""
-        return len(self.parts) > 1 or cast("Index", self.parts[0][0]).multikey
+        return len(self.parts) > 1 or any(cast("Index", index).multikey for index, _ in self.parts)
 
     def used(self) -> None:
         """Note that a request has been answered by the indexes."""
@@ -270,6 +289,8 @@ def values_of_all(coll: Collection, path: str, reader: Reader) -> list[bytes] | 
         if plain and covers(MATCH_ALL, index).whole:
             index.uses += 1
             return _first_of_each(coll, index, 1, [(index.prefix, index.end)], reader)
+    if is_small(coll) and coll.options.clustered is None:
+        return list(reader.values(_RECORDS, coll.prefix, coll.end))
     return None
 
 
@@ -308,11 +329,13 @@ def bound_scan(
         return None
     form, values = formed
     key: ScanKey = (form, sort, counted, hint, ())
-    scan = _known(coll, key, filter_, values, reader)
+    scan = prepared_form(coll, key, filter_, values, reader)
     if isinstance(scan, Decision):
         key = (form, sort, counted, hint, scan.outcome(values))
-        scan = _known(coll, key, filter_, values, reader)
+        scan = prepared_form(coll, key, filter_, values, reader)
     if scan is None or isinstance(scan, Decision):
+        return None
+    if isinstance(scan, PreparedCollection) and (scan.left or scan.order) is not None and not is_small(coll):
         return None
     try:
         bound = scan.bound(values)
@@ -320,113 +343,3 @@ def bound_scan(
         # Of a regular expression: the general way says so.
         return None
     return None if bound is None else BoundScan(coll, key, scan, *bound)
-
-
-def _known(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
-    """What is prepared under the key, or is now, from this filter."""
-    try:
-        return coll.plans.scan(key)
-    except KeyError:
-        made = _prepared(coll, key, filter_, values, reader) if key[3] is None else _hinted(coll, key, filter_, values)
-        coll.plans.prepare(key, made)
-        return made
-
-
-def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
-    _, sort, counted, _, decided = key
-    filter_, values = _with_several(filter_, values)
-    try:
-        # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
-        tree = parse_filter(filter_, query_context=new_context())
-        order = parse_sort(sort)
-    except CommandError:
-        # The general way says so.
-        return None
-    if coll.index_filters.about(tree, order) and not is_lookup(tree):
-        return None
-    looked_up = lookup(tree, coll.id_index)
-    if looked_up is not None:
-        prefix = coll.id_index.prefix
-        return prepared_scan(filter_, values, tree, looked_up, prefix=prefix, order=None, patience=0)
-    indexes = usable_indexes(coll)
-    shape = count_shape(coll, tree) if counted else shape_of(tree, order, indexes)
-    if shape is None:
-        return None
-    if not decided:
-        decision = decision_of(filter_, values, tree, indexes)
-        if decision is not None:
-            return decision
-    kept = coll.plans.kept(shape)
-    if kept is None:
-        if counted:
-            plan = plan_count(coll, FindQuery(filter=tree), reader)
-        else:
-            plan = plan_query(coll, tree, sort=order, reader=reader)
-        kept = coll.plans.kept(shape)
-        if kept is None and counted:
-            # Nothing is better to count by than to find by.
-            finding = shape_of(tree, UNSORTED, indexes)
-            kept = None if finding is None else coll.plans.kept(finding)
-        if kept is None:
-            patience = patience_of(plan.works) if plan.rejected else 0
-            pattern = _pattern(order, plan.provides_sort)
-            if pattern is None and not plan.provides_sort:
-                return None
-            branch = partial(_of_branch, indexes, coll.id_index)
-            return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
-    pattern = _pattern(order, kept.plan.provides_sort)
-    if pattern is None and not kept.plan.provides_sort:
-        return None
-    prefix = cast("Index", kept.plan.index).prefix
-    return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
-
-
-def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value]) -> PreparedForm:
-    """As `_prepared`, by the index of a hint."""
-    _, sort, _, hint, _ = key
-    try:
-        tree, order = parse_filter(filter_, query_context=new_context()), parse_sort(sort)
-        named = None if hint is None else parse_hint(hint)
-        if named is None or named.natural or coll.index_filters or shape_of(tree, order, ()) is None:
-            return None
-        plan = plan_query(coll, tree, sort=order, hint=named)
-    except CommandError:
-        return None
-    access = plan.access
-    if not isinstance(access, IndexScan) or access.index.partial is not None:
-        # Whether a partial index has bounds for a filter is decided by values.
-        return None
-    # No other index is looked at, whatever the values.
-    found = prepared(tree, order, plan, [access.index])
-    pattern = _pattern(order, plan.provides_sort)
-    if found is None or (pattern is None and not plan.provides_sort):
-        return None
-    prefix = cast("Index", found.index).prefix
-    return prepared_scan(filter_, values, tree, found, prefix=prefix, order=pattern, patience=0)
-
-
-def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:
-    """A filter of the same form whose list of values of `_id` has several: one that has one has another plan."""
-    for place, (name, code, data) in enumerate(fields := elements(filter_)):
-        asked = elements(data) if name == "_id" and code == OBJECT else []
-        listed = asked[0][1:] if len(asked) == 1 and asked[0][:2] == ("$in", ARRAY) else None
-        if listed is not None and listed in values and len(members := list_values(listed[1])) == 1:
-            twice = (ARRAY, array_from(members * 2))
-            fields[place] = (name, OBJECT, document_from([("$in", *twice)]))
-            return document_from(fields), [twice if each == listed else each for each in values]
-    return filter_, values
-
-
-def _pattern(order: Sort, provided: bool) -> KeyPattern | None:
-    """The order in which documents are still to be sorted; None where it is `provided`, or takes more than keys."""
-    found = None if provided else order.pattern()
-    return found if isinstance(found, KeyPattern) else None
-
-
-def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple[Prepared, bytes] | None:
-    """The plan of a branch of a disjunction, and what the entries of its index begin with."""
-    looked_up = lookup(tree, id_index)
-    if looked_up is not None:
-        return looked_up, id_index.prefix
-    found = prepared(tree, UNSORTED, replace(choose(tree, indexes), rejected=()), indexes)
-    return None if found is None else (found, cast("Index", found.index).prefix)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING
 
 from docstore.bson.build import bytes_of
-from docstore.kernel.match.predicate import Predicate
-from docstore.kernel.scan.documents import EXHAUSTED, FULL, scan
+from docstore.collection.collection import Collection
+from docstore.kernel.match.predicate import And, Predicate
+from docstore.kernel.scan.documents import EXHAUSTED, FULL, scan, scan_pairs
 from docstore.query.pausing import PAUSED, PAUSING, REFUSED
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
 
 Clock = Callable[[], float]
 NO_LIMIT = 1 << 62
 _PROJECTED_AHEAD = 256
+_SMALL_COUNT = 1_000
+_SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,26 @@ class Taking:
         """Let go of the documents."""
         self.documents = iter(())
         self._held = None
+
+
+def is_small(coll: Collection) -> bool:
+    """Whether looking at all documents of a collection is no more than a step."""
+    return coll.count <= _SMALL_COUNT and coll.size <= _SMALL_BYTES
+
+
+def first_pairs(
+    coll: Collection, reader: Reader, predicate: Predicate | None, owned: Predicate | None, wanted: int, skip: int
+) -> list[tuple[bytes, bytes]]:
+    """(key, document) of the first `wanted` documents behind `skip` that satisfy both predicates. Errors: CommandError
+    of an expression.
+    """
+    items = reader.items(Family.RECORDS, coll.prefix, coll.end)
+    both = owned if predicate is None else predicate if owned is None else And([predicate, owned])
+    if both is None:
+        return list(islice(items, min(skip, NO_LIMIT), min(skip + wanted, NO_LIMIT)))
+    found: list[tuple[bytes, bytes]] = []
+    scan_pairs(items, both, found, min(skip + wanted, NO_LIMIT), NO_LIMIT, lambda: 0.0, inf)
+    return found[skip:]
 
 
 class ScanSource:

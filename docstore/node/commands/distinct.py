@@ -24,7 +24,7 @@ from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.context import QueryContext
-from docstore.query.find import FindQuery
+from docstore.query.find import DistinctPath, FindQuery
 from docstore.query.value.paths import check_field_path
 
 _STEP_DOCUMENTS = 128
@@ -74,7 +74,7 @@ def _open(context: Context, arguments: Arguments, query_context: QueryContext) -
         filter=filter_of(arguments["query"], query_context),
         hint=hint_of(arguments["hint"]),
         needs=frozenset((path,)),
-        distinct=path,
+        distinct=DistinctPath(path, by_element=True),
     )
     view = yield from view_of(context)
     try:

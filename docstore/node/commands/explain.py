@@ -28,7 +28,7 @@ from docstore.node.slices import finish_steps
 from docstore.node.write.delete import delete_statement
 from docstore.node.write.update_statements import check_sorts, update_statement
 from docstore.query.context import QueryContext
-from docstore.query.find import FindQuery
+from docstore.query.find import DistinctPath, FindQuery
 from docstore.query.value.collation import parse_collation
 
 _READS = frozenset(("aggregate", "count", "distinct", "find"))
@@ -119,7 +119,7 @@ def _distinct(inner: Arguments, query_context: QueryContext) -> Subject:
         filter=filter_of(inner["query"], query_context),
         hint=hint_of(inner["hint"]),
         needs=frozenset((path,)),
-        distinct=path,
+        distinct=DistinctPath(path, by_element=True),
     )
     shown = [(path, *from_python(1))] + ([("_id", *from_python(0))] if path != "_id" else [])
     return Subject(query, projection=document_from(shown))

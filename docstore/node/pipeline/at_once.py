@@ -27,7 +27,7 @@ from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.requests.cursor_options import batch_size_of
-from docstore.commands.requests.view_stages import find_stages
+from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
@@ -70,6 +70,8 @@ def find_on_view_at_once(
 ) -> bytes | None:
     """The same of a find on a view."""
     if node.shard_filter is not None or resolved.collation is not None or not arguments.given().keys() <= _OF_FIND:
+        return None
+    if natural_sort(arguments) is not None:
         return None
     stages = [*resolved.pipeline, *find_stages(arguments)]
     return _at_once(context, node, resolved.ns, stages, arguments["batchSize"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from docstore.query.filter.tree import MATCH_ALL, Filter
-from docstore.query.find import Hint
+from docstore.query.find import DistinctPath, Hint
 from docstore.query.plan.access import Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
 from docstore.query.plan.candidates import residual
@@ -15,18 +15,21 @@ from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable
 from docstore.query.plan.intervals import EVERYTHING
 
 
-def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], path: str, hint: Hint | None) -> Plan | None:
+def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPath, hint: Hint | None) -> Plan | None:
     """A plan that reads an index only once for each value of the path that the filter lets through; None: there is
     none.
     """
+    path = asked.path
     for index in indexes:
         place = next((place for place, (own, _) in enumerate(index.fields) if own == path), None)
         if place is None or index.wildcard is not None or 0 in dict(index.fields).values():
             continue
         if hint is not None and named(indexes, hint) is not index:
             continue
-        if arrays_on(path, index.arrays) and (tree != MATCH_ALL or any(name.isdigit() for name in path.split("."))):
-            # What a filter says of one element leaves out the others.
+        if arrays_on(path, index.arrays) and (
+            not asked.by_element or tree != MATCH_ALL or any(name.isdigit() for name in path.split("."))
+        ):
+            # The first entry for an element may be that of another array. What a filter says of one leaves out others.
             continue
         bounds = _bounds(tree, index, place)
         if bounds is not None:

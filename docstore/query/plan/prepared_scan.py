@@ -7,7 +7,8 @@ not show is a predicate.
 Always true: the ranges and the predicate are those of the plan that `Prepared.bind` gives for the filter. So only plans
 are prepared whose leading fields are fixed to one value each, with one bounded field at most behind them; what bounds
 that may be the text that strings begin with, by a regular expression that says nothing else. A disjunction is prepared
-where each of its branches is such a scan (`docstore.query.plan.disjunction`).
+where each of its branches is such a scan (`docstore.query.plan.disjunction`). Where no index is of use to a shape, all
+of a filter is a predicate.
 """
 
 from __future__ import annotations
@@ -129,6 +130,23 @@ class PreparedUnion:
         return [(found[0][0], _united([each for _, ranges in found for each in ranges]))] if self.as_one else found
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedCollection:
+    """All documents of a collection, in its order, where no index serves filters of the form; `left` and `order` as
+    those of `PreparedScan`.
+    """
+
+    left: Tests | None
+    order: KeyPattern | None
+
+    patience = 0
+    reverse = False
+
+    def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None]:
+        """As `PreparedScan.bound`; there are no ranges."""
+        return (), None if self.left is None else self.left.predicate(values)
+
+
 def gathered(values: list[Value]) -> list[Value]:
     """The values as members of one list."""
     return [(ARRAY, array_from(values))]
@@ -160,6 +178,16 @@ def prepared_scan(
         return None if found is None else replace(found, gathers=True)
     places = places_of(raw, values, tree)
     return None if places is None else _scan(values, tree, places, prepared, prefix, order, patience)
+
+
+def prepared_collection(
+    raw: bytes, values: list[Value], tree: Filter, *, order: KeyPattern | None
+) -> PreparedCollection | None:
+    """As `prepared_scan`, for a filter whose plan looks at all documents."""
+    places, conditions = places_of(raw, values, tree), conjuncts(tree)
+    if places is None:
+        return None
+    return PreparedCollection(tests_of(conditions, places) if conditions else None, order)
 
 
 def prepared_union(

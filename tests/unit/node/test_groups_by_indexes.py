@@ -107,3 +107,17 @@ def test_values_of_an_index_are_those_of_the_documents(seed: int, monkeypatch: p
 
     asyncio.run(story())
     assert by_index
+
+
+def test_a_group_of_an_array_is_not_one_of_its_elements() -> None:
+    async def story() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n, "a": a} for n, a in enumerate(["x", "y", ["x", "y"], ["y", "x"]])))
+        await node.run({"createIndexes": "c", "indexes": [{"name": "a", "key": {"a": 1}}]})
+        for stages in ([], [{"$match": {"a": {"$gt": ""}}}], [{"$sort": {"a": 1}}]):
+            pipeline = [*stages, {"$group": {"_id": "$a"}}]
+            reply = await node.run({"aggregate": "c", "pipeline": pipeline, "cursor": {}})
+            assert len(reply["cursor"]["firstBatch"]) == 4, pipeline
+        assert (await node.run({"distinct": "c", "key": "a"}))["values"] == ["x", "y"]
+
+    asyncio.run(story())

@@ -359,7 +359,7 @@ def test_an_upsert_finds_a_document_that_came_while_it_searched() -> None:
 
     async def work() -> None:
         node = LocalNode()
-        await node.insert("c", *({"_id": n} for n in range(1000)))
+        await node.insert("c", *({"_id": n} for n in range(1100)))
         node.hurry()
         original = node.node.pause
 

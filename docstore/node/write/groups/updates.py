@@ -157,7 +157,8 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
             return False
         bound = bound_scan(collection, statement.filter, target.reader)
         rules = target.post_images()
-        if bound is None or changed.concerns(bound, statement.filter):
+        if bound is None or not bound.parts or changed.concerns(bound, statement.filter):
+            # Without an index each takes a while: it is a step of its own.
             return False
         match = bound.first(target.reader, owned)
         if match is None or (match is NOTHING and statement.upsert):

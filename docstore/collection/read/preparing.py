@@ -1,0 +1,152 @@
+"""Scans are prepared for a form of filter, from the plan that the general way chooses for the first filter of it.
+
+Always true: nothing is prepared that depends on anything but the form, the order and the indexes as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from docstore.aggregation.expression_context import new_context
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.bson.walk import values as list_values
+from docstore.collection.collection import Collection, Index
+from docstore.collection.read.counting import count_shape, plan_count
+from docstore.collection.read.index_filters import is_lookup
+from docstore.collection.read.plan_cache import PreparedForm, ScanKey, patience_of
+from docstore.collection.read.planning import plan_query, usable_indexes
+from docstore.errors import CommandError
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
+from docstore.query.find import FindQuery, parse_hint
+from docstore.query.plan.access import CollectionScan, IndexScan
+from docstore.query.plan.partial_filters import decision_of
+from docstore.query.plan.plan import choose
+from docstore.query.plan.prepared_scan import prepared_collection, prepared_scan, prepared_union
+from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
+from docstore.query.sort import UNSORTED, Sort, parse_sort
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from docstore.storage import Reader
+
+
+def prepared_form(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
+    """What is prepared under the key, or is now, from this filter. `reader`: by which several plans are tried."""
+    try:
+        return coll.plans.scan(key)
+    except KeyError:
+        made = _prepared(coll, key, filter_, values, reader) if key[3] is None else _hinted(coll, key, filter_, values)
+        coll.plans.prepare(key, made)
+        return made
+
+
+def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
+    _, sort, counted, _, decided = key
+    filter_, values = _with_several(filter_, values)
+    try:
+        # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
+        tree = parse_filter(filter_, query_context=new_context())
+        order = parse_sort(sort)
+    except CommandError:
+        # The general way says so.
+        return None
+    if coll.index_filters.about(tree, order) and not is_lookup(tree):
+        return None
+    looked_up = lookup(tree, coll.id_index)
+    if looked_up is not None:
+        prefix = coll.id_index.prefix
+        return prepared_scan(filter_, values, tree, looked_up, prefix=prefix, order=None, patience=0)
+    indexes = usable_indexes(coll)
+    shape = count_shape(coll, tree) if counted else shape_of(tree, order, indexes)
+    if shape is None:
+        return None
+    if not decided:
+        decision = decision_of(filter_, values, tree, indexes)
+        if decision is not None:
+            return decision
+    kept = coll.plans.kept(shape)
+    if kept is None:
+        if counted:
+            plan = plan_count(coll, FindQuery(filter=tree), reader)
+        else:
+            plan = plan_query(coll, tree, sort=order, reader=reader)
+        kept = coll.plans.kept(shape)
+        if kept is None and counted:
+            # Nothing is better to count by than to find by.
+            finding = shape_of(tree, UNSORTED, indexes)
+            kept = None if finding is None else coll.plans.kept(finding)
+        if kept is None and isinstance(plan.access, CollectionScan):
+            pattern = _pattern(order, plan.provides_sort)
+            backwards = plan.access.direction < 0 or plan.access.within is not None
+            if backwards or coll.options.clustered is not None or (pattern is None and not plan.provides_sort):
+                return None
+            return prepared_collection(filter_, values, tree, order=pattern)
+        if kept is None:
+            patience = patience_of(plan.works) if plan.rejected else 0
+            pattern = _pattern(order, plan.provides_sort)
+            if pattern is None and not plan.provides_sort:
+                return None
+            branch = partial(_of_branch, indexes, coll.id_index)
+            return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
+    pattern = _pattern(order, kept.plan.provides_sort)
+    if pattern is None and not kept.plan.provides_sort:
+        return None
+    prefix = cast("Index", kept.plan.index).prefix
+    return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
+
+
+def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value]) -> PreparedForm:
+    """As `_prepared`, by the index of a hint."""
+    _, sort, _, hint, _ = key
+    try:
+        tree, order = parse_filter(filter_, query_context=new_context()), parse_sort(sort)
+        named = None if hint is None else parse_hint(hint)
+        if named is None or named.natural or coll.index_filters or shape_of(tree, order, ()) is None:
+            return None
+        plan = plan_query(coll, tree, sort=order, hint=named)
+    except CommandError:
+        return None
+    access = plan.access
+    if not isinstance(access, IndexScan) or access.index.partial is not None:
+        # Whether a partial index has bounds for a filter is decided by values.
+        return None
+    # No other index is looked at, whatever the values.
+    found = prepared(tree, order, plan, [access.index])
+    pattern = _pattern(order, plan.provides_sort)
+    if found is None or (pattern is None and not plan.provides_sort):
+        return None
+    prefix = cast("Index", found.index).prefix
+    return prepared_scan(filter_, values, tree, found, prefix=prefix, order=pattern, patience=0)
+
+
+def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:
+    """A filter of the same form whose list of values of `_id` has several: one that has one has another plan."""
+    for place, (name, code, data) in enumerate(fields := elements(filter_)):
+        asked = elements(data) if name == "_id" and code == OBJECT else []
+        listed = asked[0][1:] if len(asked) == 1 and asked[0][:2] == ("$in", ARRAY) else None
+        if listed is not None and listed in values and len(members := list_values(listed[1])) == 1:
+            twice = (ARRAY, array_from(members * 2))
+            fields[place] = (name, OBJECT, document_from([("$in", *twice)]))
+            return document_from(fields), [twice if each == listed else each for each in values]
+    return filter_, values
+
+
+def _pattern(order: Sort, provided: bool) -> KeyPattern | None:
+    """The order in which documents are still to be sorted; None where it is `provided`, or takes more than keys."""
+    found = None if provided else order.pattern()
+    return found if isinstance(found, KeyPattern) else None
+
+
+def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple[Prepared, bytes] | None:
+    """The plan of a branch of a disjunction, and what the entries of its index begin with."""
+    looked_up = lookup(tree, id_index)
+    if looked_up is not None:
+        return looked_up, id_index.prefix
+    found = prepared(tree, UNSORTED, replace(choose(tree, indexes), rejected=()), indexes)
+    return None if found is None else (found, cast("Index", found.index).prefix)
