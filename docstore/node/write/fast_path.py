@@ -52,7 +52,6 @@ from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.projection import Projection
-from docstore.query.update.upsert import refuse_expressions
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
 _MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
@@ -164,7 +163,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     allowed = _SAID_OF_MANY if many else _SAID_OF_UPSERTS if upsert else _SAID_ANYWAY
     if (said != _MOSTLY_SAID and not allowed.issuperset(said)) or (many and node.shard_filter is not None):
         return None
-    update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters)
+    update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters, upsert=upsert)
     place = None
     if update is not None:
         place = _place(context, node, arguments, bypass=arguments["bypassDocumentValidation"])
@@ -260,7 +259,6 @@ def _upsert(context: Context, place: _Place, filter_: bytes, update: Modificatio
         tree = identity_filter(filter_)
         if tree is None:
             tree = parse_filter(filter_)
-            refuse_expressions(tree)
         made = Modification(place.node, tree, update.update).upsert()
         identity = get_field(made, "_id")
         if identity is None or (len(made) > LARGE_BYTES and place.collection.secondary):
@@ -315,7 +313,8 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
             return None
     else:
         query, filters = given.get("query", EMPTY_DOCUMENT), tuple(given.get("arrayFilters", ()))
-        update = plain_modification(node, query, (code, specification), filters)
+        upsert = given.get("upsert", False)
+        update = plain_modification(node, query, (code, specification), filters, upsert=upsert)
         if update is None:
             return None
     projection = plain_projection(given["fields"]) if "fields" in given else None

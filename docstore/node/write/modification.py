@@ -216,11 +216,14 @@ def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> 
 
 
 def plain_modification(
-    node: DataNode, filter_: bytes, update: Value, array_filters: tuple[bytes, ...] = ()
+    node: DataNode, filter_: bytes, update: Value, array_filters: tuple[bytes, ...] = (), *, upsert: bool = False
 ) -> Modification | None:
     """A prepared update, of which the filter says no more than it needs; None where there is none. It inserts nothing
-    by the filter.
+    by the filter. `upsert`: the statement may insert.
     """
+    if upsert and _EXPRESSION in filter_:
+        # The general way refuses it, whether a document is found or not.
+        return None
     prepared = prepared_update(update, array_filters)
     if prepared is None:
         return None
@@ -259,6 +262,7 @@ def _prepared(code: int, specification: bytes, array_filters: tuple[bytes, ...])
 
 _kept = lru_cache(maxsize=256)(_prepared)
 _OF_NO_REQUEST = new_context()
+_EXPRESSION = b"$expr\0"
 _SHORT = 1024
 """Bytes of an update that is kept, with its array filters."""
 

@@ -93,7 +93,9 @@ class UpdateWork(SearchingWork):
         if identity_in(statement.filter) is not None:
             # Looked up, not scanned.
             return False
-        update = plain_modification(target.node, statement.filter, statement.update, statement.array_filters)
+        update = plain_modification(
+            target.node, statement.filter, statement.update, statement.array_filters, upsert=statement.upsert
+        )
         if update is None or (statement.multi and update.update.is_replacement):
             return False
         collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
@@ -104,7 +106,6 @@ class UpdateWork(SearchingWork):
             self._change(collection, update, matches, joined=True)
         elif statement.upsert:
             tree = parse_filter(statement.filter)
-            refuse_expressions(tree)
             self._upsert(collection, Modification(target.node, tree, update.update), joined=True)
         return True
 

@@ -238,6 +238,27 @@ def test_statements_by_a_key_are_carried_out_at_once(
     loop(work())
 
 
+@pytest.mark.parametrize("key", [1, 7])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_what_may_insert_has_no_expression_whether_there_is_a_document_or_not(key: int, indexed: bool) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": number, "k": number} for number in range(3)))
+        if indexed:
+            await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k"}]})
+        query, change = {"k": key, "$expr": {"$eq": [1, 1]}}, {"$set": {"n": 1}}
+        refused = Code.QueryFeatureNotAllowed
+        for multi in (False, True):
+            statement = {"q": query, "u": change, "upsert": True, "multi": multi}
+            for statements in ([statement], [statement, {**statement, "q": {"k": 1}}]):
+                reply = await node.run({"update": "c", "updates": statements, "ordered": False})
+                assert [each["code"] for each in reply["writeErrors"]] == [refused]
+        command = {"findAndModify": "c", "query": query, "update": change, "upsert": True}
+        assert (await node.reply(command))["code"] == refused
+
+    loop(work())
+
+
 def test_a_statement_sent_again_is_not_done_again() -> None:
     async def work() -> None:
         node = LocalNode(replicated=True)

@@ -150,7 +150,7 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
         statement, target = self._all[number], self._target
         if statement.multi or not statement.is_plain or identity_in(statement.filter) is not None:
             return False
-        update = plain_modification(target.node, statement.filter, statement.update)
+        update = plain_modification(target.node, statement.filter, statement.update, upsert=statement.upsert)
         if update is None or update.update.is_replacement or update.update.needs_position:
             return False
         if update.changed is None or b"_id" in update.changed:
