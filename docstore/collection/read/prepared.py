@@ -18,10 +18,10 @@ from docstore.collection.read.fetch import fetching, identities_of
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.planning import usable_indexes
 from docstore.collection.read.preparing import prepared_form
-from docstore.collection.read.taking import Clock, first_pairs, is_small
+from docstore.collection.read.taking import Clock, first_documents, first_pairs, is_small
 from docstore.errors import CommandError
 from docstore.kernel.match.form import form_of
-from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.match.predicate import And, Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
@@ -233,13 +233,17 @@ class BoundScan(NamedTuple):
         """As `_fetch`, of all documents of the collection; what stands for entries are their keys."""
         if skip + wanted > MOST_LOOKS and not is_small(self.coll):
             return False
+        own = self.predicate
+        both = owned if own is None else own if owned is None else And([own, owned])
         try:
-            pairs = first_pairs(self.coll, reader, self.predicate, owned, wanted, skip)
+            if met is None:
+                found += first_documents(self.coll, reader, both, wanted, skip)
+                return True
+            pairs = first_pairs(self.coll, reader, both, wanted, skip)
         except CommandError:
             return False
         found += [raw for _, raw in pairs]
-        if met is not None:
-            met += [key for key, _ in pairs]
+        met += [key for key, _ in pairs]
         return True
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.build import bytes_of
 from docstore.collection.collection import Collection
-from docstore.kernel.match.predicate import And, Predicate
+from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, scan, scan_pairs
 from docstore.query.pausing import PAUSED, PAUSING, REFUSED
 from docstore.storage import Family
@@ -103,18 +103,27 @@ def is_small(coll: Collection) -> bool:
     return coll.count <= _SMALL_COUNT and coll.size <= _SMALL_BYTES
 
 
+def first_documents(
+    coll: Collection, reader: Reader, predicate: Predicate | None, wanted: int, skip: int
+) -> list[bytes]:
+    """The first `wanted` documents behind `skip` that satisfy a predicate. Errors: CommandError of an expression."""
+    documents, most = reader.values(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
+    if predicate is None:
+        return list(islice(documents, min(skip, NO_LIMIT), most))
+    found: list[bytes] = []
+    scan(documents, predicate, found, most, NO_LIMIT, lambda: 0.0, inf)
+    return found[skip:]
+
+
 def first_pairs(
-    coll: Collection, reader: Reader, predicate: Predicate | None, owned: Predicate | None, wanted: int, skip: int
+    coll: Collection, reader: Reader, predicate: Predicate | None, wanted: int, skip: int
 ) -> list[tuple[bytes, bytes]]:
-    """(key, document) of the first `wanted` documents behind `skip` that satisfy both predicates. Errors: CommandError
-    of an expression.
-    """
-    items = reader.items(Family.RECORDS, coll.prefix, coll.end)
-    both = owned if predicate is None else predicate if owned is None else And([predicate, owned])
-    if both is None:
-        return list(islice(items, min(skip, NO_LIMIT), min(skip + wanted, NO_LIMIT)))
+    """As `first_documents`, each with the key of its record."""
+    items, most = reader.items(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
+    if predicate is None:
+        return list(islice(items, min(skip, NO_LIMIT), most))
     found: list[tuple[bytes, bytes]] = []
-    scan_pairs(items, both, found, min(skip + wanted, NO_LIMIT), NO_LIMIT, lambda: 0.0, inf)
+    scan_pairs(items, predicate, found, most, NO_LIMIT, lambda: 0.0, inf)
     return found[skip:]
 
 
