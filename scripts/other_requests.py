@@ -12,6 +12,8 @@ from scripts.shop_requests import START, Database, Document, Shape
 
 _USERS = 500
 _SENSORS = 20
+_FEW = 100
+"""What a collection has for which nobody has made an index."""
 _LOOSE = {"locale": "en", "strength": 2}
 
 
@@ -31,6 +33,7 @@ def fill(database: Database, documents: int) -> None:
             {"key": {"more.$**": 1}, "name": "more"},
         ],
     )
+    database.few.insert_many([_event(number, rng) for number in range(_FEW)])
     database.command("create", "by_key", clusteredIndex={"key": {"_id": 1}, "unique": True})
     database.by_key.insert_many([{"_id": number, "value": number % 100} for number in range(documents)])
     database.command("create", "measured", timeseries={"timeField": "at", "metaField": "sensor"})
@@ -62,6 +65,10 @@ def _user(rng: random.Random) -> Document:
 
 def _name(rng: random.Random) -> str:
     return f"name {rng.randrange(5_000)}"
+
+
+def _number(rng: random.Random) -> Document:
+    return {"number": rng.randrange(1_000)}
 
 
 def _find(name: str, condition: Any, count: int = 100, limit: int = 0, collection: str = "events") -> Shape:
@@ -107,11 +114,27 @@ def _many_measured(db: Database, rng: random.Random) -> object:
     return db.measured.insert_many([_measurement(number, 60 + rng.randrange(100)) for number in range(1_000)])
 
 
+def _of_few(name: str, condition: Any, **options: Any) -> Shape:
+    return Shape(f"of 100, {name}", lambda db, rng: list(db.few.find(condition(rng), **options)))
+
+
+def _changed_of_few(db: Database, rng: random.Random) -> object:
+    return db.few.update_one(_number(rng), {"$inc": {"changes": 1}})
+
+
 SHAPES: tuple[Shape, ...] = (
+    _of_few("the first", lambda rng: {}, limit=1),
+    _of_few("by a number, the first", _number, limit=1),
+    _of_few("by a kind", lambda rng: {"kind": rng.choice("abcde")}),
+    _of_few("by a kind, sorted", lambda rng: {"kind": rng.choice("abcde")}, sort=[("value", -1)]),
+    Shape("of 100, countDocuments", lambda db, rng: db.few.count_documents({"kind": rng.choice("abcde")})),
+    Shape("of 100, distinct", lambda db, rng: db.few.distinct("kind")),
+    Shape("of 100, $group", lambda db, rng: list(db.few.aggregate([{"$group": {"_id": "$kind", "n": {"$sum": 1}}}]))),
+    Shape("of 100, update by a number", _changed_of_few),
     _find("$and of a key and an $or", lambda rng: {"$and": [_user(rng), {"$or": [{"kind": "a"}, {"value": 1}]}]}),
     _find("$nor besides a key", lambda rng: {**_user(rng), "$nor": [{"kind": "a"}, {"value": {"$lt": 10}}]}),
     _find("200 by _id", _ids, 20),
-    _find("hashed index", lambda rng: {"number": rng.randrange(1_000)}),
+    _find("hashed index", _number),
     _find("wildcard index", lambda rng: {"more.size": rng.randrange(50)}, limit=20),
     _find("wildcard index, two paths", lambda rng: {"more.size": rng.randrange(50), "more.color": "red"}, limit=20),
     Shape("index under a collation", _folded, 100),
