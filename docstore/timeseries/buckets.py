@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from operator import itemgetter
-from typing import NamedTuple
 
 from docstore.bson.build import array_from, document_from
 from docstore.bson.order import compare, type_class
@@ -57,40 +56,21 @@ class Full(Enum):
     SCHEMA = "a field has another type"
 
 
-class Measurement(NamedTuple):
-    """A document on its way into a bucket. `time` is in milliseconds since 1970, `meta` normalized."""
-
-    raw: bytes
-    time: int
-    meta: Value | None
-
-
-def measurement_of(
-    definition: TimeseriesDefinition, raw: bytes, known: dict[Value, Value] | None = None
-) -> Measurement:
-    """The measurement that a document is. `known`: metadata and what they are normalized; those of measurements of one
-    command are often the same. Errors: BadValue without a time.
-    """
+def time_and_metadata(definition: TimeseriesDefinition, raw: bytes) -> tuple[int, Value | None]:
+    """(milliseconds since 1970, the metadata) of a measurement. Errors: BadValue without a time."""
     code, data = get_field(raw, definition.time_field) or (0, b"")
     if code != DATE:
         raise CommandError(
             Code.BadValue, f"'{definition.time_field}' must be present and contain a valid BSON UTC datetime value"
         )
     meta = None if definition.meta_field is None else get_field(raw, definition.meta_field)
-    if meta is not None:
-        if known is None:
-            known = {}
-        same = known.get(meta)
-        if same is None:
-            same = known[meta] = normalized(meta)
-        meta = same
-    return Measurement(raw, int.from_bytes(data, "little", signed=True), meta)
+    return int.from_bytes(data, "little", signed=True), meta
 
 
-def check_indexed(measurement: Measurement, paths: Sequence[str]) -> None:
+def check_indexed(raw: bytes, paths: Sequence[str]) -> None:
     """Errors: 5930501 for an array on one of the paths: the least and the greatest of it would be arrays both."""
     for path in paths:
-        value: Value | None = (OBJECT, measurement.raw)
+        value: Value | None = (OBJECT, raw)
         for part in path.split("."):
             if value is None or value[0] != OBJECT:
                 break
@@ -136,11 +116,13 @@ class Bucket:
         self.count = 0
 
     @classmethod
-    def begun(cls, definition: TimeseriesDefinition, first: Measurement, identity: bytes) -> Bucket:
-        """An empty bucket that takes the measurement. `identity`: a new ObjectId, whose time is replaced."""
-        begin = definition.rounded(first.time)
+    def begun(cls, definition: TimeseriesDefinition, time: int, meta: Value | None, identity: bytes) -> Bucket:
+        """An empty bucket that takes a measurement of that time. `meta`: normalized; `identity`: a new ObjectId, whose
+        time is replaced.
+        """
+        begin = definition.rounded(time)
         seconds = (begin // 1000) & 0xFFFFFFFF
-        return cls(definition, seconds.to_bytes(4, "big") + identity[-_IDENTITY_TAIL:], first.meta, begin)
+        return cls(definition, seconds.to_bytes(4, "big") + identity[-_IDENTITY_TAIL:], meta, begin)
 
     @classmethod
     def stored(cls, definition: TimeseriesDefinition, raw: bytes, size: int) -> Bucket:
@@ -171,22 +153,23 @@ class Bucket:
     def meta(self) -> Value | None:
         return self._meta
 
-    def refuses(self, measurement: Measurement) -> Full | None:
-        """Why the measurement is not for this bucket; None: it is."""
-        if measurement.time < self._begin:
+    def take(self, raw: bytes, time: int) -> Full | None:
+        """Add a measurement of that time; why it is not for this bucket, None where it has been added."""
+        if time < self._begin:
             return Full.BACKWARD
-        if measurement.time >= self._end:
+        if time >= self._end:
             return Full.FORWARD
         if self.count >= MOST_MEASUREMENTS:
             return Full.COUNT
-        if self.count and self.size + len(measurement.raw) > MOST_BYTES:
+        size = self.size + len(raw)
+        if size > MOST_BYTES and self.count:
             return Full.SIZE
-        return None if self._columns.fits(measurement.raw) else Full.SCHEMA
-
-    def add(self, measurement: Measurement) -> None:
-        self._columns.add(measurement.raw, self.count)
-        self.size += len(measurement.raw)
+        if not self._columns.fits(raw):
+            return Full.SCHEMA
+        self._columns.add(raw, self.count)
+        self.size = size
         self.count += 1
+        return None
 
     def document(self) -> bytes:
         """The bucket as it is stored."""

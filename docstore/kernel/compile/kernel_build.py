@@ -71,6 +71,7 @@ COMPILED = (
     "kernel.compute.change_events",
     "kernel.scan.watched",
     "kernel.scan.kept",
+    "kernel.series.intake",
     "kernel.series.packing",
     "kernel.series.unpacking",
     "kernel.columns.murmur3",

@@ -12,31 +12,34 @@ as it is, and another one is begun.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from uuid import UUID
 
 from bson.objectid import ObjectId
 
 from docstore.bson import OBJECT_ID, Value, validate
+from docstore.bson.walk import encoded_name
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.series.intake import measured
 from docstore.node.node import DataNode
 from docstore.node.timeseries.indexes import measured_paths
 from docstore.node.timeseries.series import Series, series_of
 from docstore.node.timeseries.statistics import counters_of
 from docstore.node.write.documents import check_size
 from docstore.node.write.driver import Outcome
-from docstore.timeseries.buckets import Bucket, Full, Measurement, check_indexed, measurement_of, series_key
+from docstore.timeseries.buckets import Bucket, Full, check_indexed, normalized, series_key, time_and_metadata
 
 GATHERED_MEASUREMENTS = 1000
 GATHERED_BYTES = 1024 * 1024
 """So much is gathered before buckets are written."""
-_CLOCK_EVERY = 16
+_CLOCK_EVERY = 32
 _MOST_OPEN = 10_000
 _CHANGED = frozenset((b"control", b"data"))
 
@@ -53,25 +56,18 @@ class OpenBuckets(OrderedDict[tuple[UUID, bytes], tuple[bytes, int]]):
             self.popitem(last=False)
 
 
-class _Row(NamedTuple):
-    """A measurement of the command: its position there, and its statement where that may be retried."""
-
-    position: int
-    measurement: Measurement
-    statement: int | None
-
-
 @dataclass(slots=True)
 class _Draft:
-    """A bucket that is to be written with the rows that have been added; `stored` is (record id, document) as it was
-    before, None for a new one. `full`: why the bucket of the series before it took no more.
+    """A bucket that is to be written with the measurements that have been added, which stand at these `positions` of
+    the command; `stored` is (record id, document) as it was before, None for a new one. `full`: why the bucket of the
+    series before it took no more.
     """
 
     key: bytes
     bucket: Bucket
     stored: tuple[int, bytes] | None = None
     full: Full | None = None
-    rows: list[_Row] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
 
 
 class SeriesInserts:
@@ -99,7 +95,8 @@ class SeriesInserts:
         self._at = 0
         self._gathered = 0
         self._bytes = 0
-        self._metas: dict[Value, Value] = {}
+        # Of metadata as they come: as a bucket has them, and what tells their series.
+        self._series: dict[Value | None, tuple[Value | None, bytes]] = {None: (None, series_key(None))}
         # Those to be written, the oldest first, and of them the one that each series goes into.
         self._drafts: list[_Draft] = []
         self._current: dict[bytes, _Draft] = {}
@@ -123,7 +120,7 @@ class SeriesInserts:
         return False
 
     def fail_rest(self, error: CommandError) -> None:
-        left = [row.position for draft in self._drafts for row in draft.rows]
+        left = [position for draft in self._drafts for position in draft.positions]
         left += range(self._at, len(self._documents))
         for position in sorted(left)[: 1 if self._ordered else None]:
             self.outcome.fail(position, error)
@@ -138,33 +135,57 @@ class SeriesInserts:
 
     def _gather(self, series: Series, until: float) -> None:
         """Put measurements into drafts, up to an ordered command's first error."""
-        indexed = measured_paths(series)
-        for count, position in enumerate(range(self._at, len(self._documents)), 1):
-            self._at = position + 1
-            try:
-                self._take(series, position, indexed)
-            except CommandError as error:
-                self.outcome.fail(position, error)
-                if self._ordered:
-                    self._at = len(self._documents)
+        indexed, definition = measured_paths(series), series.definition
+        time_field = encoded_name(definition.time_field)
+        meta_field = None if definition.meta_field is None else encoded_name(definition.meta_field)
+        documents = self._documents
+        together = not indexed and self._none_executed()
+        while self._at < len(documents):
+            begin, end = self._at, min(self._at + _CLOCK_EVERY, len(documents))
+            read: Sequence[tuple[int, Value | None] | None] = [None] * (end - begin)
+            if together:
+                read = measured(documents, begin, end, time_field, meta_field, MAX_DOCUMENT_BYTES)
+            for position, each in enumerate(read, begin):
+                self._at = position + 1
+                if each is not None:
+                    self._add(series, position, *each)
+                elif not self._taken(series, position, indexed):
                     return
-            if self._enough() or (count % _CLOCK_EVERY == 0 and self._node.clock() >= until):
+                if self._enough():
+                    return
+            if self._node.clock() >= until:
                 return
 
+    def _none_executed(self) -> bool:
+        """Whether none of the statements that are left has been executed before, as is plain to see."""
+        row = self._session_write
+        if row is None:
+            return True
+        statements = [self._statement(position) for position in range(self._at, len(self._documents))]
+        return self._node.store.sessions.none_executed(row.lsid, row.txn_number, statements)
+
+    def _taken(self, series: Series, position: int, indexed: list[str]) -> bool:
+        """Take one by itself; whether those behind it have their turn."""
+        try:
+            self._take(series, position, indexed)
+        except CommandError as error:
+            self.outcome.fail(position, error)
+            if self._ordered:
+                self._at = len(self._documents)
+                return False
+        return True
+
     def _take(self, series: Series, position: int, indexed: list[str]) -> None:
-        """Errors: those of a document that is none or too large, of `measurement_of` and of `check_indexed`."""
-        statement = None if self._session_write is None else self._statement(position)
-        if statement is not None and self._executed(statement):
+        """Errors: those of a document that is none or too large, of `time_and_metadata` and of `check_indexed`."""
+        if self._session_write is not None and self._executed(self._statement(position)):
             self.outcome.n += 1
             return
         raw = self._documents[position]
         validate(check_size(raw))
-        measurement = measurement_of(series.definition, raw, self._metas)
+        time, meta = time_and_metadata(series.definition, raw)
         if indexed:
-            check_indexed(measurement, indexed)
-        self._add(series, _Row(position, measurement, statement))
-        self._gathered += 1
-        self._bytes += len(raw)
+            check_indexed(raw, indexed)
+        self._add(series, position, time, meta)
 
     def _statement(self, position: int) -> int:
         assert self._session is not None, "a retryable write belongs to a session"
@@ -178,18 +199,28 @@ class SeriesInserts:
         self.outcome.retried.append(statement)
         return True
 
-    def _add(self, series: Series, row: _Row) -> None:
-        """Add a row to the draft of its series, or to one of the bucket that is open, or to one of a new bucket."""
-        key = series_key(row.measurement.meta)
-        draft = self._current.get(key) or self._open(series, key)
-        full = None if draft is None else draft.bucket.refuses(row.measurement)
+    def _add(self, series: Series, position: int, time: int, meta: Value | None) -> None:
+        """Add a measurement to the draft of its series, or to one of the bucket that is open, or of a new bucket."""
+        raw = self._documents[position]
+        known = self._series.get(meta)
+        if known is None:
+            assert meta is not None, "what has none is known"
+            own = normalized(meta)
+            known = self._series[meta] = own, series_key(own)
+        of_bucket, key = known
+        current = self._current.get(key)
+        draft = current or self._open(series, key)
+        full = None if draft is None else draft.bucket.take(raw, time)
         if draft is None or full is not None:
-            draft = _Draft(key, Bucket.begun(series.definition, row.measurement, ObjectId().binary), full=full)
-        if self._current.get(key) is not draft:
+            draft = _Draft(key, Bucket.begun(series.definition, time, of_bucket, ObjectId().binary), full=full)
+            refused = draft.bucket.take(raw, time)
+            assert refused is None, "a bucket takes the measurement that it was begun for"
+        if draft is not current:
             self._current[key] = draft
             self._drafts.append(draft)
-        draft.bucket.add(row.measurement)
-        draft.rows.append(row)
+        draft.positions.append(position)
+        self._gathered += 1
+        self._bytes += len(raw)
 
     def _open(self, series: Series, key: bytes) -> _Draft | None:
         """The bucket that took the last measurement of the series, as it stands now."""
@@ -212,7 +243,7 @@ class SeriesInserts:
                     self._renew_first(series)
                     draft = self._drafts.pop(0)
                     drafts.append(draft)
-                    _put(unit, series, draft)
+                    self._put(unit, series, draft)
                 self.outcome.last = unit.commit() or self.outcome.last
         except WriteConflict:
             # It is made anew when the transaction that it has met has ended.
@@ -234,8 +265,10 @@ class SeriesInserts:
             self._drafts.pop(0)
             if self._current.get(draft.key) is draft:
                 del self._current[draft.key]
-            for row in draft.rows:
-                self._add(series, row)
+            for position in draft.positions:
+                self._gathered -= 1
+                self._bytes -= len(self._documents[position])
+                self._add(series, position, *time_and_metadata(series.definition, self._documents[position]))
             draft = self._drafts[0]
 
     def _written(self, series: Series, drafts: list[_Draft]) -> None:
@@ -244,16 +277,15 @@ class SeriesInserts:
             if self._current.get(draft.key) is draft:
                 del self._current[draft.key]
                 self._known.keep((series.buckets.uuid, draft.key), draft.bucket)
-            self.outcome.n += len(draft.rows)
-            counters.note(len(draft.rows), begun=draft.stored is None, full=draft.full)
+            self.outcome.n += len(draft.positions)
+            counters.note(len(draft.positions), begun=draft.stored is None, full=draft.full)
         if not self._drafts:
             self._gathered = self._bytes = 0
 
-
-def _put(unit: WriteUnitOfWork, series: Series, draft: _Draft) -> None:
-    statements = tuple(row.statement for row in draft.rows if row.statement is not None) or None
-    document = draft.bucket.document()
-    if draft.stored is None:
-        unit.insert(series.buckets, document, stmt_id=statements)
-    else:
-        unit.replace(series.buckets, *draft.stored, document, stmt_id=statements, changed=_CHANGED)
+    def _put(self, unit: WriteUnitOfWork, series: Series, draft: _Draft) -> None:
+        statements = None if self._session_write is None else tuple(map(self._statement, draft.positions))
+        document = draft.bucket.document()
+        if draft.stored is None:
+            unit.insert(series.buckets, document, stmt_id=statements)
+        else:
+            unit.replace(series.buckets, *draft.stored, document, stmt_id=statements, changed=_CHANGED)

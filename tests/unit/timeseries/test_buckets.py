@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.bson import compare, elements, from_python
+from docstore.kernel.series.intake import measured
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.timeseries.buckets import Bucket, Full, extreme, measurement_count, measurement_of
+from docstore.timeseries.buckets import Bucket, Full, extreme, measurement_count, time_and_metadata
 from docstore.timeseries.conditions import of_begun, of_measured, of_metadata
 from docstore.timeseries.definition import TimeseriesDefinition
 from docstore.timeseries.index_keys import bucket_key, measured_key
@@ -28,12 +29,14 @@ def packed(rows: list[dict[str, Any]]) -> list[bytes]:
     """The buckets that rows of one series go into, stored and read again before each."""
     made: list[bytes] = []
     for row in rows:
-        measurement = measurement_of(DEFINITION, bson.encode(row))
+        raw = bson.encode(row)
+        time, meta = time_and_metadata(DEFINITION, raw)
+        assert measured([raw], 0, 1, b"t", b"m", len(raw)) == [(time, meta)]
         bucket = Bucket.stored(DEFINITION, made[-1], 0) if made else None
-        if bucket is None or bucket.refuses(measurement) is not None:
-            bucket = Bucket.begun(DEFINITION, measurement, ObjectId().binary)
+        if bucket is None or bucket.take(raw, time) is not None:
+            bucket = Bucket.begun(DEFINITION, time, meta, ObjectId().binary)
             made.append(b"")
-        bucket.add(measurement)
+            assert bucket.take(raw, time) is None
         made[-1] = bucket.document()
     return made
 
@@ -137,7 +140,8 @@ def test_a_bucket_is_closed_for_a_reason() -> None:
     def why(first: dict[str, Any], then: dict[str, Any]) -> Full | None:
         (raw,) = packed([{"t": BEGIN, **first}])
         bucket = Bucket.stored(DEFINITION, raw, 100_000 if "large" in first else 100)
-        return bucket.refuses(measurement_of(DEFINITION, bson.encode({"t": BEGIN, **then})))
+        later = bson.encode({"t": BEGIN, **then})
+        return bucket.take(later, time_and_metadata(DEFINITION, later)[0])
 
     assert why({"a": 1}, {"a": 2.5, "b": None}) is None
     assert why({"a": 1}, {"a": "x"}) is Full.SCHEMA
