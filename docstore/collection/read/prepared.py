@@ -48,6 +48,7 @@ MOST_LOOKS = 1_000
 _FEW = 16
 """So many entries of one range are read faster by the iterator that is moved through many ranges."""
 _LONGEST_SORT = 1024
+_EXPRESSION = b"$expr\0"
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 
@@ -305,6 +306,11 @@ def _first_of_each(
     return found if len(found) <= MOST_LOOKS else None
 
 
+def has_expression(filter_: bytes) -> bool:
+    """Whether there may be an `$expr` in a filter."""
+    return _EXPRESSION in filter_
+
+
 def _behind(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:
     """What is left of ranges behind an entry in one of them; `reverse`: there is one, which is read from its end."""
     place = next(place for place, (low, high) in enumerate(ranges) if low <= last < high)
@@ -320,12 +326,16 @@ def bound_scan(
     sort: bytes = EMPTY_DOCUMENT,
     counted: bool = False,
     hint: Value | None = None,
+    evaluates: bool = True,
 ) -> BoundScan | None:
     """The scan for a filter, an order and a hint as they stand in a request that has no collation; None where none is
     prepared.
 
     `counted`: only the number of documents is asked for. `reader`: by which several plans are tried, the first time.
+    `evaluates`: whoever looks at the documents may be stopped while an expression is evaluated.
     """
+    if not evaluates and has_expression(filter_):
+        return None
     if len(sort) > _LONGEST_SORT or (hint is not None and len(hint[1]) > _LONGEST_SORT):
         return None
     formed = form_of(filter_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from docstore.aggregation.sorted_runs import RUN_LENGTH
 from docstore.bson.build import enclosed
 from docstore.collection.catalog.views import ResolvedView
@@ -25,6 +27,7 @@ from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.context import QueryContext
 from docstore.query.find import DistinctPath, FindQuery
+from docstore.query.pausing import REFUSED, allowing
 from docstore.query.value.paths import check_field_path
 
 _STEP_DOCUMENTS = 128
@@ -56,7 +59,7 @@ def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) 
     try:
         until = slice_end(node)
         while True:
-            batch = source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, until)
+            batch = allowing(REFUSED, partial(source.next_batch, _STEP_DOCUMENTS, _STEP_BYTES, until))
             found.add(batch.documents)
             if batch.exhausted:
                 break

@@ -37,6 +37,7 @@ from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, open
 from docstore.node.read.sources import kept_source
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, DocumentTest
+from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.plan.shapes import conjuncts, has_free_value
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
@@ -103,6 +104,7 @@ def _at_once(
     if found is None:
         return None
     step = _Step(node, context.db)
+    level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:
         documents = step.documents(*found, behind) if isinstance(found, tuple) else step.through(found, behind.pipeline)
         for union, next_stages in more:
@@ -112,6 +114,7 @@ def _at_once(
         # The general way ends with an error too, where it does not find room.
         return None
     finally:
+        PAUSING.level = level
         step.close()
     size = FIRST_BATCH_DOCUMENTS if batch is None else batch
     if len(documents) == size or sum(map(len, documents)) > _MOST_GIVEN_BYTES:

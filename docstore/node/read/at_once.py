@@ -24,6 +24,7 @@ from docstore.node.read.snapshot import newest
 from docstore.node.read.sources import ReleasingSource, kept_source
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
+from docstore.query.pausing import REFUSED, allowing
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, kept_paths, metadata_kinds
 
@@ -51,6 +52,9 @@ def scan_of_newest(
     """
     if collection.collation is not None or is_profiled(context):
         return None
+    if context.begun_progress is not None and context.begun_progress.apart:
+        # Others are to have their turn while it goes on.
+        return None
     bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted, hint=hint)
     if bound is None:
         return None
@@ -59,7 +63,11 @@ def scan_of_newest(
 
 
 def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
-    """The reply of a find."""
+    """The reply of a find. Errors: StaleConfig; what stops a request whose expressions take long."""
+    return allowing(REFUSED, lambda: _find_at_once(context, node, arguments, collection))
+
+
+def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
     given = arguments.given()
     if not given.keys() <= _OF_FIND:
         return None
@@ -159,7 +167,13 @@ def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
 
 
 def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
-    """How many documents a count finds, by the entries of an index or the collection's counter."""
+    """How many documents a count finds, by the entries of an index or the collection's counter. Errors: as
+    `find_at_once`.
+    """
+    return allowing(REFUSED, lambda: _count_at_once(context, node, arguments))
+
+
+def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
     given = arguments.given()
     collection = node.store.collection(context.namespace)
     if collection is None or not given.keys() <= _OF_COUNT:
@@ -192,7 +206,11 @@ def _count_of_all(context: Context, node: DataNode, collection: Collection) -> i
 
 
 def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
-    """The documents whose values a distinct is about, or others that have the same."""
+    """The documents whose values a distinct is about, or others that have the same. Errors: as `find_at_once`."""
+    return allowing(REFUSED, lambda: _distinct_at_once(context, node, arguments))
+
+
+def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
     given = arguments.given()
     collection = node.store.collection(context.namespace)
     if collection is None or not given.keys() <= _OF_DISTINCT:

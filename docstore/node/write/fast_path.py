@@ -91,14 +91,16 @@ class _Place(NamedTuple):
         if "within" in arguments or "statementCounts" in arguments:
             # A router sees to it that a document that moves is met once.
             return None
-        bound = bound_scan(self.collection, filter_, engine, sort=sort)
+        bound = bound_scan(self.collection, filter_, engine, sort=sort, evaluates=False)
         return None if bound is None else bound.first(engine, owned)
 
     def search_many(self, arguments: Arguments, filter_: bytes) -> list[Match] | None:
         """The documents of a filter; None where this way has no scan, or there are more than one unit changes."""
         if self.session is not None or "statementCounts" in arguments:
             return None
-        bound = None if identity_in(filter_) is not None else bound_scan(self.collection, filter_, self.node.engine)
+        if identity_in(filter_) is not None:
+            return None
+        bound = bound_scan(self.collection, filter_, self.node.engine, evaluates=False)
         found = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1, self.owned)
         if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
             return None

@@ -15,6 +15,7 @@ from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
+from docstore.collection.read.prepared import has_expression
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
@@ -221,7 +222,7 @@ def plain_modification(
     """A prepared update, of which the filter says no more than it needs; None where there is none. It inserts nothing
     by the filter. `upsert`: the statement may insert.
     """
-    if upsert and _EXPRESSION in filter_:
+    if upsert and has_expression(filter_):
         # The general way refuses it, whether a document is found or not.
         return None
     prepared = prepared_update(update, array_filters)
@@ -262,7 +263,6 @@ def _prepared(code: int, specification: bytes, array_filters: tuple[bytes, ...])
 
 _kept = lru_cache(maxsize=256)(_prepared)
 _OF_NO_REQUEST = new_context()
-_EXPRESSION = b"$expr\0"
 _SHORT = 1024
 """Bytes of an update that is kept, with its array filters."""
 

@@ -25,6 +25,7 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, Filter, Op
 from docstore.query.filter.where import weakened
 from docstore.query.find import Hint
+from docstore.query.pausing import REFUSED, allowing
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.value.collation import Collation
 
@@ -163,7 +164,7 @@ class _PlainSearch:
 
     def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         if apart is None:
-            return self.take(wanted, owned, until)
+            return allowing(REFUSED, partial(self.take, wanted, owned, until))
         self.pause()
         apart.begin()
         taken = apart.aside(partial(self.take, wanted, owned, until))
@@ -230,7 +231,7 @@ class _ScriptedSearch:
 
     def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         """Scripts are waited for in `take` itself."""
-        return self.take(wanted, owned, until)
+        return allowing(REFUSED, partial(self.take, wanted, owned, until))
 
     def _take_found(self, taken: list[Match], wanted: int, owned: Predicate | None, until: float) -> bool:
         """Whether the pass has come to its end."""

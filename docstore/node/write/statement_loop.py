@@ -130,7 +130,7 @@ class WriteTarget:
         if collection is None or collection.collation is not None or identity_in(filter_) is not None:
             return None, None
         reader = self.reader
-        bound = bound_scan(collection, filter_, reader)
+        bound = bound_scan(collection, filter_, reader, evaluates=False)
         found = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
         if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
             return None, None

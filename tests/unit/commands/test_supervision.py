@@ -66,6 +66,45 @@ def test_a_time_limit_ends_an_expression_within_one_document() -> None:
     asyncio.run(scenario())
 
 
+_ENDLESS = {"$eq": [{"$size": {"$map": {"input": HUGE, "in": {"$size": HUGE}}}}, 1]}
+_ASKED = {"a": 1, "$expr": _ENDLESS}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "c", "filter": _ASKED},
+        {"find": "c", "filter": _ASKED, "sort": {"b": 1}},
+        {"find": "c", "filter": {"a": 1}, "limit": 1, "projection": {"r": _ENDLESS}},
+        {"count": "c", "query": _ASKED},
+        {"distinct": "c", "key": "a", "query": _ASKED},
+        {"aggregate": "c", "pipeline": [{"$match": _ASKED}, {"$group": {"_id": "$a"}}], "cursor": {}},
+        {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}, {"$group": {"_id": _ENDLESS}}], "cursor": {}},
+        {"update": "c", "updates": [{"q": _ASKED, "u": {"$set": {"b": 1}}}]},
+        {"update": "c", "updates": [{"q": _ASKED, "u": {"$set": {"b": 1}}, "multi": True}]},
+        {"update": "c", "updates": [{"q": {"a": 2}, "u": {"$set": {"b": 1}}}, {"q": _ASKED, "u": {"$set": {"b": 1}}}]},
+        {"delete": "c", "deletes": [{"q": _ASKED, "limit": 1}]},
+        {"findAndModify": "c", "query": _ASKED, "update": {"$set": {"b": 1}}},
+        {"findAndModify": "c", "query": _ASKED, "remove": True},
+    ],
+)
+def test_an_expression_is_ended_by_the_time_limit_whatever_asks_for_it(command: dict[str, Any], indexed: bool) -> None:
+    """What is mostly answered in one step, too."""
+
+    async def scenario() -> None:
+        node = await _filled()
+        if indexed:
+            await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]})
+        began = monotonic()
+        reply = await node.reply({**command, "maxTimeMS": 200})
+        assert (reply.get("code") or reply["writeErrors"][0]["code"]) == 50
+        assert monotonic() - began < 5
+        assert (await node.reply({"find": "c"}))["cursor"]["firstBatch"] == [{"_id": 1, "a": 1}]
+
+    asyncio.run(scenario())
+
+
 def test_an_update_is_ended_by_its_time_limit_and_leaves_the_document() -> None:
     async def scenario() -> None:
         node = await _filled()

@@ -155,7 +155,7 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
             return False
         if update.changed is None or b"_id" in update.changed:
             return False
-        bound = bound_scan(collection, statement.filter, target.reader)
+        bound = bound_scan(collection, statement.filter, target.reader, evaluates=False)
         rules = target.post_images()
         if bound is None or not bound.parts or changed.concerns(bound, statement.filter):
             # Without an index each takes a while: it is a step of its own.
