@@ -17,7 +17,7 @@ from docstore.bson import document_from, elements, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments, take
 from docstore.commands.context import Context
-from docstore.commands.declaration import RESULTS, Result, in_one_piece
+from docstore.commands.declaration import RESULTS, Result, encoded
 from docstore.errors import Code, CommandError
 from docstore.query.value.collation import Collation, parse_collation
 
@@ -84,9 +84,7 @@ def _check_collation(context: Context, rules: Collation | None) -> None:
 
 def first_document(reply: Result) -> bytes | None:
     """The first document of an aggregation's reply."""
-    whole = in_one_piece(reply)
-    raw = whole if isinstance(whole, bytes) else bson.encode(whole)
-    cursor = get_field(raw, "cursor")
+    cursor = get_field(encoded(reply), "cursor")
     batch = None if cursor is None else get_field(cursor[1], "firstBatch")
     assert batch is not None, "an aggregation answers with a cursor"
     documents = [data for _, _, data in elements(batch[1])]

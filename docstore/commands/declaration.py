@@ -17,6 +17,8 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, overload
 
+import bson
+
 from docstore.bson.build import DocumentParts
 from docstore.commands.access.need import Needs
 from docstore.commands.limits import Face
@@ -41,6 +43,12 @@ def in_one_piece(result: Result) -> dict[str, Any] | bytes: ...
 def in_one_piece(result: Result) -> dict[str, Any] | bytes:
     """The result, a large one put together."""
     return result.document() if isinstance(result, DocumentParts) else result
+
+
+def encoded(result: Result) -> bytes:
+    """The result as one document."""
+    whole = in_one_piece(result)
+    return whole if isinstance(whole, bytes) else bson.encode(whole)
 
 
 class Type(Enum):

@@ -13,7 +13,8 @@ from docstore.collection.read.covered import covered, told_condition
 from docstore.collection.read.fetch import fetched, fetching
 from docstore.collection.read.index_access import merged_entries
 from docstore.collection.read.near import nearest_documents
-from docstore.kernel.match.predicate import And, Predicate
+from docstore.collection.read.taking import both
+from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
 from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes
 from docstore.query.filter.compile import compile_filter
@@ -90,10 +91,7 @@ def count_uses(coll: Collection, access: Access) -> None:
 
 def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:
     """What a document that the access path yields must still satisfy."""
-    if plan.residual is None:
-        return owned
-    own = compile_filter(plan.residual)
-    return own if owned is None else And([own, owned])
+    return both(None if plan.residual is None else compile_filter(plan.residual), owned)
 
 
 def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[bytes]:

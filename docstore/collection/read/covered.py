@@ -165,9 +165,9 @@ def made_of_entries(coll: Collection, index: Index, items: Iterable[tuple[bytes,
 def first_of_each(coll: Collection, index: Index, fields: int, ranges: Iterable[Range], reader: Reader) -> Covering:
     """As `made_of_entries`, of the first entry for each key of the leading `fields` in each range."""
     descending = [direction < 0 for _, direction in index.fields]
+    read = partial(reader.items, _INDEXES)
 
     def within(low: bytes, high: bytes) -> Bounded:
-        read = partial(reader.items, _INDEXES)
         sought = seeking(reader, _INDEXES, high, pairs=True)
         return Bounded(read, index.prefix, high, (), descending, False, True, Examined(), fields, sought, low)
 

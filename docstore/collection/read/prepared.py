@@ -18,22 +18,17 @@ from docstore.collection.read.fetch import fetching, identities_of
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.planning import usable_indexes
 from docstore.collection.read.preparing import prepared_form
-from docstore.collection.read.taking import Clock, first_documents, first_pairs, is_small
+from docstore.collection.read.taking import Clock, both, first_documents, first_pairs, is_small
 from docstore.errors import CommandError
 from docstore.kernel.match.form import form_of
-from docstore.kernel.match.predicate import And, Predicate
+from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.tree import MATCH_ALL
 from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision
-from docstore.query.plan.prepared_scan import (
-    Part,
-    PreparedCollection,
-    PreparedScan,
-    PreparedUnion,
-)
+from docstore.query.plan.prepared_scan import Part, PreparedCollection, PreparedScan, PreparedUnion
 from docstore.storage import Family
 from docstore.storage.engine import getter_of, keys_of_ranges, values_of_ranges
 
@@ -234,13 +229,12 @@ class BoundScan(NamedTuple):
         """As `_fetch`, of all documents of the collection; what stands for entries are their keys."""
         if skip + wanted > MOST_LOOKS and not is_small(self.coll):
             return False
-        own = self.predicate
-        both = owned if own is None else own if owned is None else And([own, owned])
+        predicate = both(self.predicate, owned)
         try:
             if met is None:
-                found += first_documents(self.coll, reader, both, wanted, skip)
+                found += first_documents(self.coll, reader, predicate, wanted, skip)
                 return True
-            pairs = first_pairs(self.coll, reader, both, wanted, skip)
+            pairs = first_pairs(self.coll, reader, predicate, wanted, skip)
         except CommandError:
             return False
         found += [raw for _, raw in pairs]

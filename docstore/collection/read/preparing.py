@@ -81,17 +81,14 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
             # Nothing is better to count by than to find by.
             finding = shape_of(tree, UNSORTED, indexes)
             kept = None if finding is None else coll.plans.kept(finding)
-        if kept is None and isinstance(plan.access, CollectionScan):
-            pattern = _pattern(order, plan.provides_sort)
-            backwards = plan.access.direction < 0 or plan.access.within is not None
-            if backwards or coll.options.clustered is not None or (pattern is None and not plan.provides_sort):
-                return None
-            return prepared_collection(filter_, values, tree, order=pattern)
         if kept is None:
-            patience = patience_of(plan.works) if plan.rejected else 0
             pattern = _pattern(order, plan.provides_sort)
             if pattern is None and not plan.provides_sort:
                 return None
+            if isinstance(plan.access, CollectionScan):
+                forwards = plan.access.direction > 0 and coll.options.clustered is None
+                return prepared_collection(filter_, values, tree, order=pattern) if forwards else None
+            patience = patience_of(plan.works) if plan.rejected else 0
             branch = partial(_of_branch, indexes, coll.id_index)
             return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
     pattern = _pattern(order, kept.plan.provides_sort)

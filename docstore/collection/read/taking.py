@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.build import bytes_of
 from docstore.collection.collection import Collection
-from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.match.predicate import And, Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, scan, scan_pairs
 from docstore.query.pausing import PAUSED, PAUSING, REFUSED
 from docstore.storage import Family
@@ -96,6 +96,11 @@ class Taking:
         """Let go of the documents."""
         self.documents = iter(())
         self._held = None
+
+
+def both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    """What says that two predicates hold, of which there may be none."""
+    return one if other is None else other if one is None else And([one, other])
 
 
 def is_small(coll: Collection) -> bool:

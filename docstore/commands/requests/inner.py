@@ -10,7 +10,7 @@ import bson
 from docstore.bson import document_to_python
 from docstore.commands.access.authorization import admit
 from docstore.commands.context import Context
-from docstore.commands.declaration import RESULTS, Role, in_one_piece
+from docstore.commands.declaration import RESULTS, Role, encoded
 from docstore.commands.envelope import open_request
 from docstore.errors import CommandError
 from docstore.wire.message import Message
@@ -33,8 +33,7 @@ async def carry_out(context: Context, db: str, command: Mapping[str, Any]) -> di
         if services.audit is not None:
             services.audit.observe(inner, bson.encode(error.reply()))
         raise
-    whole = in_one_piece(reply)
-    body = whole if isinstance(whole, bytes) else bson.encode(whole)
+    body = encoded(reply)
     if services.audit is not None:
         services.audit.observe(inner, body)
     return document_to_python(body)

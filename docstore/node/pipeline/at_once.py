@@ -18,7 +18,7 @@ from docstore.aggregation.stage import Environment, Equality, Stream
 from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.streams import DocumentList
-from docstore.bson.build import document_from
+from docstore.bson.build import bytes_of, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView, resolve_view
@@ -117,7 +117,7 @@ def _at_once(
         PAUSING.level = level
         step.close()
     size = FIRST_BATCH_DOCUMENTS if batch is None else batch
-    if len(documents) == size or sum(map(len, documents)) > _MOST_GIVEN_BYTES:
+    if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
         # Of a batch that is just full the general way knows whether a cursor stays.
         return None
     rest = kept_source(documents[size:])

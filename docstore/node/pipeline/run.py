@@ -8,6 +8,7 @@ from functools import partial
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import DocumentList
+from docstore.bson.build import bytes_of
 from docstore.buffers import OperationBuffers
 from docstore.collection.read.counting import open_count
 from docstore.commands.context import Context
@@ -57,7 +58,7 @@ class PipelineSource:
         room = max_bytes
         while len(taken) < max_docs and room > 0:
             if self._at == 0 and 0 < len(self._ready) <= max_docs - len(taken):
-                size = sum(map(len, self._ready))
+                size = bytes_of(self._ready)
                 if size <= room:
                     self._at = len(self._ready)
                     room -= size
@@ -80,7 +81,7 @@ class PipelineSource:
             if not self._ready and not self._finished and self._clock() >= deadline:
                 break
         if self._ready or self._counted:
-            left = sum(map(len, self._ready[self._at :]))
+            left = bytes_of(self._ready[self._at :])
             self._buffers.change(left - self._counted)
             self._counted = left
         return Documents(taken, self._finished and self._at == len(self._ready))

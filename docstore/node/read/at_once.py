@@ -10,14 +10,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 from docstore.aggregation.expression_context import new_context
+from docstore.bson.build import bytes_of
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan, values_of_all
-from docstore.collection.read.taking import ScanSource, Taking
+from docstore.collection.read.taking import ScanSource, Taking, both
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
-from docstore.kernel.match.predicate import And, Predicate
+from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
@@ -93,7 +94,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     if met is not None and bound.scan.order is not None:
         return _sorted(context, node, bound, owned, projection, skip, limit, batch)
     found = bound.documents(node.engine, wanted, owned, met, skip=skip, needs=needs)
-    if found is None or (len(found) > 1 and sum(map(len, found)) > MAX_BATCH_BYTES):
+    if found is None or (len(found) > 1 and bytes_of(found) > MAX_BATCH_BYTES):
         return None
     # A cursor stays behind a full batch, whether there is more or not.
     stays = met is not None and len(found) == wanted
@@ -108,7 +109,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
             return None
         bound.used()
         taking = Taking(
-            behind, _both(bound.predicate, owned), None if projection is None else projection.apply_all, node.clock
+            behind, both(bound.predicate, owned), None if projection is None else projection.apply_all, node.clock
         )
         source = ReleasingSource(ScanSource(taking, limit and limit - wanted), snapshot.close)
         return opened_reply(context, found if projection is None else projection.apply_all(found), source)
@@ -130,7 +131,7 @@ def _sorted(
     first batch does not hold.
     """
     found = bound.documents(node.engine, limit or MOST_LOOKS + 1, owned, skip=skip)
-    if found is None or sum(map(len, found)) > _MOST_KEPT_BYTES:
+    if found is None or bytes_of(found) > _MOST_KEPT_BYTES:
         return None
     made = found if projection is None else _projected(found, projection)
     if made is None:
@@ -160,10 +161,6 @@ def _projected(found: list[bytes], projection: Projection) -> list[bytes] | None
         return projection.apply_all(found)
     except CommandError:
         return None
-
-
-def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
-    return one if other is None else other if one is None else And([one, other])
 
 
 def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:

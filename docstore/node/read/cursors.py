@@ -281,8 +281,7 @@ def cursor_reply(
 ) -> bytes:
     """The reply with a batch that was not filled step by step; see `_reply`."""
     array = documents_array_parts(documents)
-    pieces, size = _pieces(array, cursor_id, namespace, first=first, catalog=catalog, at=None, behind=b"")
-    return _joined(pieces, size)
+    return _reply(array, cursor_id, namespace, first=first, catalog=catalog, at=None, behind=b"").document()
 
 
 def filled_reply(
@@ -293,19 +292,13 @@ def filled_reply(
     catalog: bool = False,
     at: int | None = None,
 ) -> Encoded:
-    """The reply with the batch that has been filled, in pieces where it is large; see `_pieces`."""
+    """The reply with the batch that has been filled, in pieces where it is large; see `_reply`."""
     array, fields = filling.array_parts(), filling.fields
-    pieces, size = _pieces(array, filling.cursor_id, namespace, first=first, catalog=catalog, at=at, behind=fields)
-    return DocumentParts(pieces, size) if filling.is_large else _joined(pieces, size)
+    reply = _reply(array, filling.cursor_id, namespace, first=first, catalog=catalog, at=at, behind=fields)
+    return reply if filling.is_large else reply.document()
 
 
-def _joined(pieces: list[bytes], size: int) -> bytes:
-    pieces[0] = _INT.pack(size + 5) + pieces[0]
-    pieces.append(b"\0")
-    return b"".join(pieces)
-
-
-def _pieces(
+def _reply(
     array: tuple[list[bytes], int],
     cursor_id: int,
     namespace: str,
@@ -314,9 +307,9 @@ def _pieces(
     catalog: bool,
     at: int | None,
     behind: bytes,
-) -> tuple[list[bytes], int]:
-    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}` without length and final NUL, and how many bytes
-    that is; `at` is a packed timestamp, `behind` are fields between batch and id.
+) -> DocumentParts:
+    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp, `behind` are fields
+    between batch and id.
     """
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
     name = namespace.encode()
@@ -328,4 +321,4 @@ def _pieces(
     inside = 4 + len(before) + size + len(after)
     pieces[0] = b"\x03cursor\0" + _INT.pack(inside) + before + pieces[0]
     pieces.append(after)
-    return pieces, inside + 8
+    return DocumentParts(pieces, inside + 8)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from docstore.bson.build import bytes_of
 from docstore.buffers import BUFFERS, OperationBuffers
 
 
@@ -73,7 +74,7 @@ def kept_source(documents: list[bytes]) -> DocumentSource | None:
     """A source of what has been found already, which counts among what all cursors hold; None where that is too
     much.
     """
-    size = sum(map(len, documents))
+    size = bytes_of(documents)
     if BUFFERS.held + size > BUFFERS.limit:
         return None
     buffers = OperationBuffers()
