@@ -48,7 +48,7 @@ from docstore.key_layout import (
 from docstore.namespace import SECURITY_NAMESPACES, replicates, split_namespace
 from docstore.query.plan.wildcard import ARRAYS_MET
 from docstore.query.value.collation import Collation
-from docstore.query.value.places import meet
+from docstore.query.value.places import first_name, meet
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -78,14 +78,15 @@ class Index:
     entries (without record id) that were met twice while the index was not `ready`.
 
     What the planner asks of every index stands here beside the specification, of which it never changes: `fields`
-    (dotted path, and 1 or -1, or 0 for a hashed or a wildcard field), the filter of a `partial` index, and what an
-    index of `wildcard` paths, of `geometry` or of `text` holds.
+    (dotted path, and 1 or -1, or 0 for a hashed or a wildcard field), the filter of a `partial` index, what an
+    index of `wildcard` paths, of `geometry` or of `text` holds, and the top-level `fields_read` of a document on which
+    its entries depend (None: it may be any).
     """
 
     __slots__ = (
-        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "collation", "collisions", "fields", "geometry",
-        "ident", "is_id", "key_id", "key_pattern", "partial", "places", "prefix", "ready", "spec", "text", "unique",
-        "uses", "wildcard",
+        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "collation", "collisions", "fields", "fields_read",
+        "geometry", "ident", "is_id", "key_id", "key_pattern", "partial", "places", "prefix", "ready", "spec", "text",
+        "unique", "uses", "wildcard",
     )  # fmt: skip
 
     def __init__(self, spec: IndexSpec, ident: int, *, places: int = 0, ready: bool = True) -> None:
@@ -112,6 +113,7 @@ class Index:
         self._keys_of = keys_of(spec, self.key_pattern)
         self._covered: Predicate | None = coverage_of(spec)
         self._reads = places_read(spec)
+        self.fields_read = None if self._reads is None else frozenset(map(first_name, self._reads))
 
     @property
     def name(self) -> str:

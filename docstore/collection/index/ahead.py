@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from docstore.bson import get_field
 from docstore.collection.index.keys import REFUSALS
 from docstore.errors import CommandError
 from docstore.query.pausing import PAUSED, PAUSING
@@ -16,9 +17,25 @@ if TYPE_CHECKING:
     from docstore.collection.collection import Collection, Index
 
 LARGE_BYTES = 32 * 1024
-"""Documents from which the keys may take more than a moment."""
+"""Documents from which what is found out of them may take more than a moment."""
 
 Marked = tuple[list[bytes], int, bytes]
+
+
+def keys_take_long(coll: Collection, raw: bytes, changed: frozenset[bytes] | None = None) -> bool:
+    """Whether the keys of a document may take more than a moment: it is large, and so is what an index reads of it.
+
+    `changed`: as in `Entries.changed_keys`.
+    """
+    return len(raw) > LARGE_BYTES and any(_reads_much(index, raw) for index in coll.indexes_of(changed))
+
+
+def _reads_much(index: Index, raw: bytes) -> bool:
+    fields = index.fields_read
+    if fields is None:
+        return True
+    values = (get_field(raw, name) for name in fields)
+    return any(value is not None and len(value[1]) > LARGE_BYTES for value in values)
 
 
 class KeysAhead:

@@ -25,6 +25,8 @@ COMPILED = (
     "bson.walk",
     "bson.build",
     "kernel.compute.field_updates",
+    "kernel.compute.new_values",
+    "kernel.compute.operators",
     "bson.validation",
     "bson.number",
     "bson.order",

@@ -1,5 +1,6 @@
 from docstore.bson.walk cimport OBJECT, find, part, value_end
-from docstore.kernel.compute.field_updates cimport FieldChanges, field_changes
+from docstore.kernel.compute.field_updates cimport FieldChanges
+from docstore.kernel.compute.operators cimport field_changes
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.match.predicate cimport Predicate
@@ -30,7 +31,6 @@ cdef class Where:
 cdef class Ways:
     cdef object judge
     cdef object admits
-    cdef object pushed
     cdef object whole
     cdef object replaced
 

@@ -14,7 +14,8 @@ import cython
 from docstore.bson.validation import validate
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
-from docstore.kernel.compute.field_updates import FieldChanges, field_changes
+from docstore.kernel.compute.field_updates import FieldChanges
+from docstore.kernel.compute.operators import field_changes
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.match.predicate import Predicate
 
@@ -95,13 +96,12 @@ class Where:
 class Ways:
     """What is done with a statement that the kernel does not decide. `judge`, of the number of a statement and the
     document that it is about or None, gives what comes of it, or None where it is to be carried out by itself; `admits`
-    says whether names may be changed, and a document made, where documents are sharded; `pushed` gives the paths of
-    an update that adds to arrays, `whole` and `replaced` are those of other operators and of replacements.
+    says whether names may be changed, and a document made, where documents are sharded; `whole` and `replaced` are the
+    paths of operators on whole fields and of replacements.
     """
 
     judge: Callable[[int, bytes | None], Judged | None]
     admits: Callable[[frozenset[bytes] | None, bytes | None], bool] | None
-    pushed: Callable[[bytes], Any]
     whole: Any
     replaced: Any
 
@@ -109,13 +109,11 @@ class Ways:
         self,
         judge: Callable[[int, bytes | None], Judged | None],
         admits: Callable[[frozenset[bytes] | None, bytes | None], bool] | None,
-        pushed: Callable[[bytes], Any],
         whole: Any,
         replaced: Any,
     ) -> None:
         self.judge = judge
         self.admits = admits
-        self.pushed = pushed
         self.whole = whole
         self.replaced = replaced
 
@@ -253,7 +251,7 @@ class IdentityUpdates:
             changes = self._operators(specification)
             if changes is not None:
                 names = changes.names
-                paths = self._ways.pushed(specification) if changes.pushes else self._ways.whole
+                paths = self._ways.whole if changes.paths is None else changes.paths
                 after = changes.apply(before)
                 modified = after is not before
         elif _is_whole(specification):

@@ -16,6 +16,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.read.requests import hint_of
 from docstore.node.write.evaluated import Overtaken, evaluated
+from docstore.node.write.modification import takes_long
 from docstore.node.write.search import Match, identity_filter, identity_of
 from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
@@ -147,8 +148,8 @@ class DeleteWork(SearchingWork):
         apart = self._evaluated
         if apart is not None:
             apart.begin()
-        elif collection.secondary:
-            self._target.go_apart(matches)
+        elif takes_long(collection, matches):
+            self._target.go_apart()
         size = sum([len(before) for _, before in matches]) if joined else 0
         unit = self._target.joined(collection, size) if joined else self._target.unit()
         try:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from docstore.collection.collection import Collection, Index
-from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead
+from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead, keys_take_long
 from docstore.collection.read.matching import PlannedSearch
 from docstore.commands.context import Context
 from docstore.errors import CommandError
@@ -100,7 +100,7 @@ class Evaluated:
 
         One that others change again and again has them calculated at once. Errors: Overtaken.
         """
-        if not coll.secondary or max(map(len, documents)) <= LARGE_BYTES or self._overtaken > _PATIENCE:
+        if self._overtaken > _PATIENCE or not any(keys_take_long(coll, raw) for raw in documents):
             return None
         for raw in documents:
             self.aside(partial(self._ahead.calculate, coll, raw, changed))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from docstore.bson import document_from, elements, get_field, is_storable
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT, values
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES
+from docstore.collection.index.ahead import LARGE_BYTES, keys_take_long
 from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.read.prepared import NOTHING, bound_scan
@@ -45,7 +45,7 @@ from docstore.node.write.driver import (
     session_write,
 )
 from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
-from docstore.node.write.modification import Modification, change_each, plain_modification
+from docstore.node.write.modification import Modification, change_each, plain_modification, takes_long
 from docstore.node.write.search import Match, identity_filter, identity_in
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS
 from docstore.node.write.validators import Validator, validator_of
@@ -140,7 +140,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
     if len(documents) > 1 or len(raw) > MAX_DOCUMENT_BYTES or not is_storable(raw):
         return None
     place = _place(context, node, arguments, bypass=arguments["bypassDocumentValidation"])
-    if place is None or (len(raw) > LARGE_BYTES and place.collection.secondary):
+    if place is None or keys_take_long(place.collection, raw):
         return None
     unit = place.unit()
     try:
@@ -181,7 +181,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     if found is NOTHING:
         return acknowledge_counts(context, place.concern, 0, 0, None)
     record_id, before = found
-    if len(before) > LARGE_BYTES and place.collection.secondary:
+    if takes_long(place.collection, [found], update):
         return None
     unit = place.unit()
     last = None
@@ -207,7 +207,7 @@ def _update_many(context: Context, place: _Place, update: Modification, found: l
     collection = place.collection
     if found is None or place.validator is not None or update.update.is_replacement:
         return None
-    if any(len(raw) > LARGE_BYTES for _, raw in found):
+    if takes_long(collection, found, update):
         return None
     unit = place.unit()
     last = None
@@ -263,7 +263,7 @@ def _upsert(context: Context, place: _Place, filter_: bytes, update: Modificatio
             tree = parse_filter(filter_)
         made = Modification(place.node, tree, update.update).upsert()
         identity = get_field(made, "_id")
-        if identity is None or (len(made) > LARGE_BYTES and place.collection.secondary):
+        if identity is None or keys_take_long(place.collection, made):
             return None
         if place.validator is not None:
             place.validator.check_new(made)
@@ -290,7 +290,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
         return None
     if found is NOTHING:
         return acknowledge_counts(context, place.concern, 0, None, None)
-    if len(found[1]) > LARGE_BYTES and place.collection.secondary:
+    if takes_long(place.collection, [found]):
         return None
     unit = place.unit()
     try:
@@ -331,7 +331,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     if found is NOTHING:
         return _returned(context, place, FindAndModifyResult(0, None if removes else False, None), None, None)
     record_id, before = found
-    if len(before) > LARGE_BYTES and place.collection.secondary:
+    if takes_long(place.collection, [found], update):
         return None
     after = None if update is None else update.apply(before)
     last, stmt_id = None, place.stmt_id

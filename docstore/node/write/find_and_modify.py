@@ -18,7 +18,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.write.evaluated import Overtaken, evaluated
-from docstore.node.write.modification import Modification
+from docstore.node.write.modification import Modification, takes_long
 from docstore.node.write.search import Match, identity_of
 from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import WriteTarget, entry_operation
@@ -111,8 +111,8 @@ class FindAndModifyWork(SearchingWork):
         scripted = self._evaluated
         if scripted is not None:
             scripted.begin()
-        elif collection.secondary if modification is None else modification.takes_long(collection):
-            self._target.go_apart([match])
+        elif takes_long(collection, [match], modification):
+            self._target.go_apart()
         unit = self._target.unit()
         try:
             if modification is None:

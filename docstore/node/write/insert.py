@@ -13,7 +13,7 @@ from bson.objectid import ObjectId
 
 from docstore.bson import is_storable
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead
+from docstore.collection.index.ahead import KeysAhead, keys_take_long
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -73,7 +73,7 @@ class Inserts:
     def advance(self, owned: Predicate | None, until: float) -> bool:
         del owned
         while self._at < len(self._documents):
-            if len(self._documents[self._at]) > LARGE_BYTES and not self._keys_known():
+            if not self._keys_known():
                 break
             if not self._unit(until):
                 self._at = len(self._documents)
@@ -82,9 +82,9 @@ class Inserts:
         return self._at >= len(self._documents)
 
     def _keys_known(self) -> bool:
-        """Find out the keys of the next document; False where others may have run meanwhile."""
+        """Find out the keys of the next document if that takes long; False where others may have run meanwhile."""
         collection = self._node.store.collection(self._namespace)
-        if collection is None or not collection.secondary:
+        if collection is None or not keys_take_long(collection, self._documents[self._at]):
             return True
         try:
             prepared = self._made(self._at)
@@ -126,11 +126,10 @@ class Inserts:
         left = UNIT_BYTES
         try:
             while True:
-                stop = self._stop(first, LARGE_BYTES if collection.secondary else UNIT_BYTES)
-                stop = min(stop, len(self._documents))
+                stop = min(self._stop(first, collection), len(self._documents))
                 left -= self._record_range(unit, collection, stop)
                 full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
-                full = full or len(self._documents[self._at]) > LARGE_BYTES
+                full = full or _begins_unit(collection, self._documents[self._at])
                 if full or self._at < stop or self._node.clock() >= until:
                     break
         except WriteConflict:
@@ -160,15 +159,20 @@ class Inserts:
         self.outcome.retried = self.outcome.retried[: self._retried_before]
         self._at = first
 
-    def _stop(self, first: int, large_bytes: int) -> int:
-        """Where a part of a unit ends that began with the document `first`: before a large one, which is a unit's
-        first.
+    def _stop(self, first: int, collection: Collection) -> int:
+        """Where a part of a unit ends that began with the document `first`: before one that begins a unit, or where
+        there is enough of them.
         """
         stop = self._at + _CLOCK_EVERY
-        if max(map(len, self._documents[self._at : stop])) <= large_bytes:
+        documents = self._documents[self._at : stop]
+        if max(map(len, documents)) <= UNIT_BYTES // _CLOCK_EVERY:
             return stop
-        large = (at for at, raw in enumerate(self._documents[self._at : stop], self._at) if len(raw) > large_bytes)
-        return next((at for at in large if at > first), stop)
+        size = 0
+        for at, raw in enumerate(documents, self._at):
+            if size >= UNIT_BYTES or (at > first and _begins_unit(collection, raw)):
+                return at
+            size += len(raw)
+        return stop
 
     def _record_range(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
         """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
@@ -282,6 +286,11 @@ class Inserts:
                 if self._ordered:
                     break
         return found
+
+
+def _begins_unit(collection: Collection, raw: bytes) -> bool:
+    """Whether others may run between the document before and this one."""
+    return len(raw) > UNIT_BYTES or keys_take_long(collection, raw)
 
 
 def _new_id() -> bytes:

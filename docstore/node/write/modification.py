@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,6 +14,7 @@ from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
 from docstore.collection.collection import Collection
+from docstore.collection.index.ahead import LARGE_BYTES, keys_take_long
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
 from docstore.collection.read.prepared import has_expression
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -62,7 +63,7 @@ class Modification:
         Errors: 17419 over 16 MiB, Overflow.
         """
         update = self.update
-        if isinstance(update, (DirectUpdate, Replacement)):
+        if isinstance(update, (DirectUpdate, Replacement)) and not update.needs_position:
             changed = update.change(before)
             if changed is before:
                 return before
@@ -81,16 +82,11 @@ class Modification:
             check_updated(after)
         return after
 
-    def takes_long(self, collection: Collection) -> bool:
-        """Whether changing a large document of the collection takes a while, with all of its index keys."""
-        changed = self.changed
-        return changed is None or bool(collection.indexes_of(changed))
-
     @property
     def changed(self) -> frozenset[bytes] | None:
         """The places that the update may change; None where that is not known."""
         update = self.update
-        if update.needs_position and isinstance(update, OperatorUpdate):
+        if update.needs_position and isinstance(update, (DirectUpdate, OperatorUpdate)):
             return update.changed_through(self._pointing().paths)
         return update.changed
 
@@ -126,6 +122,15 @@ class Modification:
 
     def _timestamp(self) -> int:
         return int.from_bytes(self.node.timestamp(), "little")
+
+
+def takes_long(collection: Collection, matches: Iterable[Match], modification: Modification | None = None) -> bool:
+    """Whether changing these documents, or removing them, takes a while, with all of their index keys."""
+    large = [raw for _, raw in matches if len(raw) > LARGE_BYTES]
+    if not large:
+        return False
+    changed = None if modification is None else modification.changed
+    return any(keys_take_long(collection, raw, changed) for raw in large)
 
 
 def change_each(

@@ -9,7 +9,6 @@ from typing import Protocol
 from docstore.bson import Value, get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.read.prepared import bound_scan
 from docstore.collection.read.script_filter import has_scripts
@@ -25,6 +24,7 @@ from docstore.node.upkeep.execution import Execution
 from docstore.node.write.driver import Outcome
 from docstore.node.write.evaluated import Overtaken
 from docstore.node.write.joint_unit import JointUnit, Unjoined
+from docstore.node.write.modification import takes_long
 from docstore.node.write.search import identity_in
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
@@ -134,7 +134,7 @@ class WriteTarget:
         found = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
         if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
             return None, None
-        if any(len(raw) > LARGE_BYTES for _, raw in found):
+        if takes_long(collection, found):
             return None, None
         bound.used()
         return collection, found
@@ -170,11 +170,11 @@ class WriteTarget:
         joint = None if self.joint is None else self.joint.begin(collection, size)
         return self.unit() if joint is None else joint
 
-    def go_apart(self, matches: Sequence[tuple[int, bytes]]) -> None:
-        """Said before documents are changed by what may take a while for a large one. Errors: Overtaken, and the
-        statement goes on where others may run meanwhile.
+    def go_apart(self) -> None:
+        """Said before documents are changed by what may take a while. Errors: Overtaken, and the statement goes on
+        where others may run meanwhile.
         """
-        if self.can_pause and any(len(raw) > LARGE_BYTES for _, raw in matches):
+        if self.can_pause:
             self.outcome.apart = True
             raise Overtaken
 

@@ -23,6 +23,7 @@ from docstore.node.write.modification import (
     change_each,
     direct_modification,
     plain_modification,
+    takes_long,
     update_of,
 )
 from docstore.node.write.search import Match, Search, identity_in, identity_of
@@ -204,8 +205,8 @@ class UpdateWork(SearchingWork):
         those before it. Errors: Overtaken.
         """
         scripted = self._evaluated
-        if scripted is None and modification.takes_long(collection):
-            self._target.go_apart(matches)
+        if scripted is None and takes_long(collection, matches, modification):
+            self._target.go_apart()
         validator = self._target.validator(collection)
         rules = self._target.post_images()
         if rules is not None and not rules.concerned(modification.changed):

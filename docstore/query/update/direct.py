@@ -1,4 +1,4 @@
-"""Updates that the kernel applies by itself: of whole top-level fields (`docstore.kernel.compute.field_updates`).
+"""Updates that the kernel applies by itself (`docstore.kernel.compute.field_updates`).
 
 Most updates are of this kind. `direct_update` answers None for every other one. What the kernel does not decide for a
 document, and what only inserts do, is done by the update of the general language, which is parsed when it is first
@@ -7,15 +7,16 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
-from docstore.kernel.compute.field_updates import FieldChanges, field_changes
+from docstore.kernel.compute.field_updates import FieldChanges
+from docstore.kernel.compute.operators import field_changes
 from docstore.query.filter.tree import Filter
 from docstore.query.update.parse import has_operators, parse_update
-from docstore.query.update.update import ChangedPaths, OperatorUpdate, Update, inserted
+from docstore.query.update.update import ChangedPaths, Update, inserted, lead_through
 from docstore.query.update.upsert import seed_document
 
 _SHORT = 256
@@ -25,16 +26,16 @@ _SHORT = 256
 class DirectUpdate:
     """Satisfies `docstore.query.update.update.Update`. `compares`: what it does depends on which values are equal."""
 
-    __slots__ = ("_changes", "_general", "_specification", "changed", "compares")
+    __slots__ = ("_changes", "_general", "_specification", "changed", "compares", "needs_position")
 
     is_replacement = False
-    needs_position = False
 
     def __init__(self, specification: bytes, changes: FieldChanges) -> None:
         self._specification = specification
         self._changes = changes
         self.changed: frozenset[bytes] | None = changes.names
         self.compares = changes.compares
+        self.needs_position = changes.positional
         self._general: Update | None = None
 
     def change(self, raw: bytes) -> bytes | None:
@@ -42,19 +43,20 @@ class DirectUpdate:
         return self._changes.apply(raw)
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        after = self._changes.apply(raw)
+        after = self._changes.apply(raw) if matched_index is None else self._changes.apply(raw, int(matched_index))
         if after is not None:
             return after
         return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
 
+    def changed_through(self, paths: Iterable[str]) -> frozenset[bytes]:
+        """As an `OperatorUpdate`'s."""
+        changes = self._changes
+        return changes.names_in_place if lead_through(paths, changes.arrays) else changes.names
+
     @property
     def paths(self) -> ChangedPaths:
-        """As an `OperatorUpdate`'s."""
-        if b"$push" in self._specification:
-            whole = self._whole()
-            assert isinstance(whole, OperatorUpdate), "what is direct has operators"
-            return whole.paths
-        return {}
+        """As an `OperatorUpdate`'s; none where whole fields of the document change."""
+        return self._changes.paths or {}
 
     def moves_id(self, raw: bytes) -> bool:
         return False

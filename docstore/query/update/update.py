@@ -113,8 +113,7 @@ class OperatorUpdate:
         """`changed`, where positions are those of elements that satisfy conditions on these paths: where all of them
         lead through an array, the element is there.
         """
-        through = all(path == array or path.startswith(array + ".") for path in paths for array in self.arrays)
-        return self.changed_in_place if through else self.changed
+        return self.changed_in_place if lead_through(paths, self.arrays) else self.changed
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
@@ -151,6 +150,11 @@ class OperatorUpdate:
         if any(change.path == "_id" and isinstance(change.modifier, AddToSet | Push) for change in self.changes):
             raise _array_id()
         return inserted(made, new_id)
+
+
+def lead_through(paths: Iterable[str], arrays: Iterable[str]) -> bool:
+    """Whether all of these paths lead through all of these arrays."""
+    return all(path == array or path.startswith(array + ".") for path in paths for array in arrays)
 
 
 def _changed_paths(node: PathNode) -> ChangedPaths:

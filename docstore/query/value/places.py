@@ -14,6 +14,11 @@ def read_place(path: str) -> bytes:
     return ".".join([first, *(part for part in rest if not part.isdigit())]).encode()
 
 
+def first_name(place: bytes) -> str:
+    """The field of the document in which a place is."""
+    return place.partition(b".")[0].decode()
+
+
 def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
     """The place that changes where an update operator is applied to a path: that of all elements of an array where the
     operator may add some. An `_id` changes as a whole. `positions_exist`: what `$` stands for is in no array that is

@@ -13,16 +13,25 @@ from bson.int64 import Int64
 from docstore.bson import array_from, document_from
 from docstore.bson.walk import ARRAY, INT32, OBJECT
 from docstore.errors import CommandError
+from docstore.kernel.compute.operators import field_changes
 from docstore.query.filter.parse import parse_filter
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
+from docstore.query.update.update import OperatorUpdate
 from tests.unit.kernel import kernels
 from tests.unit.kernel.samples import document, value
 
-NAMES = ["a", "b", "c", "ab", "é", "z9", "_id", "0", "a.b", "$x", ""]
+NAMES = ["a", "b", "c", "ab", "é", "z9", "_id", "0", "$x", ""]
 USUAL = 6
+PATHS = ["a", "b", "a.b", "a.c", "a.b.c", "b.0", "b.1", "b.1.a", "b.$", "b.$.a", "c.10", "c.9", "c.x.y.z", "ab.$.b.c",
+         "b.0.c", "a._id", "a.b.1", "a.b.$.c"]  # fmt: skip
+ODD_PATHS = ["a.", ".a", "a..b", "b.$.$", "b.$[]", "b.$[x].a", "a.$b", "_id.a", "_id", "0.a", "$.a", "b.01", "b.$.c.$",
+             ".".join("a" * 20), "b.1000000", "c.2000", "é.é"]  # fmt: skip
 NUMBERS = [0, 1, -1, 2**31 - 1, -(2**31), Int64(0), Int64(5), Int64(2**63 - 1), Int64(-(2**63)), Int64(2**62),
            0.0, -0.0, 1.5, 1e300, float("inf"), float("nan"), Decimal128("1.5"), "text", None]  # fmt: skip
+
+
+Fields = list[tuple[str, int, bytes]]
 
 
 def some_number(rng: Random) -> tuple[int, bytes]:
@@ -41,12 +50,30 @@ def some_array(rng: Random) -> tuple[int, bytes]:
     return ARRAY, members if rng.random() < 0.9 else members.replace(b"0\0", b"7\0")
 
 
-def some_fields(rng: Random, most: int) -> list[tuple[str, int, bytes]]:
-    names = NAMES[:USUAL] if rng.random() < 0.9 else NAMES
+def some_fields(rng: Random, most: int, usual: list[str] = NAMES[:USUAL], odd: list[str] = NAMES) -> Fields:
+    names = usual if rng.random() < 0.9 else odd
     return [
         (rng.choice(names), *(some_array(rng) if rng.random() < 0.3 else some_value(rng)))
         for _ in range(rng.randint(0, most))
     ]
+
+
+def some_nested(rng: Random, depth: int = 3) -> tuple[int, bytes]:
+    """What the paths lead into, mostly."""
+    chance = rng.random()
+    if not depth or chance < 0.2:
+        return some_array(rng) if rng.random() < 0.3 else some_value(rng)
+    if chance < 0.6:
+        return OBJECT, document_from(some_parts(rng, depth))
+    first = rng.random() > 0.95
+    members = [some_nested(rng, depth - 1) for _ in range(rng.randrange(12 if rng.random() < 0.2 else 4))]
+    # Not numbered as arrays are, now and then.
+    return ARRAY, document_from([(str(place), *member) for place, member in enumerate(members, first)])
+
+
+def some_parts(rng: Random, depth: int = 4) -> Fields:
+    names = ["a", "b", "c", "ab"] if rng.random() < 0.9 else ["a", "b", "$", "0", "1", "b"]
+    return [(rng.choice(names), *some_nested(rng, depth - 1)) for _ in range(rng.randint(0, 4))]
 
 
 OPERATORS = ["$set", "$inc", "$unset", "$push", "$addToSet", "$pull", "$setOnInsert", "$min", "$max"]
@@ -68,19 +95,19 @@ def some_operand(rng: Random, operator: str, value: tuple[int, bytes]) -> tuple[
     return OBJECT, document_from(clauses)
 
 
-def some_specification(rng: Random) -> bytes:
+def some_specification(rng: Random, usual: list[str] = NAMES[:USUAL], odd: list[str] = NAMES) -> bytes:
     operators = OPERATORS if rng.random() < 0.9 else [*OPERATORS, "$mul", "$pop"]
     chosen = []
     for _ in range(rng.randint(1, 2)):
         operator = rng.choice(operators)
-        fields = [(name, *some_operand(rng, operator, value)) for name, *value in some_fields(rng, 3)]
+        fields = [(name, *some_operand(rng, operator, value)) for name, *value in some_fields(rng, 3, usual, odd)]
         chosen.append((operator, OBJECT, document_from(fields)))
     return document_from(chosen)
 
 
-def outcome(update: Any, raw: bytes) -> Any:
+def outcome(update: Any, raw: bytes, position: str | None = None) -> Any:
     try:
-        return update.apply(raw, matched_index=None, now=1, timestamp=1)
+        return update.apply(raw, matched_index=position, now=1, timestamp=1)
     except CommandError as error:
         return error.code, error.message
 
@@ -103,11 +130,41 @@ def test_simple_updates_give_what_the_general_way_gives() -> None:
     assert decided > 1000, "hardly any update was simple"
 
 
-def test_what_the_general_way_refuses_is_never_simple() -> None:
+def test_updates_of_paths_give_what_the_general_way_gives() -> None:
+    rng = Random(21)
+    decided = 0
+    for _ in range(12000):
+        specification = some_specification(rng, PATHS, ODD_PATHS)
+        raw = document_from(some_parts(rng))
+        direct = direct_update(specification)
+        if direct is None:
+            continue
+        position = rng.choice([None, "0", "1", "2"])
+        general = parse_update(specification)
+        assert isinstance(general, OperatorUpdate)
+        assert outcome(direct, raw, position) == outcome(general, raw, position), (specification, raw, position)
+        if not direct.needs_position:
+            changed = direct.change(raw)
+            decided += changed is not None
+            assert changed is raw or changed != raw
+        else:
+            assert general.needs_position
+            inserts = b"$setOnInsert" in specification
+            assert inserts or direct.changed_through(["b.x"]) == general.changed_through(["b.x"])
+        assert direct.needs_position == general.needs_position
+        # What is for inserted documents alone changes none.
+        assert direct.changed == general.changed or b"$setOnInsert" in specification
+        assert not direct.paths or direct.paths == general.paths, specification
+        assert direct.paths or not any(isinstance(below, dict) or below for below in general.paths.values())
+    assert decided > 1000, "hardly any update was simple"
+
+
+@pytest.mark.parametrize("names", [(NAMES[:USUAL], NAMES), (PATHS, ODD_PATHS)], ids=["fields", "paths"])
+def test_what_the_general_way_refuses_is_never_simple(names: tuple[list[str], list[str]]) -> None:
     rng = Random(18)
     refused = 0
     for _ in range(4000):
-        specification = some_specification(rng)
+        specification = some_specification(rng, *names)
         try:
             parse_update(specification)
         except CommandError:
@@ -130,11 +187,12 @@ FILTERS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-def test_an_upsert_makes_what_the_general_way_makes() -> None:
+@pytest.mark.parametrize("names", [(NAMES[:USUAL], NAMES), (PATHS, ODD_PATHS)], ids=["fields", "paths"])
+def test_an_upsert_makes_what_the_general_way_makes(names: tuple[list[str], list[str]]) -> None:
     rng = Random(20)
     made = 0
     for _ in range(4000):
-        specification, wanted = some_specification(rng), bson.encode(rng.choice(FILTERS))
+        specification, wanted = some_specification(rng, *names), bson.encode(rng.choice(FILTERS))
         direct = direct_update(specification)
         if direct is None:
             continue
@@ -152,10 +210,12 @@ def test_an_upsert_makes_what_the_general_way_makes() -> None:
 @pytest.mark.parametrize("kernel", [kernels.installed(), kernels.interpreted()], ids=["installed", "interpreted"])
 def test_both_kernels_change_fields_alike(kernel: kernels.Kernel) -> None:
     rng = Random(19)
-    for _ in range(1000):
-        specification = some_specification(rng)
-        raw = document_from(some_fields(rng, 5))
-        mine, theirs = direct_update(specification), kernel.compute.field_updates.field_changes(specification)
+    for _ in range(2000):
+        plain = rng.random() < 0.4
+        specification = some_specification(rng) if plain else some_specification(rng, PATHS, ODD_PATHS)
+        raw = document_from(some_fields(rng, 5) if plain else some_parts(rng))
+        mine, theirs = field_changes(specification), kernel.compute.operators.field_changes(specification)
         assert (mine is None) == (theirs is None)
         if mine is not None:
-            assert theirs.apply(raw) == mine.change(raw)
+            assert theirs.apply(raw, 1) == mine.apply(raw, 1)
+            assert (theirs.names, theirs.paths, theirs.compares) == (mine.names, mine.paths, mine.compares)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from docstore.bson.walk import elements, get_field
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES
-from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
+from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.prepared import NOTHING, BoundScan, bound_scan
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -21,7 +21,6 @@ from docstore.node.write.groups.group import MOST_BYTES, IdentityGroup
 from docstore.node.write.modification import Modification, plain_modification, update_by_identity
 from docstore.node.write.search import identity_in
 from docstore.node.write.update_statements import UpdateStatement
-from docstore.query.update.direct import direct_update
 from docstore.query.value.places import meet, read_place
 from docstore.storage import Family
 from docstore.storage.engine import getter_of
@@ -45,7 +44,7 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
             getter_of(reader, _INDEXES), getter_of(reader, _RECORDS),
             collection.id_prefix, collection.prefix, collection.newest_id, owned, LARGE_BYTES,
         )  # fmt: skip
-        ways = Ways(self._judge, self._admits(), _pushed, WHOLE_FIELDS, REPLACED)
+        ways = Ways(self._judge, self._admits(), WHOLE_FIELDS, REPLACED)
         # Nobody sees the order in which documents are written together, but the log.
         found = IdentityUpdates(where, ways, MOST_BYTES, self._target.node.store.oplog is not None)
         found.work_out(self._all, self.first, end)
@@ -227,13 +226,6 @@ class _Changed:
             meet(places, asked) or any(index in indexes for index in self._collection.indexes_of(places))
             for places in self._places
         )
-
-
-def _pushed(specification: bytes) -> Paths | None:
-    """The paths of an update with `$push` that the kernel carries out."""
-    update = direct_update(specification)
-    assert update is not None, "the kernel carries it out"
-    return update.paths
 
 
 def _insert(unit: WriteUnitOfWork, collection: Collection, run: Written, stmt_ids: list[int] | None) -> None:

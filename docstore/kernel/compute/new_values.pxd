@@ -1,0 +1,15 @@
+from docstore.bson.number cimport integer_at
+from docstore.bson.walk cimport (
+    DOUBLE, INT32, INT64, bits_of, document_stop, double_at, name_end, part, value_end,
+)
+
+cdef bytes UNCHANGED
+cdef long long _LARGEST
+cdef Py_ssize_t _LARGEST_ARRAY
+cdef Py_ssize_t _ELEMENT_DIGITS
+
+cdef bytes increased(bytes raw, Py_ssize_t at, Py_ssize_t begin, int kind, bytes operand)
+cdef double _as_double(int code, bytes raw, Py_ssize_t at) noexcept
+cdef bytes encoded(int code, bytes name, bytes value)
+cdef bytes appended(bytes raw, Py_ssize_t begin, Py_ssize_t end, list members)
+cdef bint is_element(bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t number) noexcept

@@ -1,0 +1,105 @@
+"""What an update makes of single values and arrays, as fields; what is not plain to see is left to its general way."""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.bson.build import enclosed
+from docstore.bson.walk import Value
+
+if not cython.compiled:
+    from docstore.bson.number import integer_at
+    from docstore.bson.walk import (
+        DOUBLE,
+        INT32,
+        INT64,
+        bits_of,
+        document_stop,
+        double_at,
+        name_end,
+        part,
+        value_end,
+    )
+
+UNCHANGED = b""
+"""In the place of a field or a document that is as it was."""
+_LARGEST = (1 << 62) - 1
+"""Longs up to this, either way, cannot overflow when two are added."""
+_LARGEST_ARRAY = 1 << 20
+"""Bytes of an array that is walked over."""
+_ELEMENT_DIGITS = 7
+
+
+def increased(
+    raw: bytes, at: cython.Py_ssize_t, begin: cython.Py_ssize_t, kind: cython.int, operand: bytes
+) -> bytes | None:
+    """The field at `at`, its value at `begin`, with a number added; None: leave it to the general way."""
+    code: cython.int = raw[at]
+    one: cython.longlong
+    two: cython.longlong
+    sum_: cython.longlong
+    if code not in (INT32, INT64, DOUBLE):
+        return None
+    name: bytes = part(raw, at + 1, begin - 1)
+    if code == DOUBLE or kind == DOUBLE:
+        before: cython.double = _as_double(code, raw, begin)
+        total: cython.double = before + _as_double(kind, operand, 0)
+        if total != total:
+            return None
+        if code == DOUBLE and total == before:
+            return UNCHANGED
+        return encoded(DOUBLE, name, int(bits_of(total)).to_bytes(8, "little"))
+    one = integer_at(code, raw, begin)
+    two = integer_at(kind, operand, 0)
+    if not (-_LARGEST <= one <= _LARGEST and -_LARGEST <= two <= _LARGEST):
+        return None
+    sum_ = one + two
+    if code == INT32 and kind == INT32 and -0x80000000 <= sum_ <= 0x7FFFFFFF:
+        return UNCHANGED if not two else encoded(INT32, name, int(sum_).to_bytes(4, "little", signed=True))
+    if code == INT64 and not two:
+        return UNCHANGED
+    return encoded(INT64, name, int(sum_).to_bytes(8, "little", signed=True))
+
+
+def _as_double(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.double:
+    return double_at(raw, at) if code == DOUBLE else cython.cast(cython.double, integer_at(code, raw, at))
+
+
+def encoded(code: cython.int, name: bytes, value: bytes) -> bytes:
+    return b"%c%b\0%b" % (code, name, value)
+
+
+def appended(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, members: list[Value]) -> bytes | None:
+    """The array at [begin, end) with members behind its own; None where it is not numbered as arrays are."""
+    stop: cython.Py_ssize_t = document_stop(raw, begin, end)
+    at: cython.Py_ssize_t = begin + 4
+    named: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    if end - begin > _LARGEST_ARRAY:
+        return None
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        if not is_element(raw, at + 1, named, count):
+            return None
+        at = value_end(raw, raw[at], named + 1, stop)
+        count += 1
+    parts: list[bytes] = [part(raw, begin + 4, stop)]
+    for code, data in members:
+        parts.append(encoded(code, b"%d" % count, data))
+        count += 1
+    return enclosed(b"".join(parts))
+
+
+def is_element(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
+    """Whether the name at [at, end) is that of the element at this position."""
+    place: cython.Py_ssize_t
+    digit: cython.int
+    said: cython.Py_ssize_t = 0
+    if end == at or end - at > _ELEMENT_DIGITS or (raw[at] == 0x30 and end - at > 1):
+        return False
+    for place in range(at, end):
+        digit = raw[place]
+        if not 0x30 <= digit <= 0x39:
+            return False
+        said = said * 10 + digit - 0x30
+    return said == number
