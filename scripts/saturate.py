@@ -168,6 +168,7 @@ OPERATIONS: dict[str, Operation] = {
     "distinct of 10": lambda number: Request({"distinct": "posts", "key": "n", "query": of_group(number)}),
     "update": update,
     "update by key": change(by_key, {"$set": {"seen": [1]}, "$inc": {"hits": 1}}),
+    "nested by key": change(by_key, {"$set": {"last.place.name": "here"}, "$inc": {"last.count": 1}}),
     "upsert by key": change(by_key, {"$inc": {"hits": 1}}, upsert=True),
     "upsert, inserting": change(
         lambda number: {"_id": f"new{number}{time.perf_counter()}"}, {"$set": {"content": "data"}}, upsert=True

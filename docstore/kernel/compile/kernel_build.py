@@ -26,6 +26,8 @@ COMPILED = (
     "bson.build",
     "kernel.compute.field_updates",
     "kernel.compute.new_values",
+    "kernel.compute.elements",
+    "kernel.compute.changes",
     "kernel.compute.operators",
     "bson.validation",
     "bson.number",

@@ -1,24 +1,21 @@
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
-    ARRAY, OBJECT, document_stop, name_end, part, value_end,
+    ARRAY, DATE, INT32, INT64, OBJECT, document_stop, name_end, part, value_end,
 )
-from docstore.kernel.compute.new_values cimport UNCHANGED, appended, encoded, increased, is_element
+from docstore.kernel.compute.changes cimport (
+    ADD_TO_SET, ALL, BELOW, COMPARING, Change, EVERY, INC, LEAVE, MATCHED, MAX, MIN, MUL, NOW, POP, PULL, PUSH, UNSET,
+    array_changed, joined,
+)
+from docstore.kernel.compute.new_values cimport UNCHANGED, calculated, encoded, is_element
 
-cdef int SET
-cdef int INC
-cdef int UNSET
-cdef int PUSH
-cdef int ADD_TO_SET
-cdef int PULL
-cdef int LEAVE
-cdef int MIN
-cdef int MAX
-cdef int BELOW
-cdef long long ALL
-cdef Py_ssize_t _LARGE_ARRAY
 cdef Py_ssize_t _NOWHERE
-cdef Py_ssize_t _INSERTING
-cdef bytes MATCHED
+cdef long long _NO_TIME
+cdef _Occasion _ANY
+
+cdef class _Occasion:
+    cdef Py_ssize_t position
+    cdef bytes now
+    cdef bint inserting
 
 cdef class FieldChanges:
     cdef readonly frozenset names
@@ -27,27 +24,20 @@ cdef class FieldChanges:
     cdef readonly bint compares
     cdef readonly bint positional
     cdef readonly dict paths
-    cdef list _names
-    cdef list _kinds
-    cdef list _codes
-    cdef list _values
-    cdef list _members
-    cdef list _keeps
-    cdef list _below
+    cdef list _changes
     cdef int _count
-    cdef bint _matched
-    cpdef bytes apply(self, bytes raw, Py_ssize_t position=*)
-    cpdef bytes insert(self, bytes seed)
+    cdef bint _chooses
+    cpdef bytes apply(self, bytes raw, Py_ssize_t position=*, long long now=*)
+    cpdef bytes insert(self, bytes seed, long long now=*)
     cdef int _look_below(self) except -1
-    cdef bytes _document(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t position)
-    cdef bytes _elements(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t position)
-    cdef bytes _field(self, int place, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t position)
-    cdef bytes _new(self, int place, Py_ssize_t position)
-    cdef bytes _made(self, Py_ssize_t position)
-    cdef int _kind(self, Py_ssize_t place, Py_ssize_t position) except -1
-    cdef int _place(self, bytes raw, Py_ssize_t at, Py_ssize_t end)
-    cdef bytes _changed(
-        self, int place, int change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end
-    )
-    cdef bytes _array(self, int place, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end)
-    cdef list _joined(self, int place, list old)
+    cdef bytes _document(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, _Occasion occasion)
+    cdef bytes _elements(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, _Occasion occasion)
+    cdef Py_ssize_t _chosen(
+        self, bytes raw, int code, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t number, _Occasion occasion
+    ) except -9
+    cdef bytes _made(self, _Occasion occasion)
+    cdef int _place(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -9
+
+cdef bytes _field(Change change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end, _Occasion occasion)
+cdef bytes _new(Change change, _Occasion occasion)
+cdef bytes _changed(Change change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end, _Occasion occasion)

@@ -1,7 +1,8 @@
-"""The commonest updates, applied in one walk over a document: `$set`, `$inc`, `$unset`, `$min`, `$max`, `$push` (with
-`$each` and `$slice`), `$addToSet`, `$pull` of a value, and `$setOnInsert`, of fields of the document, of fields within
-others, of elements of arrays at a position, and of the one that a filter has matched (`$`). They are made from a
-specification by `docstore.kernel.compute.operators`.
+"""The commonest updates, applied in one walk over a document: `$set`, `$inc`, `$mul`, `$unset`, `$min`, `$max`,
+`$currentDate`, `$push` (without `$sort`), `$addToSet`, `$pop`, `$pull` of a value or of documents whose fields equal
+values, and `$setOnInsert`, of fields of the document, of fields within others, of elements of arrays at a position, of
+the one that a filter has matched (`$`), of all (`$[]`) and of those that an array filter of equalities chooses. They
+are made from a specification by `docstore.kernel.compute.operators`.
 
 `FieldChanges.apply` answers None where the general way must judge the document: what is no document or array on the
 way, a position that no element has, an element that is to go, a value that is not of those types under `$inc`, a long
@@ -12,62 +13,76 @@ equal names is changed, new fields come behind, numbers before names, in their o
 
 from __future__ import annotations
 
-from typing import Any, Union
-
 import cython
 
-from docstore.bson.build import array_from, enclosed
-from docstore.bson.walk import Value, values
+from docstore.bson.build import enclosed
+from docstore.kernel.compute.changes import Change, order_of
 from docstore.kernel.compute.differences import Paths
-from docstore.kernel.keys.encoding import encode_key
 
 if not cython.compiled:
     from docstore.bson.order import compare_at
     from docstore.bson.walk import (
         ARRAY,
+        DATE,
+        INT32,
+        INT64,
         OBJECT,
         document_stop,
         name_end,
         part,
         value_end,
     )
-    from docstore.kernel.compute.new_values import UNCHANGED, appended, encoded, increased, is_element
+    from docstore.kernel.compute.changes import (
+        ADD_TO_SET,
+        ALL,
+        BELOW,
+        COMPARING,
+        EVERY,
+        INC,
+        LEAVE,
+        MATCHED,
+        MAX,
+        MIN,
+        MUL,
+        NOW,
+        POP,
+        PULL,
+        PUSH,
+        UNSET,
+        array_changed,
+        joined,
+    )
+    from docstore.kernel.compute.new_values import UNCHANGED, calculated, encoded, is_element
 
-_LARGE_ARRAY = 1 << 16
-"""Bytes of an array that is not taken apart."""
-
-SET = 0
-INC = 1
-UNSET = 2
-PUSH = 3
-ADD_TO_SET = 4
-PULL = 5
-LEAVE = 6
-MIN = 7
-MAX = 8
-BELOW = 9
-_COMPARING = frozenset((ADD_TO_SET, PULL, MIN, MAX))
-
-Change = tuple[bytes, int, int, bytes, list[Value], int, Union["FieldChanges", None]]
-"""(name, kind, type and bytes of the operand, the members it stands for, how many `$slice` keeps or `ALL`, the changes
-within the field where that is its kind).
-"""
-ALL = 1 << 40
-MATCHED = b"$"
-"""The name of the element that a filter has matched."""
 _NOWHERE = -1
-_INSERTING = -2
-"""In the place of its position: the filter has matched no element; no document."""
+_NO_TIME = -1
+
+
+class _Occasion:
+    """What a change may know besides the document: the position of the element that the filter has matched, the time as
+    the operand of a date, and whether the document is one to insert.
+    """
+
+    position: cython.Py_ssize_t
+    now: bytes
+    inserting: cython.bint
+
+    def __init__(self, position: cython.Py_ssize_t, now: cython.longlong, inserting: cython.bint) -> None:
+        self.position = position
+        self.now = b"" if now == _NO_TIME else int(now).to_bytes(8, "little", signed=True)
+        self.inserting = inserting
+
+
+_ANY = _Occasion(_NOWHERE, _NO_TIME, False)
 
 
 class FieldChanges:
-    """The changes of the fields of one document, or of the elements of one array.
+    """The changes of the fields of one document, or of the elements of one array, in the order of their names.
 
     `names` are the places (`docstore.query.value.places`) that may change, `compares` says whether values are compared
     with each other, `positional` whether there is a `$`, `paths` is what the log goes by (None: whole fields of the
     document); `arrays` are the paths before a `$`, `names_in_place` are `names` where the elements that it stands for
-    are there. The lists go with each other, in the order of the names: `_codes` and `_values` are the operands,
-    `_below` the changes within.
+    are there. `_chooses`: the only change is that of elements that have no name of their own.
     """
 
     names: frozenset[bytes]
@@ -76,64 +91,70 @@ class FieldChanges:
     compares: cython.bint
     positional: cython.bint
     paths: Paths | None
-    _names: list[bytes]
-    _kinds: list[int]
-    _codes: list[int]
-    _values: list[bytes]
-    _members: list[list[Value]]
-    _keeps: list[int]
-    _below: list[Any]
+    _changes: list[Change]
     _count: cython.int
-    _matched: cython.bint
+    _chooses: cython.bint
 
     def __init__(self, changes: list[Change], names: frozenset[bytes]) -> None:
-        changes.sort(key=_order_of)
-        self._names = [change[0] for change in changes]
+        change: Change
+        changes.sort(key=order_of)
+        self._changes = changes
+        self._count = len(changes)
         self.names = self.names_in_place = names
         self.arrays = frozenset()
-        self._kinds = [change[1] for change in changes]
-        self.compares = not _COMPARING.isdisjoint(self._kinds)
-        self.positional = self._matched = MATCHED in self._names
-        self._codes = [change[2] for change in changes]
-        self._values = [change[3] for change in changes]
-        self._members = [change[4] for change in changes]
-        self._keeps = [change[5] for change in changes]
-        self._below = [change[6] for change in changes]
-        self._count = len(changes)
+        self.compares = False
+        self.positional = changes[0].name == MATCHED
+        self._chooses = self.positional or changes[0].name.startswith(EVERY)
         self.paths = None
-        if PUSH in self._kinds or BELOW in self._kinds:
+        plain: cython.bint = True
+        for change in changes:
+            self.compares = self.compares or change.kind in COMPARING or change.condition is not None
+            plain = plain and change.kind not in (PUSH, BELOW)
+        if not plain:
             self._look_below()
 
     def _look_below(self) -> None:
+        """Find out what holds of what changes within fields."""
         paths: dict[str, Paths | bool] = {}
-        for name, kind, below in zip(self._names, self._kinds, self._below, strict=True):
+        change: Change
+        below: FieldChanges | None
+        for change in self._changes:
+            below = change.below
             if below is None:
-                paths[name.decode()] = kind == PUSH
+                paths[change.name.decode()] = change.kind == PUSH and change.place == ALL
+                continue
+            self.compares = self.compares or below.compares
+            self.positional = self.positional or below.positional
+            if below._chooses and below._changes[0].name != MATCHED:
+                paths[change.name.decode()] = False
             else:
-                self.compares = self.compares or below.compares
-                self.positional = self.positional or below.positional
-                paths[name.decode()] = below.paths if below.paths is not None else below.whole_paths()
+                paths[change.name.decode()] = below.paths if below.paths is not None else below.whole_paths()
         self.paths = paths
 
     def whole_paths(self) -> Paths:
         """The paths of changes that are all of whole fields."""
-        return {name.decode(): False for name in self._names}
+        return {change.name.decode(): False for change in self._changes}
 
-    def insert(self, seed: bytes) -> bytes | None:
+    def insert(self, seed: bytes, now: cython.longlong = _NO_TIME) -> bytes | None:
         """The document to insert, from what the filter says of it; None as in `apply`."""
-        made: bytes | None = self._document(seed, 0, len(seed), _INSERTING)
+        made: bytes | None = self._document(seed, 0, len(seed), _Occasion(_NOWHERE, now, True))
         return seed if made is not None and not made else made
 
-    def apply(self, raw: bytes, position: cython.Py_ssize_t = _NOWHERE) -> bytes | None:
+    def apply(
+        self, raw: bytes, position: cython.Py_ssize_t = _NOWHERE, now: cython.longlong = _NO_TIME
+    ) -> bytes | None:
         """The document after the update, the same object when nothing changes; None: do it the general way.
 
-        `position`: of the element that the filter has matched.
+        `position`: of the element that the filter has matched; `now`: milliseconds since 1970.
         """
-        made: bytes | None = self._document(raw, 0, len(raw), position)
+        occasion: _Occasion = _ANY
+        if position != _NOWHERE or now != _NO_TIME:
+            occasion = _Occasion(position, now, False)
+        made: bytes | None = self._document(raw, 0, len(raw), occasion)
         return raw if made is not None and not made else made
 
     def _document(
-        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, position: cython.Py_ssize_t
+        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, occasion: _Occasion
     ) -> bytes | None:
         """The document at `start` after its changes."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
@@ -144,9 +165,10 @@ class FieldChanges:
         place: cython.int
         bit: cython.ulonglong
         met: cython.ulonglong = 0
+        change: Change
         field: bytes | None
         parts: list[bytes] = []
-        if self._matched:
+        if self._chooses:
             return None
         while at < stop:
             named = name_end(raw, at + 1, stop)
@@ -156,17 +178,18 @@ class FieldChanges:
                 bit = cython.cast(cython.ulonglong, 1) << place
                 if not met & bit:
                     met |= bit
-                    field = self._field(place, raw, at, named + 1, end, position)
+                    change = self._changes[place]
+                    field = _field(change, raw, at, named + 1, end, occasion)
                     if field is None:
                         return None
-                    if field or self._kinds[place] == UNSET:
+                    if field or change.kind == UNSET:
                         parts.append(part(raw, kept_from, at))
                         parts.append(field)
                         kept_from = end
             at = end
         for place in range(self._count):
             if not met & (cython.cast(cython.ulonglong, 1) << place):
-                field = self._new(place, position)
+                field = _new(self._changes[place], occasion)
                 if field is None:
                     return None
                 if field:
@@ -179,17 +202,18 @@ class FieldChanges:
         return enclosed(b"".join(parts))
 
     def _elements(
-        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, position: cython.Py_ssize_t
+        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, occasion: _Occasion
     ) -> bytes | None:
-        """The array at `start` after the changes of its elements, which must be there."""
+        """The array at `start` after the changes of its elements; those at a position must be there."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         kept_from: cython.Py_ssize_t = at
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        place: cython.int
+        place: cython.Py_ssize_t
         number: cython.Py_ssize_t = 0
         met: cython.int = 0
+        change: Change
         field: bytes | None
         parts: list[bytes] = []
         while at < stop:
@@ -197,155 +221,74 @@ class FieldChanges:
             if not is_element(raw, at + 1, named, number):
                 return None
             end = value_end(raw, raw[at], named + 1, stop)
-            place = (0 if number == position else -1) if self._matched else self._place(raw, at + 1, named)
+            place = self._place(raw, at + 1, named)
+            if self._chooses:
+                place = self._chosen(raw, raw[at], named + 1, end, number, occasion)
             if place >= 0:
                 met += 1
-                if self._kinds[place] == UNSET:
-                    return None
-                field = self._field(place, raw, at, named + 1, end, position)
+                change = self._changes[place]
+                field = None if change.kind == UNSET else _field(change, raw, at, named + 1, end, occasion)
                 if field is None:
                     return None
                 if field:
                     parts.append(part(raw, kept_from, at))
                     parts.append(field)
                     kept_from = end
+            elif place < _NOWHERE:
+                return None
             number += 1
             at = end
-        if met < self._count:
+        if met < self._count and (not self._chooses or self.positional):
             return None
         if not parts:
             return UNCHANGED
         parts.append(part(raw, kept_from, stop))
         return enclosed(b"".join(parts))
 
-    def _field(
+    def _chosen(
         self,
-        place: cython.int,
         raw: bytes,
-        at: cython.Py_ssize_t,
+        code: cython.int,
         begin: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
-        position: cython.Py_ssize_t,
-    ) -> bytes | None:
-        """The field at [at, end), its value at `begin`, after its change, `UNCHANGED` (which is also what is left of
-        one that goes); None: leave it to the general way.
-        """
-        kind: cython.int = self._kind(place, position)
-        below: FieldChanges
-        made: bytes | None
-        if kind <= INC or kind in (MIN, MAX):
-            return self._changed(place, kind, raw, at, begin, end)
-        if kind in (UNSET, LEAVE):
-            return UNCHANGED
-        if kind != BELOW:
-            return self._array(place, raw, at, begin, end)
-        below = self._below[place]
-        if raw[at] == OBJECT:
-            made = below._document(raw, begin, end, position)
-        elif raw[at] == ARRAY:
-            made = below._elements(raw, begin, end, position)
-        else:
-            return None
-        return made if made is None or not made else part(raw, at, begin) + made
+        number: cython.Py_ssize_t,
+        occasion: _Occasion,
+    ) -> cython.Py_ssize_t:
+        """0 for an element that is to be changed, -1 for another, or `UNKNOWN`."""
+        change: Change = self._changes[0]
+        held: cython.Py_ssize_t
+        if change.name == MATCHED:
+            return 0 if number == occasion.position else _NOWHERE
+        if change.condition is None:
+            return 0
+        held = change.condition.holds(raw, code, begin, end)
+        return held if held < 0 else held - 1
 
-    def _new(self, place: cython.int, position: cython.Py_ssize_t) -> bytes | None:
-        """The field where there is none, `UNCHANGED` where none comes; None: leave it to the general way."""
-        kind: cython.int = self._kind(place, position)
-        below: FieldChanges
-        name: bytes = self._names[place]
-        made: bytes | None
-        if name == MATCHED:
-            return None
-        if kind in (UNSET, PULL, LEAVE):
-            return UNCHANGED
-        if kind == BELOW:
-            below = self._below[place]
-            made = below._made(position)
-            return made if made is None or not made else encoded(OBJECT, name, made)
-        if kind in (PUSH, ADD_TO_SET):
-            return encoded(ARRAY, name, array_from(self._joined(place, [])))
-        return encoded(self._codes[place], name, self._values[place])
-
-    def _made(self, position: cython.Py_ssize_t) -> bytes | None:
+    def _made(self, occasion: _Occasion) -> bytes | None:
         """A document of the new fields, `UNCHANGED` where there are none."""
         place: cython.int
         field: bytes | None
         parts: list[bytes] = []
+        if self._chooses:
+            return None
         for place in range(self._count):
-            field = self._new(place, position)
+            field = _new(self._changes[place], occasion)
             if field is None:
                 return None
             if field:
                 parts.append(field)
         return enclosed(b"".join(parts)) if parts else UNCHANGED
 
-    def _kind(self, place: cython.Py_ssize_t, position: cython.Py_ssize_t) -> cython.int:
-        """What a change does: what is for inserted documents alone sets their fields."""
-        kind: cython.int = self._kinds[place]
-        return SET if kind == LEAVE and position == _INSERTING else kind
-
-    def _array(
-        self,
-        place: cython.int,
-        raw: bytes,
-        at: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> bytes | None:
-        """The field at [at, end), which must be an array, its value at `begin`, after its change."""
-        pushes: cython.bint = self._kinds[place] == PUSH
-        made: bytes | None
-        old: list[Value]
-        new: list[Value]
-        if raw[at] != ARRAY:
-            return None
-        if pushes and self._keeps[place] == ALL and self._members[place]:
-            made = appended(raw, begin, end, self._members[place])
-            return None if made is None else part(raw, at, begin) + made
-        if end - begin > _LARGE_ARRAY:
-            return None
-        old = values(part(raw, begin, end))
-        new = self._joined(place, old)
-        # Unless members come or go an array stays as it is, also one that is not numbered as arrays are.
-        if new is old:
-            return UNCHANGED
-        made = part(raw, at, begin) + array_from(new)
-        return None if pushes and made == part(raw, at, end) else made
-
-    def _joined(self, place: cython.int, old: list[Value]) -> list[Value]:
-        """The members of an array after its change: the same list where none comes or goes."""
-        kind: cython.int = self._kinds[place]
-        keep: cython.longlong
-        new: list[Value]
-        keys: set[bytes]
-        key: bytes
-        if kind == PUSH:
-            keep = self._keeps[place]
-            new = old + self._members[place]
-            if keep == ALL:
-                return new
-            return new[:keep] if keep >= 0 else new[max(0, len(new) + keep) :]
-        if kind == PULL:
-            key = encode_key(self._members[place][0])
-            new = [member for member in old if encode_key(member) != key]
-            return old if len(new) == len(old) else new
-        keys = {encode_key(member) for member in old}
-        new = []
-        for member in self._members[place]:
-            key = encode_key(member)
-            if key not in keys:
-                keys.add(key)
-                new.append(member)
-        return old + new if new else old
-
     def _place(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """The number of the change of the field whose name lies at [at, end), or -1."""
         place: cython.int
         same: cython.Py_ssize_t
         size: cython.Py_ssize_t = end - at
+        change: Change
         name: bytes
         for place in range(self._count):
-            name = self._names[place]
+            change = self._changes[place]
+            name = change.name
             if len(name) == size:
                 same = 0
                 while same < size and raw[at + same] == name[same]:
@@ -354,34 +297,84 @@ class FieldChanges:
                     return place
         return -1
 
-    def _changed(
-        self,
-        place: cython.int,
-        change: cython.int,
-        raw: bytes,
-        at: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> bytes | None:
-        """The field at [at, end), its value at `begin`, after a change of a value; None as in `_field`."""
-        operand: bytes = self._values[place]
-        code: cython.int = raw[at]
-        kind: cython.int = self._codes[place]
-        same: cython.Py_ssize_t = 0
-        if change >= MIN:
-            order: cython.int = compare_at(kind, operand, 0, len(operand), code, raw, begin, end, 0)
-            if order != (-1 if change == MIN else 1):
-                return UNCHANGED
-        if change == INC:
-            return increased(raw, at, begin, kind, operand)
-        if code == kind and len(operand) == end - begin:
-            while same < end - begin and raw[begin + same] == operand[same]:
-                same += 1
-            if same == end - begin:
-                return UNCHANGED
-        return encoded(kind, part(raw, at + 1, begin - 1), operand)
+
+def _field(
+    change: Change,
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    occasion: _Occasion,
+) -> bytes | None:
+    """The field at [at, end), its value at `begin`, after its change, `UNCHANGED` (which is also what is left of one
+    that goes); None: leave it to the general way.
+    """
+    kind: cython.int = change.kind
+    below: FieldChanges
+    made: bytes | None = None
+    if kind <= NOW or (kind == LEAVE and occasion.inserting):
+        return _changed(change, raw, at, begin, end, occasion)
+    if kind in (UNSET, LEAVE):
+        return UNCHANGED
+    if kind != BELOW:
+        return array_changed(change, raw, at, begin, end)
+    below = change.below
+    if raw[at] == OBJECT:
+        made = below._document(raw, begin, end, occasion)
+    elif raw[at] == ARRAY:
+        made = below._elements(raw, begin, end, occasion)
+    return made if made is None or not made else part(raw, at, begin) + made
 
 
-def _order_of(change: Change) -> tuple[bool, int, bytes]:
-    name = change[0]
-    return (False, int(name), b"") if name.isdigit() else (True, 0, name)
+def _new(change: Change, occasion: _Occasion) -> bytes | None:
+    """The field where there is none, `UNCHANGED` where none comes; None: leave it to the general way."""
+    kind: cython.int = change.kind
+    below: FieldChanges
+    made: bytes | None
+    if kind in (UNSET, PULL, POP) or (kind == LEAVE and not occasion.inserting):
+        return UNCHANGED
+    if kind == BELOW:
+        below = change.below
+        made = below._made(occasion)
+        return made if made is None or not made else encoded(OBJECT, change.name, made)
+    if kind in (PUSH, ADD_TO_SET):
+        made = joined(change, [])
+        return None if made is None else encoded(ARRAY, change.name, made)
+    if kind == NOW:
+        return encoded(DATE, change.name, occasion.now) if occasion.now else None
+    if kind == MUL:
+        return encoded(change.code, change.name, bytes(len(change.operand))) if change.code in (INT32, INT64) else None
+    return encoded(change.code, change.name, change.operand)
+
+
+def _changed(
+    change: Change,
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    occasion: _Occasion,
+) -> bytes | None:
+    """The field at [at, end), its value at `begin`, after a change of a value; None as in `_field`."""
+    kind: cython.int = change.kind
+    code: cython.int = change.code
+    operand: bytes = change.operand
+    same: cython.Py_ssize_t = 0
+    order: cython.int
+    if kind in (INC, MUL):
+        return calculated(raw, at, begin, code, operand, kind == MUL)
+    if kind in (MIN, MAX):
+        order = compare_at(code, operand, 0, len(operand), raw[at], raw, begin, end, 0)
+        if order != (-1 if kind == MIN else 1):
+            return UNCHANGED
+    elif kind == NOW:
+        code = DATE
+        operand = occasion.now
+        if not operand:
+            return None
+    if raw[at] == code and len(operand) == end - begin:
+        while same < end - begin and raw[begin + same] == operand[same]:
+            same += 1
+        if same == end - begin:
+            return UNCHANGED
+    return encoded(code, part(raw, at + 1, begin - 1), operand)

@@ -5,10 +5,11 @@ from docstore.bson.walk cimport (
 
 cdef bytes UNCHANGED
 cdef long long _LARGEST
+cdef long long _LARGEST_FACTOR
 cdef Py_ssize_t _LARGEST_ARRAY
 cdef Py_ssize_t _ELEMENT_DIGITS
 
-cdef bytes increased(bytes raw, Py_ssize_t at, Py_ssize_t begin, int kind, bytes operand)
+cdef bytes calculated(bytes raw, Py_ssize_t at, Py_ssize_t begin, int kind, bytes operand, bint multiplies)
 cdef double _as_double(int code, bytes raw, Py_ssize_t at) noexcept
 cdef bytes encoded(int code, bytes name, bytes value)
 cdef bytes appended(bytes raw, Py_ssize_t begin, Py_ssize_t end, list members)

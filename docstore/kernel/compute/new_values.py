@@ -24,26 +24,34 @@ if not cython.compiled:
 UNCHANGED = b""
 """In the place of a field or a document that is as it was."""
 _LARGEST = (1 << 62) - 1
-"""Longs up to this, either way, cannot overflow when two are added."""
+_LARGEST_FACTOR = (1 << 31) - 1
+"""Longs up to this, either way, cannot overflow when two are added, or multiplied."""
 _LARGEST_ARRAY = 1 << 20
 """Bytes of an array that is walked over."""
 _ELEMENT_DIGITS = 7
 
 
-def increased(
-    raw: bytes, at: cython.Py_ssize_t, begin: cython.Py_ssize_t, kind: cython.int, operand: bytes
+def calculated(
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    begin: cython.Py_ssize_t,
+    kind: cython.int,
+    operand: bytes,
+    multiplies: cython.bint,
 ) -> bytes | None:
-    """The field at `at`, its value at `begin`, with a number added; None: leave it to the general way."""
+    """The field at `at`, its value at `begin`, with a number added, or multiplied by it."""
     code: cython.int = raw[at]
     one: cython.longlong
     two: cython.longlong
-    sum_: cython.longlong
+    result: cython.longlong
+    largest: cython.longlong = _LARGEST_FACTOR if multiplies else _LARGEST
     if code not in (INT32, INT64, DOUBLE):
         return None
     name: bytes = part(raw, at + 1, begin - 1)
     if code == DOUBLE or kind == DOUBLE:
         before: cython.double = _as_double(code, raw, begin)
-        total: cython.double = before + _as_double(kind, operand, 0)
+        operand_: cython.double = _as_double(kind, operand, 0)
+        total: cython.double = before * operand_ if multiplies else before + operand_
         if total != total:
             return None
         if code == DOUBLE and total == before:
@@ -51,14 +59,14 @@ def increased(
         return encoded(DOUBLE, name, int(bits_of(total)).to_bytes(8, "little"))
     one = integer_at(code, raw, begin)
     two = integer_at(kind, operand, 0)
-    if not (-_LARGEST <= one <= _LARGEST and -_LARGEST <= two <= _LARGEST):
+    if not (-largest <= one <= largest and -largest <= two <= largest):
         return None
-    sum_ = one + two
-    if code == INT32 and kind == INT32 and -0x80000000 <= sum_ <= 0x7FFFFFFF:
-        return UNCHANGED if not two else encoded(INT32, name, int(sum_).to_bytes(4, "little", signed=True))
-    if code == INT64 and not two:
+    result = one * two if multiplies else one + two
+    if code == INT32 and kind == INT32 and -0x80000000 <= result <= 0x7FFFFFFF:
+        return UNCHANGED if result == one else encoded(INT32, name, int(result).to_bytes(4, "little", signed=True))
+    if code == INT64 and result == one:
         return UNCHANGED
-    return encoded(INT64, name, int(sum_).to_bytes(8, "little", signed=True))
+    return encoded(INT64, name, int(result).to_bytes(8, "little", signed=True))
 
 
 def _as_double(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.double:

@@ -2,28 +2,50 @@
 
 `field_changes` answers None where there is anything that they do not know: another operator, a part of a path that is
 empty or begins with `$`, a document's field that is a number or `_id`, a path given twice or within another, an operand
-that is no int, long or double, too many paths. Nothing that the general way (`docstore.query.update`) refuses is let
-by.
+that is no int, long or double, an array filter that says more than what is equal, too many paths. Nothing that the
+general way (`docstore.query.update`) refuses is let by.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cython
 
 from docstore.bson.walk import Value, elements, values
-from docstore.kernel.compute.field_updates import Change, FieldChanges
+from docstore.kernel.compute.changes import Change
+from docstore.kernel.compute.elements import Equalities, array_filter, equalities
+from docstore.kernel.compute.field_updates import FieldChanges
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, DOUBLE, INT32, INT64, OBJECT, REGEX, document_stop, name_end, part, value_end
-    from docstore.kernel.compute.field_updates import (
+    from docstore.bson.walk import (
+        ARRAY,
+        BOOL,
+        DOUBLE,
+        INT32,
+        INT64,
+        OBJECT,
+        REGEX,
+        document_stop,
+        double_at,
+        int32_at,
+        int64_at,
+        name_end,
+        part,
+        value_end,
+    )
+    from docstore.kernel.compute.changes import (
         ADD_TO_SET,
-        ALL,
         BELOW,
+        EVERY,
         INC,
         LEAVE,
         MATCHED,
         MAX,
         MIN,
+        MUL,
+        NOW,
+        POP,
         PULL,
         PUSH,
         SET,
@@ -35,11 +57,16 @@ _DEEPEST = 16
 _POSITION_DIGITS = 6
 _KINDS: dict[bytes, int] = {
     b"$set": SET, b"$inc": INC, b"$unset": UNSET, b"$push": PUSH, b"$addToSet": ADD_TO_SET, b"$pull": PULL,
-    b"$setOnInsert": LEAVE, b"$min": MIN, b"$max": MAX,
+    b"$setOnInsert": LEAVE, b"$min": MIN, b"$max": MAX, b"$mul": MUL, b"$pop": POP, b"$currentDate": NOW,
 }  # fmt: skip
+_ALL_ELEMENTS = b"$[]"
+
+Filters = dict[bytes, Equalities]
+"""What array filters say, by the part of a path that stands for the elements: `$[<name>]`."""
+_NO_FILTERS: Filters = {}
 
 
-def field_changes(specification: bytes) -> FieldChanges | None:
+def field_changes(specification: bytes, array_filters: Sequence[bytes] = ()) -> FieldChanges | None:
     """The changes of an update's document; None where the general way must judge it."""
     stop: cython.Py_ssize_t = document_stop(specification, 0, len(specification))
     at: cython.Py_ssize_t = 4
@@ -54,52 +81,86 @@ def field_changes(specification: bytes) -> FieldChanges | None:
         at = value_end(specification, OBJECT, named + 1, stop)
         if not _gather(specification, named + 1, at, kind, changes):
             return None
-    if not changes:
+    filters = _filters(array_filters) if array_filters else _NO_FILTERS
+    if not changes or filters is None:
         return None
-    names = [change[0] for change in changes if change[1] != LEAVE]
-    if any([b"." in change[0] for change in changes]):  # noqa: C419 (compiled, a generator is slower)
-        made = _tree(changes, frozenset(map(_place_of, names)), 1)
-        if made is not None and made.positional:
-            made.arrays = frozenset([name[: name.index(b".$")].decode() for name in names if b".$" in name])
-            made.names_in_place = frozenset([_place_of(name.replace(b".$", b"")) for name in names])
-        return made
-    return _level(changes, frozenset(names))
+    names = [change.name for change in changes if change.kind != LEAVE]
+    if not any([b"." in change.name for change in changes]):  # noqa: C419 (compiled, a generator is slower)
+        return None if filters else _level(changes, frozenset(names))
+    if not _all_used(changes, filters):
+        return None
+    made = _tree(changes, frozenset([_place_of(name.split(b".")) for name in names]), 1, filters)
+    if made is not None and made.positional:
+        parts = [name.split(b".") for name in names]
+        made.arrays = frozenset([b".".join(each[: each.index(MATCHED)]).decode() for each in parts if MATCHED in each])
+        made.names_in_place = frozenset([_place_of([name for name in each if name != MATCHED]) for each in parts])
+    return made
 
 
-def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int) -> FieldChanges | None:
+def _filters(array_filters: Sequence[bytes]) -> Filters | None:
+    """None where one says anything else than what is equal, or two of the same elements."""
+    found: Filters = {}
+    for each in array_filters:
+        pair = array_filter(each)
+        if pair is None:
+            return None
+        found[b"$[%b]" % pair[0]] = pair[1]
+    return found if len(found) == len(array_filters) else None
+
+
+def _all_used(changes: list[Change], filters: Filters) -> bool:
+    """Whether there is a filter for each name that a path gives to elements, and the other way round."""
+    used = {name for change in changes for name in change.name.split(b".") if name.startswith(EVERY)}
+    used.discard(_ALL_ELEMENTS)
+    return used == set(filters)
+
+
+def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int, filters: Filters) -> FieldChanges | None:
     """The changes of paths, by what they begin with; None where one is within another, or one is too long."""
     here: list[Change] = []
     within: dict[bytes, list[Change]] = {}
     nothing: frozenset[bytes] = frozenset()
     for change in changes:
-        first, dot, rest = change[0].partition(b".")
+        first, dot, rest = change.name.partition(b".")
         if dot:
-            within.setdefault(first, []).append((rest, *change[1:]))
+            within.setdefault(first, []).append(change.within(rest))
         else:
             here.append(change)
     for first, group in within.items():
-        below = None if depth == _DEEPEST else _tree(group, nothing, depth + 1)
+        below = None if depth == _DEEPEST else _tree(group, nothing, depth + 1, filters)
         if below is None:
             return None
-        here.append((first, BELOW, 0, b"", [], 0, below))
+        here.append(_below(first, below))
+    if filters:
+        for change in here:
+            if change.name in filters:
+                if change.kind == PULL and change.condition is not None:
+                    return None
+                change.condition = filters[change.name]
     return _level(here, names)
 
 
+def _below(name: bytes, changes: FieldChanges) -> Change:
+    made = Change(name, BELOW, 0, b"")
+    made.below = changes
+    return made
+
+
 def _level(changes: list[Change], names: frozenset[bytes]) -> FieldChanges | None:
-    """The changes of these fields; None where one is named twice, or besides the element that a filter has matched."""
-    found = {change[0] for change in changes}
-    if len(found) < len(changes) or (len(found) > 1 and MATCHED in found):
-        return None
-    return FieldChanges(changes, names)
+    """The changes of these fields; None where one is named twice, or besides elements without a name of their own."""
+    found = {change.name for change in changes}
+    alone = len(found) == 1 or not any([name.startswith(MATCHED) for name in found])  # noqa: C419 (as above)
+    return FieldChanges(changes, names) if len(found) == len(changes) and alone else None
 
 
-def _place_of(path: bytes) -> bytes:
+def _place_of(path: list[bytes]) -> bytes:
     """As `docstore.query.value.places.changed_place`."""
     found: list[bytes] = []
-    for name in path.split(b"."):
+    for name in path:
         if name.isdigit() or name == MATCHED:
             break
-        found.append(name)
+        if not name.startswith(EVERY):
+            found.append(name)
     return b".".join(found)
 
 
@@ -116,17 +177,16 @@ def _gather(
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
     name: bytes
-    change: Change | None
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
         name = part(raw, at + 1, named)
         if not _is_plain(name) or len(changes) == _MOST:
             return False
-        if kind == INC and raw[at] not in (INT32, INT64, DOUBLE):
+        if kind in (INC, MUL) and raw[at] not in (INT32, INT64, DOUBLE):
             return False
-        change = _change(name, kind, raw[at], part(raw, named + 1, end))
-        if change is None:
+        change = Change(name, kind, raw[at], part(raw, named + 1, end))
+        if kind in (PUSH, ADD_TO_SET, PULL, POP, NOW) and not _take_operand(change, raw[at], change.members[0][1]):
             return False
         changes.append(change)
         at = end
@@ -139,28 +199,62 @@ def _is_plain(path: bytes) -> cython.bint:
         return bool(path) and path != b"_id" and not path.startswith(b"$") and not path.isdigit()
     names = path.split(b".")
     for name in names:
-        if not name or (name.startswith(b"$") and name != MATCHED):
+        if not name or (name.startswith(b"$") and name != MATCHED and not _is_selector(name)):
             return False
         if name.isdigit() and (len(name) > _POSITION_DIGITS or (name[0] == 0x30 and len(name) > 1)):
             return False
     first = names[0]
-    return not (first == b"_id" or first == MATCHED or first.isdigit() or names.count(MATCHED) > 1)
+    return not (first == b"_id" or first.startswith(MATCHED) or first.isdigit() or names.count(MATCHED) > 1)
 
 
-def _change(name: bytes, kind: cython.int, code: cython.int, value: bytes) -> Change | None:
-    """One change; None where its operand is not simple."""
-    members: list[Value] = [(code, value)]
-    keep: cython.longlong = ALL
-    if kind == PULL and code in (OBJECT, REGEX):
-        return None
-    if kind in (PUSH, ADD_TO_SET) and code == OBJECT:
-        clauses = elements(value)
-        if any([clause[0] == "$each" for clause in clauses]):  # noqa: C419 (compiled, a generator is slower)
-            if clauses[0][:2] != ("$each", ARRAY) or len(clauses) > 2 - (kind == ADD_TO_SET):
-                return None
-            members = values(clauses[0][2])
-            if len(clauses) == 2:
-                if clauses[1][:2] != ("$slice", INT32):
-                    return None
-                keep = int.from_bytes(clauses[1][2], "little", signed=True)
-    return name, kind, code, value, members, keep, None
+def _is_selector(name: bytes) -> bool:
+    return name.startswith(EVERY) and name.endswith(b"]")
+
+
+def _take_operand(change: Change, code: cython.int, value: bytes) -> bool:
+    """Take apart what an operator on arrays, or `$currentDate`, is given; False where that is not simple."""
+    kind: cython.int = change.kind
+    if kind == NOW:
+        return code == BOOL or (code == OBJECT and elements(value) == [("$type", 2, b"\5\0\0\0date\0")])
+    if kind == POP:
+        return _take_end(change, code, value)
+    if kind == PULL:
+        if code == OBJECT:
+            change.condition = equalities(value, 0, len(value))
+            return change.condition is not None
+        return code != REGEX
+    if code != OBJECT:
+        return True
+    clauses: dict[str, Value] = {name: (type_, data) for name, type_, data in elements(value)}
+    if "$each" not in clauses:
+        return True
+    allowed = ("$each",) if kind == ADD_TO_SET else ("$each", "$slice", "$position")
+    if next(iter(clauses)) != "$each" or clauses["$each"][0] != ARRAY or not clauses.keys() <= set(allowed):
+        return False
+    change.members = values(clauses["$each"][1])
+    for name, (type_, data) in clauses.items():
+        if name != "$each":
+            if type_ != INT32:
+                return False
+            if name == "$slice":
+                change.keep = int32_at(data, 0)
+            else:
+                change.place = int32_at(data, 0)
+    return True
+
+
+def _take_end(change: Change, code: cython.int, value: bytes) -> bool:
+    """Which end `$pop` takes a member from."""
+    number: cython.double
+    if code == INT32:
+        number = int32_at(value, 0)
+    elif code == INT64:
+        number = int64_at(value, 0)
+    elif code == DOUBLE:
+        number = double_at(value, 0)
+    else:
+        return False
+    if number not in (1.0, -1.0):
+        return False
+    change.keep = 1 if number > 0 else -1
+    return True

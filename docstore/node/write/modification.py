@@ -12,7 +12,7 @@ from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson import Value, array_documents, elements, validate
-from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, OBJECT_ID
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import LARGE_BYTES, keys_take_long
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
@@ -20,6 +20,7 @@ from docstore.collection.read.prepared import has_expression
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
+from docstore.kernel.compute.elements import MatchedElement, matched_element
 from docstore.key_layout import record_id_bytes
 from docstore.node.node import DataNode
 from docstore.node.write.search import Match, identity_filter, identity_of
@@ -41,6 +42,9 @@ class Modification:
     node: DataNode
     tree: Filter
     update: Update
+    matched: MatchedElement | None = None
+    filter: bytes = EMPTY_DOCUMENT
+    """What `$` stands for where the filter is simple, and the filter then: `tree` says nothing of it."""
     positions: Positions | None = None
     _paths: Paths | None = None
 
@@ -62,14 +66,13 @@ class Modification:
 
         Errors: 17419 over 16 MiB, Overflow.
         """
+        changed = self._changed_at_once(before)
+        if changed is before:
+            return before
+        if changed is not None:
+            check_updated(changed)
+            return changed
         update = self.update
-        if isinstance(update, (DirectUpdate, Replacement)) and not update.needs_position:
-            changed = update.change(before)
-            if changed is before:
-                return before
-            if changed is not None:
-                check_updated(changed)
-                return changed
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
             position = None
@@ -82,17 +85,29 @@ class Modification:
             check_updated(after)
         return after
 
+    def _changed_at_once(self, before: bytes) -> bytes | None:
+        """The document after the update where the kernel says so, the same object when nothing changes; else None."""
+        update = self.update
+        if isinstance(update, Replacement):
+            return update.change(before)
+        if not isinstance(update, DirectUpdate):
+            return None
+        if not update.needs_position:
+            return update.change(before, self._now())
+        position = -1 if self.matched is None else self.matched.of(before)
+        return None if position < 0 else update.change(before, self._now(), position)
+
     @property
     def changed(self) -> frozenset[bytes] | None:
         """The places that the update may change; None where that is not known."""
         update = self.update
         if update.needs_position and isinstance(update, (DirectUpdate, OperatorUpdate)):
-            return update.changed_through(self._pointing().paths)
+            return update.changed_through(self._pointing().paths if self.matched is None else self.matched.paths)
         return update.changed
 
     def _pointing(self) -> Positions:
         if self.positions is None:
-            self.positions = Positions(self.tree)
+            self.positions = Positions(self.tree if self.matched is None else parse_filter(self.filter))
         return self.positions
 
     def counts(self, before: bytes, after: bytes) -> bool:
@@ -206,7 +221,7 @@ def direct_modification(
     identity = identity_filter(filter_, collation)
     if identity is None:
         return None
-    direct = direct_update(update[1]) if update[0] == OBJECT and not array_filters else None
+    direct = direct_update(update[1], array_filters) if update[0] == OBJECT else None
     if direct is not None and (collation is None or not direct.compares):
         return Modification(node, identity, direct)
     prepared = None if apart or collation is not None else prepared_update(update, array_filters)
@@ -233,14 +248,16 @@ def plain_modification(
     prepared = prepared_update(update, array_filters)
     if prepared is None:
         return None
-    tree: Filter = MATCH_ALL
-    if prepared.needs_position:
-        try:
-            tree = parse_filter(filter_)
-        except CommandError:
-            # The general way says so.
-            return None
-    return Modification(node, tree, prepared)
+    if not prepared.needs_position:
+        return Modification(node, MATCH_ALL, prepared)
+    matched = matched_element(filter_)
+    if matched is not None:
+        return Modification(node, MATCH_ALL, prepared, matched, filter_)
+    try:
+        return Modification(node, parse_filter(filter_), prepared)
+    except CommandError:
+        # The general way says so.
+        return None
 
 
 def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Update | None:
@@ -249,9 +266,9 @@ def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Upd
     ones again and again. What applies one must not be interrupted.
     """
     code, specification = update
-    if code == OBJECT and not array_filters:
-        direct = direct_update(specification)
-        if direct is not None or not has_operators(specification):
+    if code == OBJECT:
+        direct = direct_update(specification, array_filters)
+        if direct is not None or (not array_filters and not has_operators(specification)):
             return direct if direct is not None else _prepared(code, specification, ())
     short = len(specification) + sum(map(len, array_filters)) <= _SHORT
     return (_kept if short else _prepared)(code, specification, array_filters)
@@ -276,7 +293,7 @@ def update_of(update: Value, array_filters: Sequence[bytes], query_context: Quer
     """From the `u` of a statement, whose form has been checked. Errors: those of the update language."""
     code, data = update
     if code == OBJECT:
-        direct = None if array_filters else direct_update(data)
+        direct = direct_update(data, tuple(array_filters))
         if direct is None or (direct.compares and query_context.collation is not None):
             return parse_update(data, array_filters, query_context=query_context)
         return direct

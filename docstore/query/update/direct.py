@@ -7,7 +7,7 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
 from docstore.bson.build import document_from
@@ -26,24 +26,27 @@ _SHORT = 256
 class DirectUpdate:
     """Satisfies `docstore.query.update.update.Update`. `compares`: what it does depends on which values are equal."""
 
-    __slots__ = ("_changes", "_general", "_specification", "changed", "compares", "needs_position")
+    __slots__ = ("_array_filters", "_changes", "_general", "_specification", "changed", "compares", "needs_position")
 
     is_replacement = False
 
-    def __init__(self, specification: bytes, changes: FieldChanges) -> None:
+    def __init__(self, specification: bytes, array_filters: tuple[bytes, ...], changes: FieldChanges) -> None:
         self._specification = specification
+        self._array_filters = array_filters
         self._changes = changes
         self.changed: frozenset[bytes] | None = changes.names
         self.compares = changes.compares
         self.needs_position = changes.positional
         self._general: Update | None = None
 
-    def change(self, raw: bytes) -> bytes | None:
-        """The document after the update, the same object when nothing changes; None: `apply` must judge it."""
-        return self._changes.apply(raw)
+    def change(self, raw: bytes, now: int, position: int = -1) -> bytes | None:
+        """The document after the update, the same object when nothing changes; None: `apply` must judge it. `position`:
+        of the element that the filter has matched.
+        """
+        return self._changes.apply(raw, position, now)
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        after = self._changes.apply(raw) if matched_index is None else self._changes.apply(raw, int(matched_index))
+        after = self.change(raw, now, -1 if matched_index is None else int(matched_index))
         if after is not None:
             return after
         return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
@@ -63,37 +66,33 @@ class DirectUpdate:
 
     def identified(self, identity: Value) -> bytes | None:
         """What to insert where the filter asks for that `_id` alone; None: `upsert` must say it."""
-        made = self._seeded(lambda: document_from([("_id", *identity)]))
+        made = self._changes.insert(document_from([("_id", *identity)]))
         return None if made is None else inserted(made, identity)
 
-    def _seeded(self, seed: Callable[[], bytes]) -> bytes | None:
-        return None if b"_id" in self._changes.names else self._changes.insert(seed())
-
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        made = self._seeded(lambda: seed_document(tree))
+        made = self._changes.insert(seed_document(tree), now)
         if made is not None:
             return inserted(made, new_id)
         return self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
 
     def _whole(self) -> Update:
         if self._general is None:
-            self._general = parse_update(self._specification)
+            self._general = parse_update(self._specification, self._array_filters)
         return self._general
 
 
-def direct_update(specification: bytes) -> DirectUpdate | None:
+def direct_update(specification: bytes, array_filters: tuple[bytes, ...] = ()) -> DirectUpdate | None:
     """The update of a document of operators that are simple enough, else None. Nothing that is refused is simple."""
     if not has_operators(specification):
         return None
-    return _kept(specification) if len(specification) <= _SHORT else _direct_update(specification)
+    short = len(specification) + sum(map(len, array_filters)) <= _SHORT
+    return (_kept if short else _direct_update)(specification, array_filters)
 
 
-@lru_cache(maxsize=256)
-def _kept(specification: bytes) -> DirectUpdate | None:
-    """Applications send the same short updates again and again; an update knows nothing of a request."""
-    return _direct_update(specification)
+def _direct_update(specification: bytes, array_filters: tuple[bytes, ...]) -> DirectUpdate | None:
+    changes = field_changes(specification, array_filters)
+    return None if changes is None else DirectUpdate(specification, array_filters, changes)
 
 
-def _direct_update(specification: bytes) -> DirectUpdate | None:
-    changes = field_changes(specification)
-    return None if changes is None else DirectUpdate(specification, changes)
+_kept = lru_cache(maxsize=256)(_direct_update)
+"""Applications send the same short updates again and again; an update knows nothing of a request."""

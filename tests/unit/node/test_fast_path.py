@@ -202,7 +202,7 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
                     patch.setattr(module, name, lambda *_: None)
                 for work_of_one in (UpdateWork, DeleteWork):
                     patch.setattr(work_of_one, "_done_at_once", lambda *_: False)
-                patch.setattr(modification, "direct_update", lambda _: None)
+                patch.setattr(modification, "direct_update", lambda *_: None)
                 patch.setattr(modification, "prepared_update", lambda *_: None)
                 replies.append(await general.reply(command))
             assert _comparable(replies[0]) == _comparable(replies[1]), command

@@ -1,0 +1,259 @@
+"""Elements of arrays that equal something: what `$`, `$[<name>]` and `$pull` mostly choose.
+
+Always true: what is said of an element is what the condition says as a filter (`docstore.query.filter`) without
+collation, or UNKNOWN: the filter must be asked.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.bson.walk import Value
+
+if not cython.compiled:
+    from docstore.bson.order import compare_at
+    from docstore.bson.walk import (
+        ARRAY,
+        BINARY,
+        BOOL,
+        DATE,
+        DECIMAL,
+        DOUBLE,
+        INT32,
+        INT64,
+        OBJECT,
+        OBJECT_ID,
+        STRING,
+        TIMESTAMP,
+        document_stop,
+        find,
+        name_end,
+        part,
+        value_end,
+    )
+
+UNKNOWN = -2
+_NOWHERE = -1
+_MOST = 8
+_ITSELF = b""
+_EQUALITY = 1
+"""Of conditions on several arrays that of an equality counts before that of an `$elemMatch`."""
+
+
+class Equalities:
+    """Each of some fields of an element equals a value; the field `_ITSELF` is the element."""
+
+    _names: list[bytes]
+    _values: list[Value]
+
+    def __init__(self, names: list[bytes], values: list[Value]) -> None:
+        self._names = names
+        self._values = values
+
+    def holds(
+        self, raw: bytes, code: cython.int, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Whether an element, which lies at [begin, end), is as that, or UNKNOWN."""
+        place: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        wanted: cython.int
+        name: bytes
+        value: bytes
+        stop: cython.Py_ssize_t
+        if code == ARRAY:
+            return UNKNOWN
+        for place in range(len(self._names)):
+            name = self._names[place]
+            wanted, value = self._values[place]
+            if not name:
+                if compare_at(wanted, value, 0, len(value), code, raw, begin, end, 0) != 0:
+                    return 0
+                continue
+            at = find(raw, begin, end, name) if code == OBJECT else -1
+            if at < 0:
+                return 0
+            if raw[at] == ARRAY:
+                return UNKNOWN
+            stop = value_end(raw, raw[at], at + len(name) + 2, end)
+            if compare_at(wanted, value, 0, len(value), raw[at], raw, at + len(name) + 2, stop, 0) != 0:
+                return 0
+        return 1
+
+
+def is_plain_value(code: cython.int) -> cython.bint:
+    """Whether a filter that gives a value of this type for a field asks for what equals it, and for no more."""
+    if code in (STRING, OBJECT_ID, INT32, INT64, DOUBLE):
+        return True
+    return code in (BOOL, DATE, DECIMAL, BINARY, TIMESTAMP)
+
+
+def equalities(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> Equalities | None:
+    """From the document at `start`; None where it says anything else than what some fields equal."""
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    name: bytes
+    names: list[bytes] = []
+    values: list[Value] = []
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        name = part(raw, at + 1, named)
+        if not name or name.startswith(b"$") or b"." in name or not is_plain_value(raw[at]):
+            return None
+        names.append(name)
+        values.append((raw[at], part(raw, named + 1, end)))
+        at = end
+    return Equalities(names, values) if 0 < len(names) <= _MOST else None
+
+
+def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
+    """(the name that a filter of an update's `arrayFilters` gives elements, what it says of them); None where that is
+    anything else than what it, or some of its fields, equal.
+    """
+    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+    at: cython.Py_ssize_t = 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    names: list[bytes] = []
+    values: list[Value] = []
+    given: bytes | None = None
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        first, dot, rest = part(raw, at + 1, named).partition(b".")
+        if (given is not None and first != given) or not is_plain_value(raw[at]):
+            return None
+        if (dot and not rest) or rest.startswith(b"$") or b"." in rest:
+            return None
+        given = first
+        names.append(rest)
+        values.append((raw[at], part(raw, named + 1, end)))
+        at = end
+    if given is None or not given.isalnum() or not given[:1].islower() or len(names) > _MOST:
+        return None
+    return given, Equalities(names, values)
+
+
+class MatchedElement:
+    """Which element of an array a filter of equalities has matched (`docstore.query.projection.positions`).
+
+    `paths` are those of its conditions. The lists go with each other, in the order in which they count: the parts of a
+    path, what is asked of an element where the array is at its end (None: nothing is known of that), and where it is
+    one part before.
+    """
+
+    paths: list[str]
+    _parts: list[list[bytes]]
+    _itself: list[Equalities]
+    _field: list[Equalities | None]
+
+    def __init__(self, conditions: list[tuple[int, bytes, Equalities, Equalities | None]]) -> None:
+        conditions.sort(key=_rank_of)
+        conditions.reverse()
+        self.paths = [condition[1].decode() for condition in conditions]
+        self._parts = [condition[1].split(b".") for condition in conditions]
+        self._itself = [condition[2] for condition in conditions]
+        self._field = [condition[3] for condition in conditions]
+
+    def of(self, raw: bytes) -> cython.Py_ssize_t:
+        """The position in a document that the filter matches; -1 where it points at none, or UNKNOWN."""
+        place: cython.Py_ssize_t
+        found: cython.Py_ssize_t
+        for place in range(len(self._parts)):
+            found = self._position(place, raw)
+            if found != _NOWHERE:
+                return found
+        return _NOWHERE
+
+    def _position(self, place: cython.Py_ssize_t, raw: bytes) -> cython.Py_ssize_t:
+        parts: list[bytes] = self._parts[place]
+        condition: Equalities | None
+        length: cython.Py_ssize_t
+        left: cython.Py_ssize_t
+        start: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = len(raw)
+        at: cython.Py_ssize_t
+        code: cython.int
+        name: bytes
+        for length in range(len(parts)):
+            name = parts[length]
+            at = find(raw, start, end, name)
+            if at < 0:
+                return _NOWHERE
+            code = raw[at]
+            start = at + len(name) + 2
+            end = value_end(raw, code, start, end)
+            if code == ARRAY:
+                left = len(parts) - length - 1
+                if left > 1 or (left == 1 and parts[length + 1].isdigit()):
+                    return UNKNOWN
+                condition = self._field[place] if left == 1 else self._itself[place]
+                return UNKNOWN if condition is None else _first(condition, raw, start, end)
+            if code != OBJECT:
+                return _NOWHERE
+        return _NOWHERE
+
+
+def _first(condition: Equalities, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The position of the first element of the array at `start` that is as asked for; -1 for none, or UNKNOWN."""
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    number: cython.Py_ssize_t = 0
+    held: cython.Py_ssize_t
+    while at < stop:
+        begin = name_end(raw, at + 1, stop) + 1
+        end = value_end(raw, raw[at], begin, stop)
+        held = condition.holds(raw, raw[at], begin, end)
+        if held != 0:
+            return number if held == 1 else UNKNOWN
+        number += 1
+        at = end
+    return _NOWHERE
+
+
+def _rank_of(condition: tuple[int, bytes, Equalities, Equalities | None]) -> tuple[int, bytes]:
+    return condition[0], condition[1]
+
+
+def matched_element(filter_: bytes) -> MatchedElement | None:
+    """None where a filter says anything else than what fields, or fields of an element (`$elemMatch`), equal."""
+    stop: cython.Py_ssize_t = document_stop(filter_, 0, len(filter_))
+    at: cython.Py_ssize_t = 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    path: bytes
+    conditions: list[tuple[int, bytes, Equalities, Equalities | None]] = []
+    while at < stop:
+        named = name_end(filter_, at + 1, stop)
+        end = value_end(filter_, filter_[at], named + 1, stop)
+        path = part(filter_, at + 1, named)
+        if not all(path.split(b".")) or path.startswith(b"$") or len(conditions) == _MOST:
+            return None
+        if path != b"_id":
+            if is_plain_value(filter_[at]):
+                value: Value = (filter_[at], part(filter_, named + 1, end))
+                last = path.rpartition(b".")[2]
+                conditions.append((_EQUALITY, path, Equalities([_ITSELF], [value]), Equalities([last], [value])))
+            else:
+                inner = _all_of_one(filter_, filter_[at], named + 1, end)
+                if inner is None:
+                    return None
+                conditions.append((0, path, inner, None))
+        at = end
+    return MatchedElement(conditions)
+
+
+def _all_of_one(raw: bytes, code: cython.int, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> Equalities | None:
+    """What an `$elemMatch`, which must be all that there is, says of an element."""
+    if code != OBJECT or raw[start + 4] != OBJECT:
+        return None
+    named: cython.Py_ssize_t = name_end(raw, start + 5, limit)
+    if part(raw, start + 5, named) != b"$elemMatch":
+        return None
+    if value_end(raw, OBJECT, named + 1, limit) != document_stop(raw, start, limit):
+        return None
+    return equalities(raw, named + 1, limit)
