@@ -40,6 +40,7 @@ COMPILED = (
     "kernel.log.runs",
     "kernel.keys.expansion",
     "kernel.keys.folding",
+    "kernel.keys.elements",
     "kernel.keys.pattern",
     "kernel.keys.entry_source",
     "kernel.keys.bounds",

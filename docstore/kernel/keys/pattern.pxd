@@ -2,7 +2,7 @@ from docstore.kernel.keys.folding cimport TextFolding
 from docstore.kernel.keys.gathered cimport GatheredEntries
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.scan.covered cimport ABSENT_MARK, OPAQUE_MARK, mark_of
-from docstore.kernel.keys.encoding cimport append_key
+from docstore.kernel.keys.elements cimport append_directed
 from docstore.bson.walk cimport (
     ARRAY, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, name_end, part, value_end,
 )
@@ -34,6 +34,3 @@ cdef class KeyPattern:
     cdef tuple _expanded_keys(self, bytes raw)
     cdef _begin_marks(self)
     cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
-    cdef int _append_directed(
-        self, KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending,
-    ) except -1

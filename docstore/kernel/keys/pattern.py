@@ -13,6 +13,7 @@ import cython
 
 from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.elements import element_keys
 from docstore.kernel.keys.expansion import Field, expand
 from docstore.kernel.keys.folding import TextFolding
 from docstore.kernel.keys.gathered import GatheredEntries
@@ -24,14 +25,13 @@ if not cython.compiled:
         ARRAY,
         NULL,
         OBJECT,
-        STRING,
         UNDEFINED,
         document_stop,
         find,
         name_end,
         value_end,
     )
-    from docstore.kernel.keys.encoding import append_key
+    from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.scan.covered import ABSENT_MARK, OPAQUE_MARK, mark_of
 
 
@@ -98,6 +98,9 @@ class KeyPattern:
         if found is not None:
             return sorted(found[0]), self._leaf_places[found[1]]
         self._opaque = True
+        nested = element_keys(raw, self._paths, self._descending, self._leaf_places, self.fold)
+        if nested is not None:
+            return sorted(nested[0]), nested[1]
         combinations: list[tuple[Value, ...]] = []
         fields: list[Field] = []
         for position, (path, _) in enumerate(self.fields):
@@ -225,7 +228,7 @@ class KeyPattern:
                 if code == ARRAY or mark_of(code, raw, begin) == OPAQUE_MARK:
                     self._opaque = True
             out.size = split
-            self._append_directed(out, code, raw, begin, end, descending)
+            append_directed(out, code, raw, begin, end, descending, self.fold)
             out.put_bytes(after)
             into.add_written(out)
             at = end
@@ -279,7 +282,7 @@ class KeyPattern:
         """The key of one value per field (fewer values: the beginning of a key), in the pattern's directions."""
         out = KeyWriter()
         for (code, raw), descending in zip(members, self._descending, strict=False):
-            self._append_directed(out, code, raw, 0, len(raw), descending)
+            append_directed(out, code, raw, 0, len(raw), descending, self.fold)
         return out.taken()
 
     def plain_key(self, raw: bytes) -> bytes | None:
@@ -317,7 +320,7 @@ class KeyPattern:
                 self._array_end = limit
                 self._array_is_leaf = left == 0
                 return 0
-        self._append_directed(self._out, code, raw, start, limit, self._descending[position])
+        append_directed(self._out, code, raw, start, limit, self._descending[position], self.fold)
         if self._marking:
             if not absent:
                 self._mark(position, mark_of(code, raw, start))
@@ -370,29 +373,11 @@ class KeyPattern:
                     self._opaque = True
             out.clear()
             out.put_bytes(before)
-            self._append_directed(out, code, raw, begin, end, descending)
+            append_directed(out, code, raw, begin, end, descending, self.fold)
             out.put_bytes(after)
             found.add(out.taken())
             at = end
         return found
-
-    def _append_directed(
-        self,
-        out: KeyWriter,
-        code: cython.int,
-        raw: bytes,
-        at: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        descending: cython.bint,
-    ) -> cython.int:
-        begin: cython.Py_ssize_t = out.size
-        folded: bytes
-        if self.fold is not None and code in (STRING, OBJECT, ARRAY):
-            folded = self.fold.folded(code, raw, at, end)
-            append_key(out, code, folded, 0, len(folded))
-        else:
-            append_key(out, code, raw, at, end)
-        return out.invert(begin) if descending else 0
 
 
 def _leaf_places(paths: list[str]) -> list[int]:

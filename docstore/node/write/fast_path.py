@@ -192,7 +192,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
                 place.validator.check_change(before, after)
             unit.replace(
                 place.collection, record_id, before, after,
-                stmt_id=place.stmt_id, changed=update.changed, paths=update.paths,
+                stmt_id=place.stmt_id, changed=update.just_changed, paths=update.paths,
             )  # fmt: skip
             last = unit.commit()
         else:
@@ -346,7 +346,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
                 image = Image("postImage", after) if new else Image("preImage", before)
                 unit.replace(
                     place.collection, record_id, before, after,
-                    stmt_id=stmt_id, changed=update.changed, paths=update.paths, image=image,
+                    stmt_id=stmt_id, changed=update.just_changed, paths=update.paths, image=image,
                 )  # fmt: skip
             last = unit.commit()
         except WriteConflict:

@@ -47,6 +47,7 @@ class Modification:
     """What `$` stands for where the filter is simple, and the filter then: `tree` says nothing of it."""
     positions: Positions | None = None
     _paths: Paths | None = None
+    _at_once: bool = False
 
     @property
     def paths(self) -> Paths | None:
@@ -66,6 +67,7 @@ class Modification:
 
         Errors: 17419 over 16 MiB, Overflow.
         """
+        self._at_once = False
         changed = self._changed_at_once(before)
         if changed is before:
             return before
@@ -95,7 +97,9 @@ class Modification:
         if not update.needs_position:
             return update.change(before, self._now())
         position = -1 if self.matched is None else self.matched.of(before)
-        return None if position < 0 else update.change(before, self._now(), position)
+        after = None if position < 0 else update.change(before, self._now(), position)
+        self._at_once = after is not None
+        return after
 
     @property
     def changed(self) -> frozenset[bytes] | None:
@@ -104,6 +108,14 @@ class Modification:
         if update.needs_position and isinstance(update, (DirectUpdate, OperatorUpdate)):
             return update.changed_through(self._pointing().paths if self.matched is None else self.matched.paths)
         return update.changed
+
+    @property
+    def just_changed(self) -> frozenset[bytes] | None:
+        """As `changed`, of the last document that it was applied to: the element that `$` stands for was there where
+        the kernel has changed it.
+        """
+        update = self.update
+        return update.changed_in_place if self._at_once and isinstance(update, DirectUpdate) else self.changed
 
     def _pointing(self) -> Positions:
         if self.positions is None:

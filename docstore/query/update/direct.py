@@ -51,6 +51,11 @@ class DirectUpdate:
             return after
         return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
 
+    @property
+    def changed_in_place(self) -> frozenset[bytes]:
+        """As an `OperatorUpdate`'s."""
+        return self._changes.names_in_place
+
     def changed_through(self, paths: Iterable[str]) -> frozenset[bytes]:
         """As an `OperatorUpdate`'s."""
         changes = self._changes

@@ -29,10 +29,13 @@ _INDEXES: tuple[dict[str, Any], ...] = (
     {"key": {"u": 1}, "name": "u", "unique": True, "partialFilterExpression": {"u": {"$exists": True}}},
     {"key": {"c": "hashed"}, "name": "c"},
     {"key": {"$**": 1}, "name": "all"},
+    {"key": {"a.x": 1}, "name": "inside"},
+    {"key": {"b.x": 1, "b.y": -1}, "name": "insides"},
     {"key": {"d": 1}, "name": "d", "collation": {"locale": "en", "strength": 2}},
     {"key": {"d": 1}, "name": "part", "partialFilterExpression": {"a": {"$gt": 3}}},
 )
-_VALUES: tuple[Any, ...] = (0, 1, 2, Int64(7), 2.5, "x", "X", {"x": 1}, {"x": "y"}, [], [1, 2], None, Int64(2**62))
+_VALUES: tuple[Any, ...] = (0, 1, 2, Int64(7), 2.5, "x", "X", {"x": 1}, {"x": "y"}, [], [1, 2], None, Int64(2**62),
+                             [{"x": 1, "y": [1, 2]}, {"x": 2}], [{"x": 2, "y": {"z": 1}}, 3, {"y": 1}])  # fmt: skip
 
 _VALIDATORS: tuple[dict[str, Any], ...] = (
     {"validator": {"$jsonSchema": {"properties": {"a": {"bsonType": ["int", "double", "object"]}}, "required": ["k"]}}},
@@ -60,6 +63,7 @@ def _filter(rng: random.Random, identity: int) -> dict[str, Any]:
             {"_id": identity}, {"_id": identity}, {"k": identity}, {"k": {"$gt": identity - 1, "$lt": identity + 1}},
             {"k": identity, "a": _value(rng)}, {"k": float(identity), "b": {"$gte": 0}}, {"k": identity, "u": None},
             {"k": identity, "a": {"$in": [0, "x"]}}, {"k": identity, "d": {"$ne": "x"}}, {"k": {"$eq": identity}},
+            {"k": identity, "a.x": 2}, {"_id": identity, "b.x": 2}, {"k": identity, "a": {"$elemMatch": {"x": 2}}},
         )
     )  # fmt: skip
 
@@ -84,6 +88,10 @@ def _command(rng: random.Random) -> dict[str, Any]:
                 {"$unset": {"a": 1, "b.x": 1}}, {"$set": {"b.x": 1, "a.1": 2}}, {"$max": {"a": 5}, "$min": {"b": 2}},
                 {"$push": {"b": {"$each": [1, 2], "$slice": -3}}}, {"$pull": {"b": 1}}, {"$push": {"n": {"$each": []}}},
                 {"$addToSet": {"b": {"$each": [1, 2.0, 5]}}, "$setOnInsert": {"s": 1}},
+                {"$set": {"a.$.y": 3, "d": 2}}, {"$inc": {"b.$.x": 1}}, {"$set": {"b.$[].y": 2}},
+                {"$set": {"a.0.y": rng.randrange(3)}}, {"$inc": {"c.x.y": 1}}, {"$push": {"a.$.y": 3}},
+                {"$pop": {"b": -1}}, {"$pull": {"a": {"x": 1}}}, {"$mul": {"b": 2}}, {"$set": {"a.$[e].y": 4}},
+                {"$push": {"a": {"$each": [{"x": 1}], "$position": 0}}},
                 {"$setOnInsert": {"z": 1}}, {"$mul": {"a": "x"}}, {"$rename": {"a": "e"}}, {"$nonsense": 1},
                 {"$set": {"_id": identity}}, {"$set": {"_id": 99}}, {"$inc": {"a.$": 1}}, {"$unset": {"a.$": 1}},
                 {"$set": {"b.$[]": 3}}, {"$inc": {"b.$[e]": 1}}, {"$unset": {"a.$[e]": 1}},
@@ -93,7 +101,9 @@ def _command(rng: random.Random) -> dict[str, Any]:
             )
         )  # fmt: skip
     if "$[e]" in str(statement["u"]) or rng.random() < 0.02:
-        statement["arrayFilters"] = rng.choice(([{"e": {"$gte": 1}}], [{"e": {"$gt": 1}}, {"x": 1}], [{"$or": [3]}]))
+        statement["arrayFilters"] = rng.choice(
+            ([{"e": {"$gte": 1}}], [{"e.x": 2}], [{"e": 1}], [{"e": {"$gt": 1}}, {"x": 1}], [{"$or": [3]}])
+        )
     if kind == 4:
         statement["u"] = {"$inc": {rng.choice("abdu"): rng.choice((1, 2.5, Int64(2**62)))}}
     statement |= rng.choice(({}, {"multi": False}, {"multi": False, "upsert": False}, {"upsert": True}))
@@ -134,6 +144,8 @@ def _found_and_modified(rng: random.Random, wanted: dict[str, Any], fields: dict
                 {"k": wanted.get("_id", 3)},
                 {"$push": {"a": 1}},
                 {"$set": {"a.$": 4}},
+                {"$set": {"a.$.y": 4, "b": 1}},
+                {"$inc": {"b.$[].x": 1}},
                 {"$set": {"b.$[e]": 4}},
                 [{"$set": {"e": "$k"}}],
             )

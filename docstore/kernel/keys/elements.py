@@ -1,0 +1,188 @@
+"""Keys of what lies in documents that are elements of arrays.
+
+Always true: they are those that `docstore.kernel.keys.expansion` finds for the same paths, or nothing is said: of paths
+with a number that may name an element, and of several paths through arrays unless these meet in one array, of whose
+elements each gives one value for each path.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.kernel.keys.folding import TextFolding
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import (
+        ARRAY,
+        NULL,
+        OBJECT,
+        STRING,
+        UNDEFINED,
+        document_stop,
+        find,
+        name_end,
+        value_end,
+    )
+    from docstore.kernel.keys.encoding import append_key
+
+_UNKNOWN = -1
+_MOST_NAMES = 24
+
+
+def append_directed(
+    out: KeyWriter,
+    code: cython.int,
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    descending: cython.bint,
+    fold: TextFolding | None,
+) -> cython.int:
+    """Append the key of the value at [at, end), as a collation compares it, for a descending field inverted."""
+    begin: cython.Py_ssize_t = out.size
+    folded: bytes
+    if fold is not None and code in (STRING, OBJECT, ARRAY):
+        folded = fold.folded(code, raw, at, end)
+        append_key(out, code, folded, 0, len(folded))
+    else:
+        append_key(out, code, raw, at, end)
+    return out.invert(begin) if descending else 0
+
+
+class _Path:
+    """One path, with the keys of its values as they are found; in `met` bit n says that there was an array with n names
+    of the path still to follow.
+    """
+
+    names: list[bytes]
+    descending: cython.bint
+    fold: TextFolding | None
+    found: list[bytes]
+    met: cython.longlong
+    _out: KeyWriter
+
+    def __init__(self, names: list[bytes], descending: cython.bint, fold: TextFolding | None) -> None:
+        self.names = names
+        self.descending = descending
+        self.fold = fold
+        self.found = []
+        self.met = 0
+        self._out = KeyWriter()
+
+    def follow(
+        self,
+        raw: bytes,
+        code: cython.int,
+        start: cython.Py_ssize_t,
+        limit: cython.Py_ssize_t,
+        depth: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Find what lies behind the names from `depth` on in the value at [start, limit); `_UNKNOWN` or 0."""
+        at: cython.Py_ssize_t
+        name: bytes
+        count: cython.Py_ssize_t = len(self.names)
+        while depth < count:
+            if code == ARRAY:
+                return self._enter(raw, start, limit, depth)
+            name = self.names[depth]
+            at = find(raw, start, limit, name) if code == OBJECT else -1
+            if at < 0:
+                return self._give(NULL, raw, 0, 0)
+            code = raw[at]
+            start = at + len(name) + 2
+            limit = value_end(raw, code, start, limit)
+            depth += 1
+        return self._enter(raw, start, limit, depth) if code == ARRAY else self._give(code, raw, start, limit)
+
+    def _enter(
+        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
+    ) -> cython.int:
+        """`follow` in the elements of the array at `start`."""
+        stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+        at: cython.Py_ssize_t = start + 4
+        begin: cython.Py_ssize_t
+        code: cython.int
+        left: cython.Py_ssize_t = len(self.names) - depth
+        if left and self.names[depth].isdigit():
+            return _UNKNOWN
+        self.met |= cython.cast(cython.longlong, 1) << left
+        if at >= stop:
+            return self._give(NULL if left else UNDEFINED, raw, 0, 0)
+        while at < stop:
+            code = raw[at]
+            begin = name_end(raw, at + 1, stop) + 1
+            at = value_end(raw, code, begin, stop)
+            if not left:
+                self._give(code, raw, begin, at)
+            elif code != OBJECT:
+                self._give(NULL, raw, 0, 0)
+            elif self.follow(raw, code, begin, at, depth) == _UNKNOWN:
+                return _UNKNOWN
+        return 0
+
+    def _give(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        self._out.clear()
+        append_directed(self._out, code, raw, at, end, self.descending, self.fold)
+        self.found.append(self._out.taken())
+        return 0
+
+    def bits(self, leaf: int) -> int:
+        """The places of the arrays, where `leaf` is that of the path's last name."""
+        left: cython.int
+        places: int = 0
+        for left in range(len(self.names) + 1):
+            if self.met >> left & 1:
+                places |= leaf >> left
+        return places
+
+
+def element_keys(
+    raw: bytes, names: list[list[bytes]], descending: list[bool], leaves: list[int], fold: TextFolding | None
+) -> tuple[set[bytes], int] | None:
+    """(the distinct keys of a document for some paths, the places where arrays were met), or None."""
+    place: cython.Py_ssize_t
+    path: _Path
+    places: int = 0
+    paths: list[_Path] = []
+    through: list[_Path] = []
+    for place in range(len(names)):
+        path = _Path(names[place], descending[place], fold)
+        if len(path.names) > _MOST_NAMES or path.follow(raw, OBJECT, 0, len(raw), 0) == _UNKNOWN:
+            return None
+        if path.met:
+            through.append(path)
+            places |= path.bits(leaves[place])
+        paths.append(path)
+    if len(through) > 1:
+        if not _meet(through):
+            return None
+    elif not through:
+        return {b"".join([path.found[0] for path in paths])}, 0
+    count: cython.Py_ssize_t = len(through[0].found)
+    if len(paths) == 1:
+        return set(through[0].found), places
+    columns = [path.found if path.met else path.found * count for path in paths]
+    return {b"".join(row) for row in zip(*columns, strict=True)}, places
+
+
+def _meet(paths: list[_Path]) -> bool:
+    """Whether the only array on these paths is one array, inside whose elements they go on."""
+    first: _Path = paths[0]
+    path: _Path
+    shared: cython.Py_ssize_t = _names_before(first)
+    if shared < 0:
+        return False
+    for path in paths[1:]:
+        if _names_before(path) != shared or path.names[:shared] != first.names[:shared]:
+            return False
+    return True
+
+
+def _names_before(path: _Path) -> cython.Py_ssize_t:
+    """How many names lead to the only array on a path, which goes on in its elements; -1 where there are more."""
+    left: cython.int
+    for left in range(1, len(path.names)):
+        if path.met == cython.cast(cython.longlong, 1) << left:
+            return len(path.names) - left
+    return -1
