@@ -258,10 +258,12 @@ def _upsert(context: Context, place: _Place, filter_: bytes, update: Modificatio
     outcome = Outcome(modified=0)
     unit = None
     try:
-        tree = identity_filter(filter_)
-        if tree is None:
-            tree = parse_filter(filter_)
-        made = Modification(place.node, tree, update.update).upsert()
+        made = update.upsert_seeded(filter_)
+        if made is None:
+            tree = identity_filter(filter_)
+            if tree is None:
+                tree = parse_filter(filter_)
+            made = Modification(place.node, tree, update.update).upsert()
         identity = get_field(made, "_id")
         if identity is None or keys_take_long(place.collection, made):
             return None

@@ -32,6 +32,7 @@ from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import has_operators, parse_update
 from docstore.query.update.update import OperatorUpdate, Replacement, Update
+from docstore.query.update.upsert import plain_seed
 from docstore.query.value.collation import Collation
 
 
@@ -142,6 +143,17 @@ class Modification:
         finally:
             PAUSING.level = level
         _check(made, 17420, "Document to upsert is larger than")
+        return made
+
+    def upsert_seeded(self, filter_: bytes) -> bytes | None:
+        """As `upsert`, of the filter as it was sent; None where there is more to it."""
+        update = self.update
+        seed = plain_seed(filter_) if isinstance(update, DirectUpdate) else None
+        if seed is None or not isinstance(update, DirectUpdate):
+            return None
+        made = update.seeded(seed, (OBJECT_ID, ObjectId().binary), self._now())
+        if made is not None:
+            _check(made, 17420, "Document to upsert is larger than")
         return made
 
     def _now(self) -> int:

@@ -74,11 +74,14 @@ class DirectUpdate:
         made = self._changes.insert(document_from([("_id", *identity)]))
         return None if made is None else inserted(made, identity)
 
+    def seeded(self, seed: bytes, new_id: Value, now: int) -> bytes | None:
+        """What to insert where the filter describes a document; None: `upsert` must say it."""
+        made = self._changes.insert(seed, now)
+        return None if made is None else inserted(made, new_id)
+
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        made = self._changes.insert(seed_document(tree), now)
-        if made is not None:
-            return inserted(made, new_id)
-        return self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
+        made = self.seeded(seed_document(tree), new_id, now)
+        return made if made is not None else self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
 
     def _whole(self) -> Update:
         if self._general is None:

@@ -27,6 +27,7 @@ from docstore.query.value.notation import display
 from docstore.query.value.places import changed_place
 from docstore.query.value.values import timestamp_bytes
 
+_TIMESTAMP_CODE = bytes((TIMESTAMP,))
 _MOST_POSITIONS = 8
 """Of an update, for which its tree is kept."""
 
@@ -298,7 +299,7 @@ def with_id_first(raw: bytes, new_id: Value) -> bytes:
 
 def _may_be_filled(raw: bytes) -> bool:
     """Whether there may be an empty timestamp."""
-    return bytes(8) in raw
+    return _TIMESTAMP_CODE in raw and bytes(8) in raw
 
 
 def fill_timestamps(raw: bytes, timestamp: int) -> bytes:

@@ -18,6 +18,7 @@ from docstore.query.filter.parse import parse_filter
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import OperatorUpdate
+from docstore.query.update.upsert import plain_seed, seed_document
 from tests.unit.kernel import kernels
 from tests.unit.kernel.samples import document, value
 
@@ -264,3 +265,15 @@ def test_both_kernels_change_fields_alike(kernel: kernels.Kernel) -> None:
         if mine is not None:
             assert theirs.apply(raw, 1, 7) == mine.apply(raw, 1, 7)
             assert (theirs.names, theirs.paths, theirs.compares) == (mine.names, mine.paths, mine.compares)
+
+
+def test_a_plain_filter_describes_the_document_that_its_tree_describes() -> None:
+    rng = Random(22)
+    plain = 0
+    for _ in range(3000):
+        filter_ = document_from(some_fields(rng, 4, ["a", "b", "Z", "_id", "é"]))
+        seed = plain_seed(filter_)
+        if seed is not None:
+            plain += 1
+            assert seed == seed_document(parse_filter(filter_)), filter_
+    assert plain > 100
