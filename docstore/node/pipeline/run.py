@@ -18,7 +18,7 @@ from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountStream, counted_group
 from docstore.node.pipeline.sampling import drawn_documents
 from docstore.node.read.snapshot import View
-from docstore.node.read.sources import Batch, Documents, DocumentSource, ReleasingSource
+from docstore.node.read.sources import Batch, Documents, DocumentSource, Evaluating, ReleasingSource
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.find import Hint
 from docstore.spill import SpillFile
@@ -27,7 +27,7 @@ _SMALL_BYTES = 64 * 1024
 """What is freed at once."""
 
 
-class PipelineSource:
+class PipelineSource(Evaluating):
     """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed.
 
     Documents that did not fit the last batch are counted in `buffers`. `long`: what the stages have been told may be

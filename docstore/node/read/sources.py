@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from docstore.bson.build import bytes_of
 from docstore.buffers import BUFFERS, OperationBuffers
@@ -29,10 +30,12 @@ class DocumentSource(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class Evaluating(Protocol):
+class Evaluating(ABC):
     """A source whose batches may be what stages make of documents."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def evaluates(self) -> bool:
         """Whether stages still have to run."""
 
@@ -114,7 +117,7 @@ class MadeSource:
         self._made = iter(())
 
 
-class ReleasingSource:
+class ReleasingSource(Evaluating):
     """A source that gives its view back when it is closed."""
 
     __slots__ = ("_release", "_source", "next_batch")
@@ -132,7 +135,7 @@ class ReleasingSource:
         self._release()
 
 
-class HeldBack:
+class HeldBack(Evaluating):
     """A source of which one document has been read already, for which there was no room in a batch. `ended`: nothing
     comes behind that.
     """
