@@ -16,6 +16,7 @@ from __future__ import annotations
 import cython
 
 from docstore.bson.build import enclosed
+from docstore.bson.validation import validate
 from docstore.kernel.compute.changes import Change, order_of
 from docstore.kernel.compute.differences import Paths
 
@@ -152,6 +153,27 @@ class FieldChanges:
             occasion = _Occasion(position, now, False)
         made: bytes | None = self._document(raw, 0, len(raw), occasion)
         return raw if made is not None and not made else made
+
+    def apply_each(
+        self, documents: list[bytes], now: cython.longlong, largest: cython.Py_ssize_t
+    ) -> list[bytes] | None:
+        """`apply` for many documents; None where one of them is to be done the general way, or has more bytes than
+        that. Errors: those of `validate`.
+        """
+        occasion: _Occasion = _Occasion(_NOWHERE, now, False)
+        found: list[bytes] = []
+        raw: bytes
+        made: bytes | None
+        for raw in documents:
+            made = self._document(raw, 0, len(raw), occasion)
+            if made is None or len(made) > largest:
+                return None
+            if not made:
+                made = raw
+            else:
+                validate(made)
+            found.append(made)
+        return found
 
     def _document(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, occasion: _Occasion

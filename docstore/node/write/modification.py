@@ -88,6 +88,15 @@ class Modification:
             check_updated(after)
         return after
 
+    def apply_each(self, before: list[bytes]) -> list[bytes]:
+        """`apply` for each of some documents."""
+        update = self.update
+        if isinstance(update, DirectUpdate) and not update.needs_position:
+            after = update.change_each(before, self._now(), MAX_DOCUMENT_BYTES)
+            if after is not None:
+                return after
+        return list(map(self.apply, before))
+
     def _changed_at_once(self, before: bytes) -> bytes | None:
         """The document after the update where the kernel says so, the same object when nothing changes; else None."""
         update = self.update
@@ -186,7 +195,7 @@ def change_each(
         return None
     before = [raw for _, raw in matches]
     try:
-        after = list(map(modification.apply, before))
+        after = modification.apply_each(before)
     except CommandError:
         return None
     modified = [old for old, new in zip(before, after, strict=True) if modification.counts(old, new)]

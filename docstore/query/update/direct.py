@@ -45,6 +45,12 @@ class DirectUpdate:
         """
         return self._changes.apply(raw, position, now)
 
+    def change_each(self, documents: list[bytes], now: int, largest: int) -> list[bytes] | None:
+        """`change` for documents that are to have no more bytes than that; None: one by one. Errors: those of
+        `docstore.bson.validate`.
+        """
+        return self._changes.apply_each(documents, now, largest)
+
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         after = self.change(raw, now, -1 if matched_index is None else int(matched_index))
         if after is not None:
