@@ -115,7 +115,7 @@ class RocksEngine:
         self._kept = {family: KeptValues(gets[family], cache_bytes // part) for family, part in _KEPT_PARTS.items()}
         self._gets = tuple(self._kept[family].get if family in self._kept else gets[family] for family in Family)
         self._write_options = WriteOptions()
-        self._versions = Versions(self._families, self.get)
+        self._versions = Versions(self._families, self._gets)
         self._room = DiskSpace(path)
         self._files = LoadedFiles(path, _options(cache, _MIB), self._room, self._bring_in)
         self._ingestion = IngestExternalFileOptions()

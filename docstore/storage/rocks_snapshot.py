@@ -15,7 +15,7 @@ version and its base are the keys touched in it and in the newer ones up to the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from heapq import merge
 from operator import itemgetter
@@ -24,11 +24,13 @@ from typing import Any
 from rocksdict import ReadOptions
 
 from docstore.kernel.log.batches import note_keys
+from docstore.kernel.scan.kept import CurrentValues
 from docstore.kernel.scan.watched import Moved, Sought, Watched
 from docstore.storage.engine import (
     Batch,
     DataCorrupted,
     Family,
+    Get,
     Range,
     StorageError,
     each_keys,
@@ -68,8 +70,8 @@ class _Version:
 class Versions:
     """The versions of one engine. `writes` counts the writes so far."""
 
-    def __init__(self, families: tuple[Any, ...], newest: Callable[[Family, bytes], bytes | None]) -> None:
-        """`newest`: what stands behind a key."""
+    def __init__(self, families: tuple[Any, ...], newest: tuple[Get, ...]) -> None:
+        """`newest`: what gives the value behind a key, by family."""
         self._families = families
         self.newest = newest
         self._newest: _Version | None = None
@@ -144,8 +146,9 @@ class Versions:
         version = self._newest
         while version is not None:
             version.snapshots = version.pinned = ()
+            version.written = True
             version = version.older
-        self._families = ()
+        self._families = self.newest = ()
         self._newest = None
 
 
@@ -158,20 +161,20 @@ def _touched(version: _Version) -> tuple[set[bytes], ...]:
 class RocksSnapshot:
     """See the module; satisfies `Snapshot`."""
 
-    __slots__ = ("_changed", "_changed_at", "_version", "_versions")
+    __slots__ = ("_changed", "_changed_at", "_versions", "version")
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
-        self._version: _Version | None = versions.hold()
+        self.version: _Version | None = versions.hold()
         self._changed: dict[Family, tuple[list[bytes], Any | None]] = {}
         self._changed_at = 0
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        version = self._version
+        version = self.version
         if version is None or not version.snapshots:
             raise StorageError("the snapshot is closed")
         if not version.written:
-            return self._versions.newest(family, key)
+            return self._versions.newest[family](key)
         try:
             value: bytes = version.snapshots[family][key]
         except Exception as error:  # rocksdict raises nothing narrower
@@ -179,6 +182,10 @@ class RocksSnapshot:
                 return None
             raise read_error(error) from error
         return value
+
+    def getter(self, family: Family) -> Get:
+        """What gives the value behind a key (`docstore.storage.engine.getter_of`)."""
+        return CurrentValues(self, self._versions.newest[family], partial(self.get, family)).get
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         if not self._open_version().written:
@@ -206,8 +213,8 @@ class RocksSnapshot:
         return None if self._open_version().written else sought(self._versions.base(family), end, pairs=pairs)
 
     def close(self) -> None:
-        if self._version is not None:
-            version, self._version = self._version, None
+        if self.version is not None:
+            version, self.version = self.version, None
             self._versions.release(version)
 
     def __del__(self) -> None:
@@ -215,9 +222,9 @@ class RocksSnapshot:
         self.close()
 
     def _open_version(self) -> _Version:
-        if self._version is None or not self._version.snapshots:
+        if self.version is None or not self.version.snapshots:
             raise StorageError("the snapshot is closed")
-        return self._version
+        return self.version
 
     def _changed_items(self, family: Family, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """The pairs of the base, with those keys put right that may differ from the snapshot."""

@@ -17,3 +17,10 @@ cdef class KeptValues:
     cdef int _keep(self, bytes key, bytes value) except -1
     cdef int _make_way(self) except -1
     cdef int _drop(self, bytes key, Py_ssize_t place) except -1
+
+cdef class CurrentValues:
+    cdef object _snapshot
+    cdef object _newest
+    cdef object _held
+
+    cpdef bytes get(self, bytes key)

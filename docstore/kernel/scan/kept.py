@@ -7,6 +7,7 @@ Always true: what is given is what `read` would give, once whoever has changed s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import cython
 
@@ -118,3 +119,25 @@ class KeptValues:
         self._free = []
         self._hand = 0
         self._bytes = 0
+
+
+class CurrentValues:
+    """What a `snapshot` holds of one family: what `newest` gives as long as nothing has been written since it was taken
+    (`snapshot.version.written`), and then what `held` gives, as also when it is closed (it has no version then).
+    """
+
+    _snapshot: object
+    _newest: Callable[[bytes], bytes | None]
+    _held: Callable[[bytes], bytes | None]
+
+    def __init__(
+        self, snapshot: object, newest: Callable[[bytes], bytes | None], held: Callable[[bytes], bytes | None]
+    ) -> None:
+        self._snapshot = snapshot
+        self._newest = newest
+        self._held = held
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value behind a key. Errors: those of the snapshot."""
+        version: Any = self._snapshot.version  # type: ignore[attr-defined]
+        return self._held(key) if version is None or version.written else self._newest(key)
