@@ -288,7 +288,10 @@ class DeviationState:
 
     def result(self) -> Value:
         divisor = self._count - 1 if self._sample else self._count
-        return double_value(math.sqrt(self._squares / divisor)) if divisor > 0 else NULL_VALUE
+        if divisor <= 0:
+            return NULL_VALUE
+        # Which of several NaNs comes out is the machine's business.
+        return double_value(math.nan if math.isnan(self._squares) else math.sqrt(self._squares / divisor))
 
 
 ACCUMULATORS: Mapping[str, Callable[[], Accumulator]] = {

@@ -38,8 +38,9 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.buffers import BUFFERS
 from docstore.errors import Code, CommandError
-from docstore.kernel.group.accumulators import LAST_MAX, LAST_MIN, STATES, State
+from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.grouping import Grouping
+from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NULL_VALUE, int32_value, string_value

@@ -25,8 +25,9 @@ from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
 from docstore.aggregation.window.sliding import SLIDING_SUMS, Sliding, SlidingQuantiles, sliding_choice, sliding_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.kernel.group.accumulators import STATES, State
+from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.sources import Source
+from docstore.kernel.group.states import STATES
 from docstore.kernel.group.windows import Growing, MovingSum
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY

@@ -62,6 +62,7 @@ COMPILED = (
     "kernel.group.sources",
     "kernel.group.double_sum",
     "kernel.group.accumulators",
+    "kernel.group.deviation",
     "kernel.group.grouping",
     "kernel.group.rows",
     "kernel.group.value_set",

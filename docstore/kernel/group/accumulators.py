@@ -10,7 +10,6 @@ the garbage collector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import pack
 
 import cython
@@ -406,22 +405,3 @@ class MembersState(State):
         if out.size > _KEPT_ROOM:
             _array_writer = KeyWriter()
         return ARRAY, out.taken()
-
-
-LAST_MIN = "last $min"
-LAST_MAX = "last $max"
-"""`$min` and `$max` that give the last of equal values."""
-
-STATES: dict[str, Callable[[], State]] = {
-    "$sum": lambda: SumState(False),
-    "$avg": lambda: SumState(True),
-    "$min": lambda: ExtremeState(-1, False),
-    "$max": lambda: ExtremeState(1, False),
-    LAST_MIN: lambda: ExtremeState(-1, True),
-    LAST_MAX: lambda: ExtremeState(1, True),
-    "$first": lambda: EndState(False),
-    "$last": lambda: EndState(True),
-    "$push": lambda: MembersState(False),
-    "$addToSet": lambda: MembersState(True),
-}
-"""The accumulators that a `Grouping` knows."""

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import cython
 
 from docstore.bson.walk import Value, encoded_name
-from docstore.kernel.group.accumulators import STATES, State
+from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.sources import ConstantSource, PathSource, Place, Source
+from docstore.kernel.group.states import STATES
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
 

@@ -55,7 +55,9 @@ def to_float(value: Value) -> float:
     if code == DOUBLE:
         return double_of(value)
     if code == DECIMAL:
-        return float(decimal_of(value).to_decimal())
+        number = decimal_of(value).to_decimal()
+        # A signalling NaN is one like others.
+        return math.nan if number.is_nan() else float(number)
     return float(int_of(value))
 
 

@@ -65,7 +65,7 @@ def test_accumulators_are_given_what_stands_in_rows(kernel: Kernel) -> None:
 
 def test_the_states_of_the_kernel_take_rows_in(kernel: Kernel) -> None:
     rows = rows_of(kernel, "v", "t")
-    made = [kernel.group.accumulators.STATES[name]() for name in ("$sum", "$max", "$sum")]
+    made = [kernel.group.states.STATES[name]() for name in ("$sum", "$max", "$sum")]
     group = kernel.group.rows.RowGroup(rows, made)
     pairs = rows.pairs(DOCUMENTS)
     group.take(pairs, 0, len(pairs))

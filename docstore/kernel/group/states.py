@@ -1,0 +1,28 @@
+"""The accumulators that a `docstore.kernel.group.grouping.Grouping` knows, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.kernel.group.accumulators import EndState, ExtremeState, MembersState, State, SumState
+from docstore.kernel.group.deviation import DeviationState
+
+LAST_MIN = "last $min"
+LAST_MAX = "last $max"
+"""`$min` and `$max` that give the last of equal values."""
+
+STATES: dict[str, Callable[[], State]] = {
+    "$sum": lambda: SumState(False),
+    "$avg": lambda: SumState(True),
+    "$min": lambda: ExtremeState(-1, False),
+    "$max": lambda: ExtremeState(1, False),
+    LAST_MIN: lambda: ExtremeState(-1, True),
+    LAST_MAX: lambda: ExtremeState(1, True),
+    "$first": lambda: EndState(False),
+    "$last": lambda: EndState(True),
+    "$push": lambda: MembersState(False),
+    "$addToSet": lambda: MembersState(True),
+    "$stdDevPop": lambda: DeviationState(False),
+    "$stdDevSamp": lambda: DeviationState(True),
+}
+"""The accumulators that a `Grouping` knows."""
