@@ -2,7 +2,7 @@ from docstore.bson.walk cimport ARRAY, OBJECT, part
 from docstore.kernel.compute.elements cimport Equalities
 from docstore.kernel.compute.new_values cimport UNCHANGED, appended
 
-cdef Py_ssize_t _LARGE_ARRAY
+cdef Py_ssize_t LARGE_ARRAY
 cdef int SET
 cdef int INC
 cdef int MUL

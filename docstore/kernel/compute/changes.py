@@ -15,7 +15,7 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, part
     from docstore.kernel.compute.new_values import UNCHANGED, appended
 
-_LARGE_ARRAY = 1 << 16
+LARGE_ARRAY = 1 << 16
 """Bytes of an array that is not taken apart."""
 
 # What changes a value.
@@ -91,7 +91,7 @@ def array_changed(
     if pushes and change.keep == ALL and change.place == ALL and change.members:
         made = appended(raw, begin, end, change.members)
         return None if made is None else part(raw, at, begin) + made
-    if end - begin > _LARGE_ARRAY:
+    if end - begin > LARGE_ARRAY:
         return None
     made = joined(change, values(part(raw, begin, end)))
     if made is None or not made:

@@ -4,6 +4,8 @@ from docstore.bson.walk cimport (
     find, name_end, part, value_end,
 )
 
+from docstore.kernel.compute.new_values cimport LARGEST_ARRAY
+
 cdef Py_ssize_t UNKNOWN
 cdef Py_ssize_t _NOWHERE
 cdef Py_ssize_t _MOST

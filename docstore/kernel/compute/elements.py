@@ -31,6 +31,7 @@ if not cython.compiled:
         part,
         value_end,
     )
+    from docstore.kernel.compute.new_values import LARGEST_ARRAY
 
 UNKNOWN = -2
 _NOWHERE = -1
@@ -204,6 +205,8 @@ def _first(condition: Equalities, raw: bytes, start: cython.Py_ssize_t, limit: c
     end: cython.Py_ssize_t
     number: cython.Py_ssize_t = 0
     held: cython.Py_ssize_t
+    if limit - start > LARGEST_ARRAY:
+        return UNKNOWN
     while at < stop:
         begin = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, raw[at], begin, stop)

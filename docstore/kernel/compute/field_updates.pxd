@@ -3,10 +3,10 @@ from docstore.bson.walk cimport (
     ARRAY, DATE, INT32, INT64, OBJECT, document_stop, name_end, part, value_end,
 )
 from docstore.kernel.compute.changes cimport (
-    ADD_TO_SET, ALL, BELOW, COMPARING, Change, EVERY, INC, LEAVE, MATCHED, MAX, MIN, MUL, NOW, POP, PULL, PUSH, UNSET,
+    ADD_TO_SET, ALL, BELOW, COMPARING, Change, EVERY, INC, LARGE_ARRAY, LEAVE, MATCHED, MAX, MIN, MUL, NOW, POP, PULL, PUSH, UNSET,
     array_changed, joined,
 )
-from docstore.kernel.compute.new_values cimport UNCHANGED, calculated, encoded, is_element
+from docstore.kernel.compute.new_values cimport LARGEST_ARRAY, UNCHANGED, calculated, encoded, is_element
 
 cdef Py_ssize_t _NOWHERE
 cdef long long _NO_TIME

@@ -40,6 +40,7 @@ if not cython.compiled:
         COMPARING,
         EVERY,
         INC,
+        LARGE_ARRAY,
         LEAVE,
         MATCHED,
         MAX,
@@ -53,7 +54,7 @@ if not cython.compiled:
         array_changed,
         joined,
     )
-    from docstore.kernel.compute.new_values import UNCHANGED, calculated, encoded, is_element
+    from docstore.kernel.compute.new_values import LARGEST_ARRAY, UNCHANGED, calculated, encoded, is_element
 
 _NOWHERE = -1
 _NO_TIME = -1
@@ -238,6 +239,8 @@ class FieldChanges:
         change: Change
         field: bytes | None
         parts: list[bytes] = []
+        if limit - start > (LARGE_ARRAY if self._chooses and not self.positional else LARGEST_ARRAY):
+            return None
         while at < stop:
             named = name_end(raw, at + 1, stop)
             if not is_element(raw, at + 1, named, number):

@@ -6,7 +6,7 @@ from docstore.bson.walk cimport (
 cdef bytes UNCHANGED
 cdef long long _LARGEST
 cdef long long _LARGEST_FACTOR
-cdef Py_ssize_t _LARGEST_ARRAY
+cdef Py_ssize_t LARGEST_ARRAY
 cdef Py_ssize_t _ELEMENT_DIGITS
 
 cdef bytes calculated(bytes raw, Py_ssize_t at, Py_ssize_t begin, int kind, bytes operand, bint multiplies)

@@ -26,7 +26,7 @@ UNCHANGED = b""
 _LARGEST = (1 << 62) - 1
 _LARGEST_FACTOR = (1 << 31) - 1
 """Longs up to this, either way, cannot overflow when two are added, or multiplied."""
-_LARGEST_ARRAY = 1 << 20
+LARGEST_ARRAY = 1 << 20
 """Bytes of an array that is walked over."""
 _ELEMENT_DIGITS = 7
 
@@ -83,7 +83,7 @@ def appended(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, membe
     at: cython.Py_ssize_t = begin + 4
     named: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
-    if end - begin > _LARGEST_ARRAY:
+    if end - begin > LARGEST_ARRAY:
         return None
     while at < stop:
         named = name_end(raw, at + 1, stop)

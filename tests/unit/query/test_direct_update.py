@@ -277,3 +277,20 @@ def test_a_plain_filter_describes_the_document_that_its_tree_describes() -> None
             plain += 1
             assert seed == seed_document(parse_filter(filter_)), filter_
     assert plain > 100
+
+
+@pytest.mark.parametrize(
+    ("count", "update", "decided"),
+    [
+        (200, {"$set": {"a.$[].y": 1}}, True),
+        (20_000, {"$set": {"a.$[].y": 1}}, False),
+        (20_000, {"$set": {"a.5.x": 2}}, True),
+        (20_000, {"$push": {"a": 1}}, True),
+        (20_000, {"$pop": {"a": 1}}, False),
+        (200_000, {"$set": {"a.5.x": 2}}, False),
+    ],
+)
+def test_long_arrays_are_left_to_the_way_that_pauses(count: int, update: dict[str, Any], decided: bool) -> None:
+    direct = direct_update(bson.encode(update))
+    assert direct is not None
+    assert (direct.change(bson.encode({"a": [{"x": 1}] * count}), 1) is not None) is decided
