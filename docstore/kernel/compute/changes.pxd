@@ -22,16 +22,15 @@ cdef bytes MATCHED
 cdef bytes EVERY
 
 cdef class Change:
-    cdef readonly bytes name
+    cdef public bytes name
     cdef readonly int kind
-    cdef int code
-    cdef bytes operand
+    cdef readonly int code
+    cdef readonly bytes operand
     cdef public list members
     cdef public long long keep
     cdef public long long place
     cdef public Equalities condition
     cdef public object below
-    cpdef Change within(self, bytes name)
 
 cdef bytes array_changed(Change change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end)
 cdef bytes joined(Change change, list old)

@@ -69,16 +69,6 @@ class Change:
         self.condition = None
         self.below = None
 
-    def within(self, name: bytes) -> Change:
-        """The same change of another field."""
-        other: Change = Change(name, self.kind, self.code, self.operand)
-        other.members = self.members
-        other.keep = self.keep
-        other.place = self.place
-        other.condition = self.condition
-        other.below = self.below
-        return other
-
 
 def array_changed(
     change: Change, raw: bytes, at: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t

@@ -25,7 +25,7 @@ cdef class MatchedElement:
     cpdef Py_ssize_t of(self, bytes raw) except -9
     cdef Py_ssize_t _position(self, Py_ssize_t place, bytes raw) except -9
 
-cdef bint is_plain_value(int code) noexcept
+cpdef bint is_plain_value(int code) noexcept
 cpdef Equalities equalities(bytes raw, Py_ssize_t start, Py_ssize_t limit)
 cpdef tuple array_filter(bytes raw)
 cpdef MatchedElement matched_element(bytes filter_)

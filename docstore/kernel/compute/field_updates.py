@@ -246,9 +246,10 @@ class FieldChanges:
             if not is_element(raw, at + 1, named, number):
                 return None
             end = value_end(raw, raw[at], named + 1, stop)
-            place = self._place(raw, at + 1, named)
             if self._chooses:
                 place = self._chosen(raw, raw[at], named + 1, end, number, occasion)
+            else:
+                place = self._place(raw, at + 1, named)
             if place >= 0:
                 met += 1
                 change = self._changes[place]

@@ -123,7 +123,8 @@ def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int, fil
     for change in changes:
         first, dot, rest = change.name.partition(b".")
         if dot:
-            within.setdefault(first, []).append(change.within(rest))
+            change.name = rest
+            within.setdefault(first, []).append(change)
         else:
             here.append(change)
     for first, group in within.items():
@@ -186,7 +187,7 @@ def _gather(
         if kind in (INC, MUL) and raw[at] not in (INT32, INT64, DOUBLE):
             return False
         change = Change(name, kind, raw[at], part(raw, named + 1, end))
-        if kind in (PUSH, ADD_TO_SET, PULL, POP, NOW) and not _take_operand(change, raw[at], change.members[0][1]):
+        if kind in (PUSH, ADD_TO_SET, PULL, POP, NOW) and not _take_operand(change):
             return False
         changes.append(change)
         at = end
@@ -211,13 +212,15 @@ def _is_selector(name: bytes) -> bool:
     return name.startswith(EVERY) and name.endswith(b"]")
 
 
-def _take_operand(change: Change, code: cython.int, value: bytes) -> bool:
+def _take_operand(change: Change) -> bool:
     """Take apart what an operator on arrays, or `$currentDate`, is given; False where that is not simple."""
     kind: cython.int = change.kind
+    code: cython.int = change.code
+    value: bytes = change.operand
     if kind == NOW:
         return code == BOOL or (code == OBJECT and elements(value) == [("$type", 2, b"\5\0\0\0date\0")])
     if kind == POP:
-        return _take_end(change, code, value)
+        return _take_end(change)
     if kind == PULL:
         if code == OBJECT:
             change.condition = equalities(value, 0, len(value))
@@ -243,8 +246,10 @@ def _take_operand(change: Change, code: cython.int, value: bytes) -> bool:
     return True
 
 
-def _take_end(change: Change, code: cython.int, value: bytes) -> bool:
+def _take_end(change: Change) -> bool:
     """Which end `$pop` takes a member from."""
+    code: cython.int = change.code
+    value: bytes = change.operand
     number: cython.double
     if code == INT32:
         number = int32_at(value, 0)

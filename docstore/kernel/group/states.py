@@ -25,4 +25,3 @@ STATES: dict[str, Callable[[], State]] = {
     "$stdDevPop": lambda: DeviationState(False),
     "$stdDevSamp": lambda: DeviationState(True),
 }
-"""The accumulators that a `Grouping` knows."""

@@ -4,7 +4,7 @@ from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.scan.covered cimport ABSENT_MARK, OPAQUE_MARK, mark_of
 from docstore.kernel.keys.elements cimport append_directed
 from docstore.bson.walk cimport (
-    ARRAY, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, name_end, part, value_end,
+    ARRAY, NULL, OBJECT, UNDEFINED, document_stop, find, name_end, part, value_end,
 )
 
 cdef class KeyPattern:

@@ -157,8 +157,10 @@ class Modification:
     def upsert_seeded(self, filter_: bytes) -> bytes | None:
         """As `upsert`, of the filter as it was sent; None where there is more to it."""
         update = self.update
-        seed = plain_seed(filter_) if isinstance(update, DirectUpdate) else None
-        if seed is None or not isinstance(update, DirectUpdate):
+        if not isinstance(update, DirectUpdate):
+            return None
+        seed = plain_seed(filter_)
+        if seed is None:
             return None
         made = update.seeded(seed, (OBJECT_ID, ObjectId().binary), self._now())
         if made is not None:
@@ -301,8 +303,10 @@ def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Upd
     code, specification = update
     if code == OBJECT:
         direct = direct_update(specification, array_filters)
-        if direct is not None or (not array_filters and not has_operators(specification)):
-            return direct if direct is not None else _prepared(code, specification, ())
+        if direct is not None:
+            return direct
+        if not array_filters and not has_operators(specification):
+            return _prepared(code, specification, ())
     short = len(specification) + sum(map(len, array_filters)) <= _SHORT
     return (_kept if short else _prepared)(code, specification, array_filters)
 

@@ -77,11 +77,12 @@ class DirectUpdate:
 
     def identified(self, identity: Value) -> bytes | None:
         """What to insert where the filter asks for that `_id` alone; None: `upsert` must say it."""
-        made = self._changes.insert(document_from([("_id", *identity)]))
-        return None if made is None else inserted(made, identity)
+        return self.seeded(document_from([("_id", *identity)]), identity)
 
-    def seeded(self, seed: bytes, new_id: Value, now: int) -> bytes | None:
-        """What to insert where the filter describes a document; None: `upsert` must say it."""
+    def seeded(self, seed: bytes, new_id: Value, now: int = -1) -> bytes | None:
+        """What to insert where the filter describes a document; None: `upsert` must say it. `now` as in `change`, -1
+        where it is not known.
+        """
         made = self._changes.insert(seed, now)
         return None if made is None else inserted(made, new_id)
 

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from docstore.bson.build import document_from
-from docstore.bson.walk import (
-    BOOL,
-    DATE,
-    DOUBLE,
-    EMPTY_DOCUMENT,
-    INT32,
-    INT64,
-    OBJECT_ID,
-    STRING,
-    Value,
-    elements,
-)
+from docstore.bson.walk import EMPTY_DOCUMENT, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.kernel.compute.elements import is_plain_value
 from docstore.query.filter.tree import Always, And, Comparison, DocumentTest, Filter, Nor, Op, Or
 from docstore.query.plan.bounds import fixed_values
 from docstore.query.update.fields import Set
 from docstore.query.update.modifier import Situation
 from docstore.query.update.tree import PathNode, apply_tree
 from docstore.query.value.paths import covers
-
-_PLAIN = frozenset((STRING, OBJECT_ID, INT32, INT64, DOUBLE, BOOL, DATE))
 
 
 def seed_document(tree: Filter) -> bytes:
@@ -46,7 +34,7 @@ def plain_seed(filter_: bytes) -> bytes | None:
     names = {name for name, _, _ in fields}
     if not names or len(names) < len(fields) or any(not name or name[0] == "$" or name.isdigit() for name in names):
         return None
-    if any(code not in _PLAIN or "." in name for name, code, _ in fields):
+    if not all(is_plain_value(code) and "." not in name for name, code, _ in fields):
         return None
     return document_from(sorted(fields))
 
