@@ -9,19 +9,25 @@ from __future__ import annotations
 from bisect import insort_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 
 from docstore.aggregation.accumulators.accumulators import Accumulator
 from docstore.aggregation.expressions.array_order import count_from, parse_counted
+from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Expression, Parsing, Scope, is_nullish
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import BINARY, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
+from docstore.kernel.group.chosen import RankedSource
+from docstore.kernel.group.states import CHOOSING_STATES
+from docstore.kernel.group.states import Start as KernelStart
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.sort import parse_sort_fields
 from docstore.query.value.notation import display
+from docstore.query.value.ordering import BINARY as BINARY_ORDER
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.values import NULL_VALUE, int32_bytes, type_name
 
@@ -133,6 +139,39 @@ def ranked(key: bytes, value: Value) -> Value:
 Start = Callable[[int], Accumulator]
 """The state that keeps so many values."""
 
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Such an accumulator as it is asked for: what is added, and how many values are kept where that is not one."""
+
+    accumulator: str
+    argument: Expression
+    count: Expression | None
+    begin: Start
+    ordering: Ordering
+
+    def start(self, key: Value) -> Accumulator:
+        """The state of a group; `key` is the group's, which the count may be calculated from. Errors: those of `n`."""
+        if self.count is None:
+            return self.begin(1)
+        return self.begin(count_from(self.count.evaluate(Scope(key[1] if key[0] == OBJECT else EMPTY_DOCUMENT))))
+
+    def kernel_start(self) -> KernelStart | None:
+        """What makes a state of the kernel's; None where it has none, or the number is not known before."""
+        if self.ordering is not BINARY_ORDER:
+            return None
+        count = 1
+        if self.count is not None:
+            if self.count.constant is None:
+                return None
+            try:
+                count = count_from(self.count.constant)
+            except CommandError:
+                # It is refused when there is a group.
+                return None
+        return partial(CHOOSING_STATES[self.accumulator], count)
+
+
 _COUNTED: Mapping[str, tuple[int, Callable[[Ordering, int], Accumulator]]] = {
     "$firstN": (5787801, lambda _, count: EndsState(count, last=False)),
     "$lastN": (5787801, lambda _, count: EndsState(count, last=True)),
@@ -148,12 +187,14 @@ _RANKED: Mapping[str, Start] = {
 CHOOSING = frozenset((*_COUNTED, *_RANKED))
 
 
-def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None, Start]:
-    """(what is added, how many are kept where that is not one, the state)."""
+def parse_chosen(name: str, value: Value, parsing: Parsing) -> Chosen:
+    """What an accumulator of `CHOOSING` is asked for. Errors: those of real servers, by their numbers."""
+    ordering = parsing.query_context.ordering
     if name in _COUNTED:
         code, start = _COUNTED[name]
         count, source = parse_counted(name, value, code)
-        return parsing.expression(source), parsing.expression(count), partial(start, parsing.query_context.ordering)
+        begin = partial(start, ordering)
+        return Chosen(name, parsing.expression(source), parsing.expression(count), begin, ordering)
     wanted = ("n", "output", "sortBy") if name.endswith("N") else ("output", "sortBy")
     if value[0] != OBJECT:
         raise CommandError(5788001, f"specification must be an object; found {name}: {display(value)}")
@@ -166,8 +207,8 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression,
         if field in wanted and field not in given:
             raise CommandError(missing, f"Missing value for '{field}'")
     count_of = parsing.expression(given["n"]) if "n" in given else None
-    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), parsing.query_context.ordering)
-    return argument, count_of, _RANKED[name]
+    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), ordering)
+    return Chosen(name, argument, count_of, _RANKED[name], ordering)
 
 
 def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> Expression:
@@ -180,7 +221,16 @@ def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> 
     def argument(scope: Scope) -> Value:
         return ranked(key_of(scope.root), evaluate(scope) or NULL_VALUE)
 
-    return Expression(argument)
+    if ordering is not BINARY_ORDER:
+        return Expression(argument)
+    rank = [Expression(partial(_at, path.split(".")), path=path) for path, _ in fields]
+    sources = [(source_of(each), direction) for each, (_, direction) in zip(rank, fields, strict=True)]
+    ranked_source = RankedSource(sources, source_of(output))
+    return Expression(argument, arguments=(*rank, output), calculation=ranked_source)
+
+
+def _at(path: Sequence[str], scope: Scope) -> Value | None:
+    return walk((OBJECT, scope.root), path)
 
 
 def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[bytes], bytes]:
@@ -190,10 +240,3 @@ def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[
     pattern = KeyPattern(list(fields), ordering.fold)
     paths = [path.split(".") for path, _ in fields]
     return lambda document: pattern.encode([walk((OBJECT, document), path) or NULL_VALUE for path in paths])
-
-
-def started(start: Start, count: Expression | None, key: Value) -> Accumulator:
-    """The state of a group; `key` is the group's, which the count may be calculated from."""
-    if count is None:
-        return start(1)
-    return start(count_from(count.evaluate(Scope(key[1] if key[0] == OBJECT else EMPTY_DOCUMENT))))

@@ -14,7 +14,7 @@ from typing import Protocol
 from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.kernel.compute.expressions import Calculation
+from docstore.kernel.group.sources import Source
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
 
@@ -70,7 +70,7 @@ class Expression:
     """(name, arguments) of a commutative operator."""
     arguments: tuple[Expression, ...] = ()
     """What the kernel needs to calculate it, in the order in which it is evaluated."""
-    calculation: Calculation | None = None
+    calculation: Source | None = None
     """The kernel's way to the same value, where it has one."""
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 
 from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
-from docstore.aggregation.accumulators.n_values import CHOOSING, Start, parse_chosen, started
+from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen
 from docstore.aggregation.accumulators.quantiles import QuantileState
 from docstore.aggregation.accumulators.scripted import ScriptedAccumulator, parse_scripted
 from docstore.aggregation.expressions.calculations import paths_of, source_of
@@ -40,12 +40,13 @@ from docstore.buffers import BUFFERS
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.grouping import Grouping
-from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES
+from docstore.kernel.group.sources import Source
+from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES, Start
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NULL_VALUE, int32_value, string_value
 
-_LAST = {"$min": LAST_MIN, "$max": LAST_MAX}
+_LAST = {"$min": STATES[LAST_MIN], "$max": STATES[LAST_MAX]}
 
 _PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
 
@@ -66,9 +67,10 @@ class Field:
     name: str
     accumulator: str
     argument: Expression
-    count: Expression | None = None
-    start: Start | None = None
-    """Of accumulators that have more than one argument: how many values they keep, and their state."""
+    start: Callable[[Value], Accumulator] | None = None
+    """The state for a group's key, of accumulators that have more than one argument."""
+    kernel_start: Start | None = None
+    """What makes a state of the kernel's, where it has one for what is asked."""
     ordering: Ordering = BINARY
     script: ScriptedAccumulator | None = None
 
@@ -78,13 +80,11 @@ class Field:
             return self.script.begin(key)
         if self.start is None:
             return state_of(self.accumulator, self.ordering, last=last_extremes)()
-        return started(self.start, self.count, key)
+        return self.start(key)
 
     def row_state(self) -> State | Accumulator:
-        """The state for a group of sorted rows: the kernel's where it has one that orders values so."""
-        if self.accumulator in STATES and self.ordering is BINARY:
-            return STATES[self.accumulator]()
-        return self.state(NULL_VALUE)
+        """The state for a group of sorted rows: the kernel's where it has one."""
+        return self.state(NULL_VALUE) if self.kernel_start is None else self.kernel_start()
 
 
 def result_of(accumulator: str, state: State | Accumulator) -> Value:
@@ -154,14 +154,16 @@ class Group(PlainStage):
             self.ordering is BINARY
             and not self.doing_merge
             and len(self.fields) <= _MOST_FIELDS
-            and all(field.accumulator in STATES for field in self.fields)
+            and all(field.kernel_start is not None for field in self.fields)
         )
 
     def _grouping(self, unwind: str | None) -> Grouping:
-        names = [field.accumulator for field in self.fields]
-        if self.last_extremes:
-            names = [_LAST.get(name, name) for name in names]
-        fields = [(field.name, name, source_of(field.argument)) for field, name in zip(self.fields, names, strict=True)]
+        fields: list[tuple[str, Start, Source]] = []
+        for field in self.fields:
+            start = _LAST.get(field.accumulator) if self.last_extremes else None
+            start = start or field.kernel_start
+            assert start is not None, "asked before"
+            fields.append((field.name, start, source_of(field.argument)))
         return Grouping(source_of(self.key), fields, self._finished, unwind)
 
     def _finished(self, position: int, state: State, partly: bool) -> Value:
@@ -404,7 +406,7 @@ def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
     if accumulator == "$count":
         if code != OBJECT or elements(data):
             raise CommandError(Code.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
-        return Field(name, "$sum", parse_expression(int32_value(1)))
+        return Field(name, "$sum", parse_expression(int32_value(1)), kernel_start=STATES["$sum"])
     if accumulator == "$accumulator":
         added, script = parse_scripted((code, data), Parser(query_context))
         return Field(name, accumulator, added, script=script)
@@ -413,13 +415,15 @@ def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
     if code == ARRAY:
         raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
     if accumulator in CHOOSING:
-        argument, count, start = parse_chosen(accumulator, (code, data), Parser(query_context))
-        return Field(name, accumulator, argument, count, start)
+        chosen = parse_chosen(accumulator, (code, data), Parser(query_context))
+        return Field(name, accumulator, chosen.argument, chosen.start, chosen.kernel_start())
     if accumulator in QUANTILES:
         asked = parse_asked(accumulator, (code, data), Parser(query_context))
         return Field(name, accumulator, asked.source, start=lambda _: QuantileState(asked))
     argument = parse_expression((code, data), query_context=query_context)
-    return Field(name, accumulator, argument, ordering=query_context.ordering)
+    ordering = query_context.ordering
+    in_kernel = STATES.get(accumulator) if ordering is BINARY else None
+    return Field(name, accumulator, argument, kernel_start=in_kernel, ordering=ordering)
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:

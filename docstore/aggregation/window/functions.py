@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
-from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen, started
+from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen
 from docstore.aggregation.expressions.array_order import count_from
 from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Scope
@@ -194,17 +194,18 @@ def _parse_accumulated(
         name, argument = "$sum", int32_value(1)
     ordering = parser.query_context.ordering
     if name in CHOOSING:
-        source, count, start = parse_chosen(name, argument, parser)
+        chosen = parse_chosen(name, argument, parser)
         parsed = parse_window(window, len(sort_fields))
 
         def state() -> Accumulator:
-            return started(start, count, NULL_VALUE)
+            return chosen.start(NULL_VALUE)
 
         def slide() -> Sliding:
+            count = chosen.count
             kept = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
             return sliding_choice(name, kept, ordering)
 
-        return _Accumulated(source_of(source), parsed, state, slide).open
+        return _Accumulated(source_of(chosen.argument), parsed, state, slide).open
     if name in QUANTILES:
         asked = parse_asked(name, argument, parser)
         # Exact in every window, so also in one that only ever grows.

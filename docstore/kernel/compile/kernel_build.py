@@ -63,6 +63,7 @@ COMPILED = (
     "kernel.group.double_sum",
     "kernel.group.accumulators",
     "kernel.group.deviation",
+    "kernel.group.chosen",
     "kernel.group.grouping",
     "kernel.group.rows",
     "kernel.group.value_set",

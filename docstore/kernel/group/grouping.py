@@ -21,7 +21,7 @@ import cython
 from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.sources import ConstantSource, PathSource, Place, Source
-from docstore.kernel.group.states import STATES
+from docstore.kernel.group.states import Start
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
 
@@ -155,7 +155,7 @@ def _same(one: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t)
 
 
 class Grouping:
-    """Groups in the making. `fields` are (name, accumulator, of `STATES`, source of its values).
+    """Groups in the making. `fields` are (name, what a state of its accumulator is made by, source of its values).
 
     With `unwind`, a path through embedded documents, each element of the array there counts as a document; documents
     without one, or with an empty one, do not count. ValueError when a source cannot be had of unwound documents.
@@ -179,13 +179,17 @@ class Grouping:
     _out: KeyWriter
 
     def __init__(
-        self, key: Source, fields: Sequence[tuple[str, str, Source]], finish: Finish, unwind: str | None = None
+        self,
+        key: Source,
+        fields: Sequence[tuple[str, Start, Source]],
+        finish: Finish,
+        unwind: str | None = None,
     ) -> None:
         self.held = 0
         self._key = key
         self._names = [encoded_name(name) + b"\0" for name, _, _ in fields]
         self._sources = [source for _, _, source in fields]
-        self._starts = [STATES[accumulator] for _, accumulator, _ in fields]
+        self._starts = [start for _, start, _ in fields]
         self._finish = finish
         self._groups = {}
         self._only = None

@@ -103,6 +103,13 @@ def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: 
         {"s": {"$sum": "$v"}, "a": {"$avg": "$v"}, "l": {"$min": "$v"}, "h": {"$max": "$v"}},
         {"f": {"$first": "$v"}, "l": {"$last": "$v"}, "n": {"$count": {}}},
         {"s": {"$sum": "$v"}, "p": {"$push": "$v"}},
+        {
+            "f": {"$firstN": {"n": 3, "input": "$v"}},
+            "l": {"$lastN": {"n": 7, "input": "$v"}},
+            "h": {"$maxN": {"n": 2, "input": "$v"}},
+            "t": {"$topN": {"n": 4, "sortBy": {"v": -1}, "output": "$v"}},
+            "b": {"$bottom": {"sortBy": {"v": -1}, "output": "$k"}},
+        },
     ],
 )
 @pytest.mark.parametrize("kinds", [5, 3000])

@@ -59,6 +59,27 @@ KEYS: list[Any] = [
 ]
 ARGUMENTS: list[Any] = [1, "$v", "$t", "$t.x", "$a.x", {"$add": [1, 1]}, {"$ifNull": ["$v", 0]}, "$$ROOT", "$nope"]
 ACCUMULATORS = ["$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$addToSet"]
+CHOSEN = st.builds(
+    lambda name, count, argument: {name: {"n": count, "input": argument}},
+    st.sampled_from(["$firstN", "$lastN", "$minN", "$maxN"]),
+    st.sampled_from([1, 2.0, Int64(3), 2**40, {"$add": [1, 1]}]),
+    st.sampled_from(ARGUMENTS),
+)
+ORDERS = [{"v": 1}, {"v": -1, "a": 1}, {"a.x": -1}, {"t.x": 1, "_id": -1}, {"n.t": 1}]
+RANKED = st.builds(
+    lambda name, count, order, argument: {
+        name: {"sortBy": order, "output": argument, **({"n": count} if name.endswith("N") else {})}
+    },
+    st.sampled_from(["$top", "$bottom", "$topN", "$bottomN"]),
+    st.integers(1, 3),
+    st.sampled_from(ORDERS),
+    st.sampled_from(ARGUMENTS),
+)
+FIELDS = (
+    st.builds(lambda name, argument: {name: argument}, st.sampled_from(ACCUMULATORS), st.sampled_from(ARGUMENTS))
+    | CHOSEN
+    | RANKED
+)
 
 
 def groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
@@ -76,14 +97,14 @@ def general_groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list
 @given(
     DOCUMENTS,
     st.sampled_from(KEYS),
-    st.lists(st.tuples(st.sampled_from(ACCUMULATORS), st.sampled_from(ARGUMENTS)), max_size=3),
+    st.lists(FIELDS, max_size=3),
     st.sampled_from([None, "$t", "$n.t", "$a"]),
 )
 def test_both_ways_give_the_same_bytes(
-    contents: list[dict[str, Any]], key: Any, fields: list[tuple[str, Any]], unwind: str | None
+    contents: list[dict[str, Any]], key: Any, fields: list[dict[str, Any]], unwind: str | None
 ) -> None:
     documents = [bson.encode({"_id": number, **content}) for number, content in enumerate(contents)]
-    specification = {"_id": key, **{f"f{at}": {name: argument} for at, (name, argument) in enumerate(fields)}}
+    specification = {"_id": key, **{f"f{at}": field for at, field in enumerate(fields)}}
     stages = [{"$group": specification}] if unwind is None else [{"$unwind": unwind}, {"$group": specification}]
 
     assert groups(stages, documents) == general_groups(stages, documents)

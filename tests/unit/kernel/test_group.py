@@ -33,7 +33,9 @@ def apart(position: int, state: Any, partly: bool) -> Value:
 
 
 def grouped(kernel: Kernel, key: Any, fields: list[tuple[str, Any]], unwind: str | None = None) -> Any:
-    named = [(f"f{position}", *field) for position, field in enumerate(fields)]
+    named = [
+        (f"f{position}", kernel.group.states.STATES[name], source) for position, (name, source) in enumerate(fields)
+    ]
     return kernel.group.grouping.Grouping(key, named, apart, unwind)
 
 
@@ -133,7 +135,9 @@ def test_what_cannot_be_added_exactly_is_kept_aside(kernel: Kernel) -> None:
         return int32(7)
 
     source = kernel.group.sources.ConstantSource(int32(0))
-    grouping = kernel.group.grouping.Grouping(source, [("s", "$sum", path(kernel, "v"))], finish)
+    grouping = kernel.group.grouping.Grouping(
+        source, [("s", kernel.group.states.STATES["$sum"], path(kernel, "v"))], finish
+    )
     grouping.add([bson.encode({"v": number}) for number in [1, *aside, Int64(2**61), Int64(2**61), 2]])
     assert results(grouping) == [(0, [7])]
     assert kept[0][:4] == aside
@@ -218,3 +222,34 @@ def test_a_function_can_be_a_source(kernel: Kernel) -> None:
     grouping = grouped(kernel, source, [("$sum", one(kernel))])
     grouping.add([kernel.EMPTY_DOCUMENT, bson.encode({"a": 1}), bson.encode({"b": 2})])
     assert [(key, count[1]) for key, (count,) in partials(kernel, grouping)] == [(None, 1), (12, 2)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 100])
+def test_so_many_values_are_those_of_a_sorted_list(kernel: Kernel, count: int) -> None:
+    rng = Random(count)
+    numbers = [rng.randrange(20) for _ in range(40)]
+    states = kernel.group.states.CHOOSING_STATES
+    field, position = path(kernel, "n"), path(kernel, "i")
+    ranked = kernel.group.chosen.RankedSource([(field, -1)], position)
+    wanted = [
+        ("first", "$firstN", field, numbers[:count]),
+        ("last", "$lastN", field, numbers[-count:]),
+        ("least", "$minN", field, sorted(numbers)[:count]),
+        ("greatest", "$maxN", field, sorted(numbers, reverse=True)[:count]),
+        ("top", "$topN", ranked, sorted(range(40), key=lambda i: -numbers[i])[:count]),
+        ("bottom", "$bottomN", ranked, sorted(range(40), key=lambda i: -numbers[i])[-count:]),
+    ]
+    fields = [(name, lambda state=states[named]: state(count), source) for name, named, source, _ in wanted]
+    everything = kernel.group.sources.ConstantSource(int32(0))
+    documents = [bson.encode({"i": i, "n": number}) for i, number in enumerate(numbers)]
+
+    grouping, second = (kernel.group.grouping.Grouping(everything, fields, apart) for _ in range(2))
+    grouping.add(documents)
+    assert results(grouping) == [(0, [values for *_, values in wanted])]
+
+    # The parts of two halves make the same.
+    halves = [kernel.group.grouping.Grouping(everything, fields, apart) for _ in range(2)]
+    halves[0].add(documents[:15])
+    halves[1].add(documents[15:])
+    rows = [row for half in halves for _, row in half.rows(half.keys())]
+    assert bson.decode(second.merged(rows, False)) == {"_id": 0} | {name: values for name, *_, values in wanted}

@@ -1,0 +1,256 @@
+"""The states of accumulators that keep so many values of a group: its first or last, its least or greatest, and those
+that stand first or last in an order of documents.
+
+The latter take in what a `RankedSource` makes: {k: sort key, v: value}, of which parts are arrays. Values are kept in
+order, each beside its key; of equal ones the earlier stands first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import cython
+
+from docstore.bson.build import array_value
+from docstore.bson.walk import Value
+from docstore.kernel.group.accumulators import State
+from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, name_end, part, value_end
+    from docstore.kernel.keys.elements import append_directed
+    from docstore.kernel.keys.encoding import append_key
+
+    _PER_MEMBER = 100
+    _KEY_AT = 12
+
+_member = Place()
+"""The member of the parts that are merged; nobody is asked in between."""
+
+_writer = KeyWriter()
+
+
+class RankedSource(Source):
+    """{k: the key of a document in an order, v: a value of it}; `rank`: (source, 1 or -1) of each field of the order.
+
+    What is missing counts, and comes out, as null. Cannot be used with `unwind`.
+    """
+
+    _rank: list[Source]
+    _descending: list[bool]
+    _value: Source
+    _out: KeyWriter
+
+    def __init__(self, rank: Sequence[tuple[Source, int]], value: Source) -> None:
+        self._rank = [source for source, _ in rank]
+        self._descending = [direction < 0 for _, direction in rank]
+        self._value = value
+        self._out = KeyWriter()
+
+    def bind(self, unwind: list[str]) -> None:
+        raise ValueError("a ranking needs the unwound document")
+
+    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+        out: KeyWriter = self._out
+        source: Source
+        position: cython.Py_ssize_t
+        out.clear()
+        out.put_little(0, 4)
+        out.put(BINARY)
+        out.put_bytes(b"k\0")
+        out.put_little(0, 5)
+        for position in range(len(self._rank)):
+            source = self._rank[position]
+            source.locate(document, member, found)
+            append_directed(out, found.code or NULL, found.raw, found.at, found.end, self._descending[position], None)
+        out.set_little(7, out.size - _KEY_AT, 4)
+        self._value.locate(document, member, found)
+        out.put(found.code or NULL)
+        out.put_bytes(b"v\0")
+        if found.code:
+            out.put_part(found.raw, found.at, found.end)
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        return found.put(OBJECT, out.taken())
+
+
+@cython.no_gc
+@cython.cclass
+class ManyState(State):
+    """Values, of which there are at most `count`; as parts the array of them."""
+
+    _count: cython.Py_ssize_t
+    _last: cython.bint
+    _values: list[Value]
+
+    def __init__(self, count: int, last: bool) -> None:
+        super().__init__()
+        self._count = count
+        self._last = last
+        self._values = []
+
+    def merge(self, found: Place) -> cython.bint:
+        stop: cython.Py_ssize_t = document_stop(found.raw, found.at, found.end)
+        at: cython.Py_ssize_t = found.at + 4
+        member: Place = _member
+        member.raw = found.raw
+        while at < stop:
+            member.code = found.raw[at]
+            member.at = name_end(found.raw, at + 1, stop) + 1
+            at = value_end(found.raw, member.code, member.at, stop)
+            member.end = at
+            self.add(member)
+        return True
+
+
+@cython.no_gc
+@cython.cclass
+class EndsState(ManyState):
+    """The first or the last values; a missing one as null.
+
+    `_oldest`: where the next of the last ones goes, which is where the oldest stands.
+    """
+
+    _oldest: cython.Py_ssize_t
+
+    def __init__(self, count: int, last: bool) -> None:
+        super().__init__(count, last)
+        self._oldest = 0
+
+    def add(self, found: Place) -> cython.int:
+        value: Value
+        grown: cython.Py_ssize_t
+        if len(self._values) == self._count and not self._last:
+            return 0
+        value = _value_or_null(found)
+        grown = len(value[1])
+        if len(self._values) < self._count:
+            self._values.append(value)
+            return _PER_MEMBER + cython.cast(cython.int, grown)
+        grown -= len(self._values[self._oldest][1])
+        self._values[self._oldest] = value
+        self._oldest += 1
+        if self._oldest == self._count:
+            self._oldest = 0
+        return _more(grown)
+
+    def partial(self) -> Value:
+        return self.result()
+
+    def result(self) -> Value:
+        return array_value(self._values[self._oldest :] + self._values[: self._oldest])
+
+
+def _value_or_null(found: Place) -> Value:
+    if found.code == 0:
+        return NULL, b""
+    return found.code, part(found.raw, found.at, found.end)
+
+
+def _more(grown: cython.Py_ssize_t) -> cython.int:
+    """Never less than zero, which would be taken for an exception where this is compiled."""
+    return cython.cast(cython.int, grown) if grown > 0 else 0
+
+
+@cython.no_gc
+@cython.cclass
+class OrderedState(ManyState):
+    """Values in the order of their keys. Unless one `replaces` it, the first of those kept stays before its equals."""
+
+    _replaces: cython.bint
+    _keys: list[bytes]
+
+    def __init__(self, count: int, last: bool, replaces: bool) -> None:
+        super().__init__(count, last)
+        self._replaces = replaces
+        self._keys = []
+
+    def _keep(
+        self, key: bytes, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        position: cython.Py_ssize_t
+        worst: cython.Py_ssize_t = 0 if self._last else len(self._keys) - 1
+        grown: cython.Py_ssize_t = len(key) + end - at
+        full: cython.bint = len(self._keys) == self._count
+        edge: bytes
+        value: Value
+        if full:
+            edge = self._keys[worst]
+            if (key >= edge) if not self._last else (key < edge or (key == edge and not self._replaces)):
+                return 0
+        position = bisect_right(self._keys, key)
+        self._keys.insert(position, key)
+        self._values.insert(position, (code, part(raw, at, end)))
+        if not full:
+            return _PER_MEMBER + cython.cast(cython.int, grown)
+        worst = 0 if self._last else self._count
+        edge = self._keys[worst]
+        value = self._values[worst]
+        del self._keys[worst]
+        del self._values[worst]
+        return _more(grown - len(edge) - len(value[1]))
+
+
+@cython.no_gc
+@cython.cclass
+class ExtremesState(OrderedState):
+    """The least values, or with `last` the greatest, which come out first; null and missing ones do not count."""
+
+    def add(self, found: Place) -> cython.int:
+        out: KeyWriter = _writer
+        if found.code in (0, NULL, UNDEFINED):
+            return 0
+        out.clear()
+        append_key(out, found.code, found.raw, found.at, found.end)
+        return self._keep(out.taken(), found.code, found.raw, found.at, found.end)
+
+    def partial(self) -> Value:
+        return self.result()
+
+    def result(self) -> Value:
+        return array_value(list(reversed(self._values)) if self._last else self._values)
+
+
+@cython.no_gc
+@cython.cclass
+class RankedState(OrderedState):
+    """The values of which the keys are the least, or with `last` the greatest; a `single` one is no array."""
+
+    _single: cython.bint
+
+    def __init__(self, count: int, last: bool, single: bool) -> None:
+        super().__init__(count, last, True)
+        self._single = single
+
+    def add(self, found: Place) -> cython.int:
+        at: cython.Py_ssize_t = found.at + _KEY_AT
+        end: cython.Py_ssize_t = at + int32_at(found.raw, found.at + 7)
+        key = part(found.raw, at, end)
+        return self._keep(key, found.raw[end], found.raw, end + 3, found.end - 1)
+
+    def partial(self) -> Value:
+        return array_value([_pair(key, value) for key, value in zip(self._keys, self._values, strict=True)])
+
+    def result(self) -> Value:
+        if not self._single:
+            return array_value(self._values)
+        return self._values[0] if self._values else (NULL, b"")
+
+
+def _pair(key: bytes, value: Value) -> Value:
+    out: KeyWriter = _writer
+    code, raw = value
+    out.clear()
+    out.put_little(0, 4)
+    out.put(BINARY)
+    out.put_bytes(b"k\0")
+    out.put_little(len(key), 5)
+    out.put_bytes(key)
+    out.put(code)
+    out.put_bytes(b"v\0")
+    out.put_bytes(raw)
+    out.put(0)
+    out.set_little(0, out.size, 4)
+    return OBJECT, out.taken()
