@@ -76,15 +76,18 @@ class KeptValues:
     def _make_way(self) -> cython.int:
         """The entry that the hand finds goes. There is one: what comes is smaller than the room."""
         key: bytes | None
+        place: cython.Py_ssize_t
         while True:
             if self._hand >= len(self._keys):
                 self._hand = 0
-            key = self._keys[self._hand]
-            if key is not None:
-                if not self._asked[self._hand]:
-                    return self._drop(key, self._hand)
-                self._asked[self._hand] = 0
+            place = self._hand
+            # The hand goes on in any case: what comes next gets this place, and would be the first to make way.
             self._hand += 1
+            key = self._keys[place]
+            if key is not None:
+                if not self._asked[place]:
+                    return self._drop(key, place)
+                self._asked[place] = 0
 
     def _drop(self, key: bytes, place: cython.Py_ssize_t) -> cython.int:
         self._bytes -= len(key) + len(self._values[place]) + _OVERHEAD

@@ -61,6 +61,21 @@ def test_what_is_asked_for_again_stays_and_the_others_make_way() -> None:
     assert stored.reads > 800
 
 
+def test_what_was_asked_for_long_ago_makes_way_for_what_is_asked_for_now() -> None:
+    stored = Stored()
+    stored.values = {b"%d" % number: b"." * (50 if number < 100 else 20) for number in range(150)}
+    kept = KeptValues(stored.read, 20_000)
+    for number in (*range(100), *range(100)):
+        kept.get(b"%d" % number)
+    now = [b"%d" % number for number in range(100, 150)]
+    for key in now:
+        kept.get(key)
+    stored.reads = 0
+    for key in (*now, *now):
+        kept.get(key)
+    assert stored.reads == 0
+
+
 def test_large_values_and_missing_ones_are_not_kept() -> None:
     stored = Stored()
     stored.values = {b"large": b"." * 1000, b"small": b"."}
