@@ -38,6 +38,9 @@ _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
 """The options of buckets that are those of the time-series collection."""
 _COLLECTION = string_value("collection")
 
+_Entry = tuple[str, str, Callable[[], bytes]]
+"""(name, type, what makes the whole entry)."""
+
 
 def run(context: Context, arguments: Arguments) -> Response:
     batch_size = batch_size_of(arguments)
@@ -50,25 +53,32 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     store = node_of(context).store
     given = collections_filter(context, arguments)
     wanted = compile_filter(parse_filter(given)) if given is not None else None
-    entries: list[tuple[str, Callable[[], bytes]]] = [
-        (collection.name, partial(describe, collection)) for collection in store.catalog.in_database(context.db)
+    entries: list[_Entry] = [
+        (collection.name, "collection", partial(describe, collection))
+        for collection in store.catalog.in_database(context.db)
     ]
-    entries += [(view.name, partial(describe_view, store, view)) for view in views_of(store, context.db)]
+    entries += [
+        (view.name, _kind_of(store, view), partial(describe_view, store, view)) for view in views_of(store, context.db)
+    ]
     if context.db == "local" and store.oplog is not None:
-        entries.append((split_namespace(OPLOG_NS)[1], partial(describe_oplog, store.oplog)))
+        entries.append((split_namespace(OPLOG_NS)[1], "collection", partial(describe_oplog, store.oplog)))
     entries.sort(key=itemgetter(0))
     source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
     return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
 
 
-def _shown(
-    entries: list[tuple[str, Callable[[], bytes]]], wanted: Predicate | None, *, name_only: bool
-) -> Iterator[bytes | None]:
-    for _, describing in entries:
-        raw = describing()
-        if name_only:
-            raw = document_from(elements(raw)[:2])
+def _shown(entries: list[_Entry], wanted: Predicate | None, *, name_only: bool) -> Iterator[bytes | None]:
+    for name, kind, describing in entries:
+        raw = _named(name, kind) if name_only else describing()
         yield raw if wanted is None or wanted.matches(raw) else None
+
+
+def _named(name: str, kind: str) -> bytes:
+    return document_from([("name", *string_value(name)), ("type", *string_value(kind))])
+
+
+def _kind_of(store: Store, view: ViewDefinition) -> str:
+    return "view" if series_of(store, view.ns) is None else "timeseries"
 
 
 def describe(collection: Collection) -> bytes:
