@@ -358,7 +358,7 @@ def _decimal_power(base: Decimal, power: Decimal) -> Decimal:
     """With all 34 digits, even of a whole number."""
     if base.is_zero() and power.is_zero():
         return rounded(Decimal(1))
-    if base.is_zero() and power > 0:
+    if base.is_zero() and not power.is_nan() and power > 0:
         return Decimal((0, (0,), -6176))
     return rounded(DECIMAL_CONTEXT.power(base, power))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain, islice
 
+from docstore.aggregation.expressions.calculations import binding
 from docstore.aggregation.expressions.model import (
     MEMORY_LIMIT,
     Evaluate,
@@ -37,6 +38,7 @@ from docstore.bson.walk import (
     values,
 )
 from docstore.errors import Code, CommandError
+from docstore.kernel.compute.bindings import Filtered, Mapped, Reduced
 from docstore.query.value.notation import display
 from docstore.query.value.values import (
     INT_MAX,
@@ -236,8 +238,9 @@ def _element_name(named: dict[str, Value]) -> str:
 def _parse_map(name: str, value: Value, parsing: Parsing) -> Expression:
     named = _MAP.parameters(name, value)
     variable = _element_name(named)
-    source = parsing.expression(named["input"]).evaluate
-    body = parsing.with_variables(variable).expression(named["in"]).evaluate
+    array_of, inner = parsing.expression(named["input"]), parsing.with_variables(variable)
+    body_of = inner.expression(named["in"])
+    source, body = array_of.evaluate, body_of.evaluate
 
     def evaluate(scope: Scope) -> Value:
         array = source(scope)
@@ -247,14 +250,15 @@ def _parse_map(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(16883, f"input to $map must be an array not {type_name(array)}")
         return array_value(body(scope.bind_one(variable, member)) or NULL_VALUE for member in each_value(array[1]))
 
-    return Expression(evaluate)
+    return binding(Mapped, parsing.scoped(Expression(evaluate)), [inner.variable(variable)], [array_of, body_of])
 
 
 def _parse_filter(name: str, value: Value, parsing: Parsing) -> Expression:
     named = _FILTER.parameters(name, value)
     variable = _element_name(named)
-    source = parsing.expression(named["input"]).evaluate
-    condition = parsing.with_variables(variable).expression(named["cond"]).evaluate
+    array_of, inner = parsing.expression(named["input"]), parsing.with_variables(variable)
+    condition_of = inner.expression(named["cond"])
+    source, condition = array_of.evaluate, condition_of.evaluate
     limit = parsing.expression(named["limit"]).evaluate if "limit" in named else None
 
     def evaluate(scope: Scope) -> Value:
@@ -267,7 +271,10 @@ def _parse_filter(name: str, value: Value, parsing: Parsing) -> Expression:
         kept = (member for member in each_value(array[1]) if is_true(condition(scope.bind_one(variable, member))))
         return array_value(islice(kept, most))
 
-    return Expression(evaluate)
+    made = Expression(evaluate)
+    if limit is not None:
+        return made
+    return binding(Filtered, parsing.scoped(made), [inner.variable(variable)], [array_of, condition_of])
 
 
 def _filter_limit(limit: Evaluate | None, scope: Scope) -> int | None:
@@ -284,9 +291,10 @@ def _filter_limit(limit: Evaluate | None, scope: Scope) -> int | None:
 
 def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
     named = _REDUCE.parameters(name, value)
-    source = parsing.expression(named["input"]).evaluate
-    initial = parsing.expression(named["initialValue"]).evaluate
-    body = parsing.with_variables("this", "value").expression(named["in"]).evaluate
+    inner = parsing.with_variables("this", "value")
+    arguments = [parsing.expression(named[each]) for each in ("input", "initialValue")]
+    arguments.append(inner.expression(named["in"]))
+    source, initial, body = [argument.evaluate for argument in arguments]
 
     def evaluate(scope: Scope) -> Value | None:
         array = source(scope)
@@ -299,7 +307,8 @@ def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
             found = body(scope.bind(this=member, value=found))
         return found
 
-    return Expression(evaluate)
+    variables = [inner.variable("this"), inner.variable("value")]
+    return binding(Reduced, parsing.scoped(Expression(evaluate)), variables, arguments)
 
 
 def _parse_is_array(name: str, value: Value, parsing: Parsing) -> Expression:

@@ -11,7 +11,19 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.aggregation.expressions.model import Expression, Scope
-from docstore.bson.walk import Value
+from docstore.bson.walk import BOOL, DATE, DOUBLE, INT32, INT64, Value
+from docstore.kernel.compute.arrays import (
+    Accumulated,
+    IsArray,
+    Joined,
+    Members,
+    MemberSet,
+    MergedDocuments,
+    Pairs,
+    Reversed,
+    Slice,
+)
+from docstore.kernel.compute.bindings import Bindings
 from docstore.kernel.compute.dates import DateBin, DateDistance, DatePart, DateSum, DateText
 from docstore.kernel.compute.expressions import (
     Calculation,
@@ -30,8 +42,21 @@ from docstore.kernel.compute.expressions import (
     Size,
     Sum,
 )
-from docstore.kernel.group.sources import CallSource, ConstantSource, DocumentSource, PathSource, Source
-from docstore.query.value.values import boolean, int32_value
+from docstore.kernel.compute.numbers import FUNCTIONS, Converted, Function, Power, Rounded, TypeName
+from docstore.kernel.compute.texts import (
+    Case,
+    CaseOrder,
+    Index,
+    Length,
+    Parts,
+    Replaced,
+    Substring,
+    Text,
+    Trimmed,
+)
+from docstore.kernel.group.sources import CallSource, ConstantSource, DocumentSource, PathSource, Source, Variable
+from docstore.kernel.group.states import STATES
+from docstore.query.value.values import TYPE_NAMES, boolean, int32_value, string_value
 
 Compute = Callable[[bytes], Value | None]
 Make = Callable[[Sequence[Source], Compute], Calculation]
@@ -41,22 +66,71 @@ def _comparing(answer: Callable[[int], Value]) -> Make:
     return partial(Comparison, answers=[answer(order) for order in (-1, 0, 1)])
 
 
+_TYPE_NAMES = {code: string_value(name) for code, name in {0: "missing", **TYPE_NAMES}.items()}
+
+ARRAY_OF = "["
+"""The name of what makes an array of its arguments, which is no operator."""
+
 _MADE: Mapping[str, Make] = {
+    ARRAY_OF: Members,
     "$add": Sum,
     "$and": partial(Connective, stop=False),
     "$arrayElemAt": Member,
     "$concat": Concatenation,
+    "$concatArrays": Joined,
     "$cond": Choice,
     "$divide": Quotient,
+    "$first": partial(Member, index=0),
     "$ifNull": FirstPresent,
+    "$indexOfBytes": partial(Index, characters=False),
+    "$indexOfCP": partial(Index, characters=True),
+    "$isArray": IsArray,
+    "$last": partial(Member, index=-1),
+    "$mergeObjects": MergedDocuments,
     "$mod": Remainder,
     "$multiply": Product,
     "$not": Negation,
+    "$objectToArray": Pairs,
     "$or": partial(Connective, stop=True),
+    "$pow": Power,
+    "$replaceAll": partial(Replaced, count=-1),
+    "$replaceOne": partial(Replaced, count=1),
+    "$reverseArray": Reversed,
+    "$round": partial(Rounded, cut=False),
     "$size": Size,
+    "$slice": Slice,
+    "$split": Parts,
+    "$strLenBytes": partial(Length, characters=False),
+    "$strLenCP": partial(Length, characters=True),
+    "$strcasecmp": CaseOrder,
+    "$substr": partial(Substring, characters=False),
+    "$substrBytes": partial(Substring, characters=False),
+    "$substrCP": partial(Substring, characters=True),
     "$subtract": Difference,
     "$switch": Choice,
+    "$toBool": partial(Converted, code=BOOL),
+    "$toDate": partial(Converted, code=DATE),
+    "$toDouble": partial(Converted, code=DOUBLE),
+    "$toInt": partial(Converted, code=INT32),
+    "$toLong": partial(Converted, code=INT64),
+    "$toLower": partial(Case, upper=False),
+    "$toString": Text,
+    "$toUpper": partial(Case, upper=True),
+    "$trunc": partial(Rounded, cut=True),
+    "$type": partial(TypeName, names=_TYPE_NAMES),
+    **{name: partial(Accumulated, start=STATES[name]) for name in ("$avg", "$stdDevPop", "$stdDevSamp", "$sum")},
+    **{name: partial(Function, function=number) for name, number in FUNCTIONS.items()},
 }
+
+_TRIMMED: Mapping[str, Make] = {
+    "$ltrim": partial(Trimmed, left=True, right=False),
+    "$rtrim": partial(Trimmed, left=False, right=True),
+    "$trim": partial(Trimmed, left=True, right=True),
+}
+"""Where white space is taken away: what else is would be a second argument."""
+
+_LIMITED: Mapping[str, int] = {"$indexOfBytes": 2, "$indexOfCP": 2}
+"""How many arguments the kernel knows of an operator that may have more."""
 
 _PARTS = {
     "$dayOfMonth": "d",
@@ -79,7 +153,11 @@ _BY_ORDER: Mapping[str, Make] = {
     "$in": Membership,
     "$lt": _comparing(lambda found: boolean(found < 0)),
     "$lte": _comparing(lambda found: boolean(found <= 0)),
+    "$max": partial(Accumulated, start=STATES["$max"]),
+    "$min": partial(Accumulated, start=STATES["$min"]),
     "$ne": _comparing(lambda found: boolean(found != 0)),
+    "$setIntersection": partial(MemberSet, shared=True),
+    "$setUnion": partial(MemberSet, shared=False),
 }
 """Those that compare values by their bytes, which is not what a collation says."""
 
@@ -87,12 +165,22 @@ _BY_ORDER: Mapping[str, Make] = {
 def calculated(name: str, expression: Expression, *, binary: bool) -> Expression:
     """The expression of the operator `name`, calculated by the kernel where that is possible.
 
-    It must not depend on bound variables. `binary`: values are compared without a collation.
+    `binary`: values are compared without a collation.
     """
+    count = len(expression.arguments)
     make = _MADE.get(name) or (_BY_ORDER.get(name) if binary else None)
-    if name in _PARTS and len(expression.arguments) == 1:
-        make = partial(DatePart, letter=_PARTS[name])
-    return _by(make, expression) if make is not None and expression.arguments else expression
+    if count == 1:
+        make = partial(DatePart, letter=_PARTS[name]) if name in _PARTS else _TRIMMED.get(name, make)
+    if make is None or not count or count > _LIMITED.get(name, count):
+        return expression
+    return _by(make, expression)
+
+
+def binding(
+    kind: type[Bindings], expression: Expression, variables: Sequence[Variable], arguments: Sequence[Expression]
+) -> Expression:
+    """The expression of an operator that puts values of its arguments into variables, calculated by the kernel."""
+    return _by(partial(kind, variables=variables), replace(expression, arguments=tuple(arguments)))
 
 
 def date_text(expression: Expression, pieces: Sequence[tuple[str | None, bytes]]) -> Expression:
@@ -116,8 +204,13 @@ def date_sum(expression: Expression, *, months: int, length: int) -> Expression:
 
 
 def _by(make: Make, expression: Expression) -> Expression:
-    evaluate = expression.evaluate
-    calculation = make([source_of(each) for each in expression.arguments], lambda document: evaluate(Scope(document)))
+    evaluate, scope_of = expression.evaluate, expression.scope_of
+    calculation = make(
+        [source_of(each) for each in expression.arguments], lambda document: evaluate(scope_of(document))
+    )
+    if scope_of is not Scope:
+        # The interpreter has other values of the variables than the kernel.
+        return replace(expression, calculation=calculation)
     return replace(expression, evaluate=lambda scope: calculation(scope.root), calculation=calculation)
 
 
@@ -129,7 +222,8 @@ def paths_of(expression: Expression) -> frozenset[str] | None:
         return frozenset((expression.path,))
     parts = [field for _, field in expression.fields or ()]
     if expression.calculation is not None:
-        parts = list(expression.arguments)
+        # What binds variables has arguments that depend on more than the document.
+        parts = [] if isinstance(expression.calculation, Bindings) else list(expression.arguments)
     found = [paths_of(part) for part in parts]
     known = [paths for paths in found if paths is not None]
     return frozenset[str]().union(*known) if parts and len(known) == len(found) else None
@@ -141,9 +235,9 @@ def source_of(expression: Expression) -> Source:
         return ConstantSource(expression.constant)
     if expression.calculation is not None:
         return expression.calculation
-    evaluate = expression.evaluate
     if expression.path is not None:
-        return PathSource(expression.path, lambda document: evaluate(Scope(document)))
+        return PathSource(expression.path)
     if expression.fields is not None:
         return DocumentSource([(name, source_of(field)) for name, field in expression.fields])
-    return CallSource(lambda document: evaluate(Scope(document)))
+    evaluate, scope_of = expression.evaluate, expression.scope_of
+    return CallSource(lambda document: evaluate(scope_of(document)))

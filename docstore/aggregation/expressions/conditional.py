@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.aggregation.expressions.calculations import binding
 from docstore.aggregation.expressions.model import (
     Expression,
     Named,
@@ -17,6 +18,7 @@ from docstore.aggregation.expressions.model import (
 )
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
+from docstore.kernel.compute.bindings import Bound
 from docstore.query.value.values import is_true, type_name
 
 _COND = Named(17080, 17083, {"if": 17080, "then": 17081, "else": 17082})
@@ -117,13 +119,16 @@ def _parse_let(name: str, value: Value, parsing: Parsing) -> Expression:
         if variable != "CURRENT":
             check_variable_name(variable)
         bound[variable] = parsing.expression((code, data))
-    inner = parsing.with_variables(*bound).expression(named["in"]).evaluate
+    within = parsing.with_variables(*bound)
+    body = within.expression(named["in"])
+    inner = body.evaluate
     functions = {variable: expression.evaluate for variable, expression in bound.items()}
 
     def evaluate(scope: Scope) -> Value | None:
         return inner(scope.bind(**{variable: function(scope) for variable, function in functions.items()}))
 
-    return Expression(evaluate)
+    variables = [within.variable(name) for name in bound]
+    return binding(Bound, parsing.scoped(Expression(evaluate)), variables, [*bound.values(), body])
 
 
 OPERATORS: Table = {

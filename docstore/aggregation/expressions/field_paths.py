@@ -12,6 +12,7 @@ from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, 
 from docstore.bson.build import array_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.errors import Code, CommandError
+from docstore.kernel.group.sources import Variable, VariableSource
 from docstore.query.context import QueryContext
 from docstore.query.value.paths import check_field_path
 
@@ -31,8 +32,8 @@ def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
     return value
 
 
-def parse_path(text: str, bound: frozenset[str], query_context: QueryContext) -> Expression:
-    """The expression of a string that starts with `$`. `bound`: the variables that the expressions around it bind."""
+def parse_path(text: str, bound: Mapping[str, Variable], query_context: QueryContext) -> Expression:
+    """The expression of a string that starts with `$`. `bound`: what the expressions around it bind."""
     if text.startswith("$$"):
         name, _, path = text[2:].partition(".")
         return _variable(name, check_field_path(path) if "." in text else [], bound, query_context)
@@ -41,13 +42,13 @@ def parse_path(text: str, bound: frozenset[str], query_context: QueryContext) ->
     return _variable("CURRENT", check_field_path(text[1:]), bound, query_context)
 
 
-def _variable(name: str, parts: list[str], bound: frozenset[str], query_context: QueryContext) -> Expression:
+def _variable(name: str, parts: list[str], bound: Mapping[str, Variable], query_context: QueryContext) -> Expression:
     if not name:
         raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
     if name == "REMOVE":
         return constant(None)
     if name in bound:
-        return Expression(_bound(name, parts))
+        return Expression(_bound(name, parts), calculation=VariableSource(bound[name], ".".join(parts)))
     if name in query_context.late:
         return Expression(_late(query_context.late, name, parts))
     if name in query_context.variables:

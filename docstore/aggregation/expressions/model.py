@@ -14,7 +14,7 @@ from typing import Protocol
 from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.kernel.group.sources import Source
+from docstore.kernel.group.sources import Source, Variable
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
 
@@ -72,6 +72,8 @@ class Expression:
     """What the kernel needs to calculate it, in the order in which it is evaluated."""
     calculation: Source | None = None
     """The kernel's way to the same value, where it has one."""
+    scope_of: Callable[[bytes], Scope] = Scope
+    """What the kernel has it evaluated in where it has no other way, for a document."""
 
 
 def constant(value: Value | None) -> Expression:
@@ -104,6 +106,14 @@ class Parsing(Protocol):
 
     def with_variables(self, *names: str) -> Parsing:
         """The scope of a sub-expression in which further variables are bound."""
+        ...
+
+    def scoped(self, expression: Expression) -> Expression:
+        """The expression with the scope that it has here."""
+        ...
+
+    def variable(self, name: str) -> Variable:
+        """Where the kernel finds the value of a variable that is bound here."""
         ...
 
 

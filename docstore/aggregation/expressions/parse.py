@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from docstore.aggregation.expressions.calculations import calculated
+from docstore.aggregation.expressions.calculations import ARRAY_OF, calculated
 from docstore.aggregation.expressions.field_paths import parse_path
 from docstore.aggregation.expressions.model import Expression, Scope, constant, folded
 from docstore.aggregation.expressions.table import OPERATORS
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.kernel.group.sources import Variable
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.value.notation import display
 from docstore.query.value.ordering import BINARY
@@ -25,11 +27,24 @@ class Parser:
     """
 
     query_context: QueryContext = PLAIN
-    variables: frozenset[str] = frozenset()
+    variables: Mapping[str, Variable] = field(default_factory=dict)
     has_document: bool = True
 
     def expression(self, value: Value) -> Expression:
         """The expression that a value of a specification stands for."""
+        return self.scoped(self._expression(value))
+
+    def scoped(self, expression: Expression) -> Expression:
+        """The expression with the scope that it has here."""
+        if not self.variables or expression.is_constant:
+            return expression
+        return replace(expression, scope_of=self._scope)
+
+    def _scope(self, document: bytes) -> Scope:
+        """The scope in which the variables have the values that the kernel has put in their places."""
+        return Scope(document, {name: variable.value() for name, variable in self.variables.items()})
+
+    def _expression(self, value: Value) -> Expression:
         code = value[0]
         if code == STRING:
             text = text_of(value)
@@ -45,7 +60,10 @@ class Parser:
         return bool(self.variables or self.query_context.late)
 
     def with_variables(self, *names: str) -> Parser:
-        return replace(self, variables=self.variables | set(names))
+        return replace(self, variables={**self.variables, **{name: Variable() for name in names}})
+
+    def variable(self, name: str) -> Variable:
+        return self.variables[name]
 
     def _path(self, text: str) -> Expression:
         made = parse_path(text, self.variables, self.query_context)
@@ -60,7 +78,7 @@ class Parser:
         def evaluate(scope: Scope) -> Value:
             return ARRAY, array_from([function(scope) or NULL_VALUE for function in functions])
 
-        return folded(evaluate, members)
+        return calculated(ARRAY_OF, self.scoped(folded(evaluate, members)), binary=True)
 
     def _document(self, value: Value) -> Expression:
         fields = elements(value[1])
@@ -93,7 +111,7 @@ class Parser:
         parse = OPERATORS.get(name)
         if parse is not None:
             made = parse(name, (code, data), self)
-            return made if self.variables else calculated(name, made, binary=self.query_context.ordering is BINARY)
+            return calculated(name, self.scoped(made), binary=self.query_context.ordering is BINARY)
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
 
 

@@ -258,7 +258,7 @@ def _replace(name: str, count: int) -> OperatorParser:
                 raise CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
             return string_value(text.replace(sought, replacement, count))
 
-        return folded(evaluate, list(given.values()))
+        return folded(evaluate, [given[parameter] for parameter in ("input", "find", "replacement")])
 
     return parse
 

@@ -61,7 +61,7 @@ class Redact(PlainStage):
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     verdicts = {"DESCEND": _DESCEND, "PRUNE": _PRUNE, "KEEP": _KEEP}
     bound = query_context.binding(verdicts)
-    evaluate = Parser(bound, frozenset({"ROOT"})).expression(value).evaluate
+    evaluate = Parser(bound).with_variables("ROOT").expression(value).evaluate
     return [Redact(document_from([("$redact", *value)]), evaluate)]
 
 

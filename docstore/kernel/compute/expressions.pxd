@@ -7,17 +7,20 @@ from docstore.bson.walk cimport (
     int64_at, name_end, value_end,
 )
 
-cdef bint _is_integer(Place place) noexcept
-cdef bint _is_binary(Place place) noexcept
-cdef long long _integer(Place place) noexcept
-cdef double _double(Place place) noexcept
+cdef enum:
+    UNKNOWN = -2
+
+cdef bint is_integer(Place place) noexcept
+cdef bint is_binary(Place place) noexcept
+cdef long long integer_of(Place place) noexcept
+cdef double double_of(Place place) noexcept
 cdef int put_integer(Place found, int code, long long number) except -1
 cdef int put_long(Place found, int code, long long number) except -1
-cdef int _put_boolean(Place found, bint truth) except -1
-cdef int _truth(Place place) noexcept
-cdef bint _is_small(long long number) noexcept
+cdef int put_boolean(Place found, bint truth) except -1
+cdef int truth_of(Place place) noexcept
+cdef bint is_small(long long number) noexcept
 cdef int _above_missing(Place place) noexcept
-cdef long long _member(Place array, long long index, Place found) except -1
+cdef long long member_of(Place array, long long index, Place found) except -1
 
 cdef class Calculation(Source):
     cdef list _operands
@@ -70,6 +73,8 @@ cdef class Size(Calculation):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
 cdef class Member(Calculation):
+    cdef long long _index
+    cdef bint _has_index
     cdef bint _calculated(self, bytes document, Place found) except -1
 
 cdef class Membership(Calculation):

@@ -39,27 +39,27 @@ if not cython.compiled:
     )
     from docstore.kernel.group.sources import put_result
 
-_UNKNOWN = -2
+    UNKNOWN = -2
 _MOST_CONCATENATED = 16 * 1024 * 1024
 _ONCE_ROUNDED = 1 << 53
 """Integers below this are doubles without rounding."""
 
 
-def _is_integer(place: Place) -> cython.bint:
+def is_integer(place: Place) -> cython.bint:
     return place.code in (INT32, INT64)
 
 
-def _is_binary(place: Place) -> cython.bint:
+def is_binary(place: Place) -> cython.bint:
     """Whether it is a number that a machine can calculate with."""
     return place.code in (INT32, INT64, DOUBLE)
 
 
-def _integer(place: Place) -> cython.longlong:
+def integer_of(place: Place) -> cython.longlong:
     return int32_at(place.raw, place.at) if place.code == INT32 else int64_at(place.raw, place.at)
 
 
-def _double(place: Place) -> cython.double:
-    return double_at(place.raw, place.at) if place.code == DOUBLE else float(_integer(place))
+def double_of(place: Place) -> cython.double:
+    return double_at(place.raw, place.at) if place.code == DOUBLE else float(integer_of(place))
 
 
 def put_integer(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
@@ -74,21 +74,21 @@ def put_long(found: Place, code: cython.int, number: cython.longlong) -> cython.
     return found.put(code, integer_bytes(number, 8))
 
 
-def _put_boolean(found: Place, truth: cython.bint) -> cython.int:
+def put_boolean(found: Place, truth: cython.bint) -> cython.int:
     return found.put(BOOL, b"\1" if truth else b"\0")
 
 
-def _truth(place: Place) -> cython.int:
-    """1 for what is true, 0 for false, `_UNKNOWN` for decimals."""
+def truth_of(place: Place) -> cython.int:
+    """1 for what is true, 0 for false, `UNKNOWN` for decimals."""
     if place.code in (0, NULL, UNDEFINED):
         return 0
     if place.code == BOOL:
         return 1 if place.raw[place.at] else 0
     if place.code in (INT32, INT64):
-        return 1 if _integer(place) != 0 else 0
+        return 1 if integer_of(place) != 0 else 0
     if place.code == DOUBLE:
         return 1 if double_at(place.raw, place.at) != 0.0 else 0
-    return _UNKNOWN if place.code == DECIMAL else 1
+    return UNKNOWN if place.code == DECIMAL else 1
 
 
 class Calculation(Source):
@@ -129,10 +129,10 @@ class Calculation(Source):
         """Locate both operands; whether they are numbers that a machine can calculate with."""
         self._locate(0, document, self._one)
         self._locate(1, document, self._two)
-        return _is_binary(self._one) and _is_binary(self._two)
+        return is_binary(self._one) and is_binary(self._two)
 
 
-def _is_small(number: cython.longlong) -> cython.bint:
+def is_small(number: cython.longlong) -> cython.bint:
     """Whether sums and differences of two such numbers are still within 64 bits."""
     return -1 <= number >> 61 <= 0
 
@@ -148,12 +148,12 @@ class Sum(Calculation):
         one: Place = self._one
         for position in range(len(self._operands)):
             self._locate(position, document, one)
-            if not _is_integer(one):
+            if not is_integer(one):
                 return self._of_doubles(document, found)
-            number = _integer(one)
+            number = integer_of(one)
             if one.code == INT64:
                 code = INT64
-            if not (_is_small(number) and _is_small(total)):
+            if not (is_small(number) and is_small(total)):
                 return False
             total += number
         put_integer(found, code, total)
@@ -164,9 +164,9 @@ class Sum(Calculation):
         total: cython.double
         if len(self._operands) != 2 or not self._two_numbers(document) or self._two.code == INT64:
             return False
-        if self._one.code == INT64 and not -_ONCE_ROUNDED < _integer(self._one) < _ONCE_ROUNDED:
+        if self._one.code == INT64 and not -_ONCE_ROUNDED < integer_of(self._one) < _ONCE_ROUNDED:
             return False
-        total = _double(self._one) + _double(self._two)
+        total = double_of(self._one) + double_of(self._two)
         if total == 0.0 or total - total != 0.0:
             return False
         found.put(DOUBLE, double_bytes(total))
@@ -184,18 +184,18 @@ class Difference(Calculation):
             if self._one.code != DATE or self._two.code != DATE:
                 return False
             number, other = int64_at(self._one.raw, self._one.at), int64_at(self._two.raw, self._two.at)
-            if not (_is_small(number) and _is_small(other)):
+            if not (is_small(number) and is_small(other)):
                 return False
             put_integer(found, INT64, number - other)
             return True
         if self._one.code == DOUBLE or self._two.code == DOUBLE:
-            difference = _double(self._one) - _double(self._two)
+            difference = double_of(self._one) - double_of(self._two)
             if difference != difference:
                 return False
             found.put(DOUBLE, double_bytes(difference))
             return True
-        number, other = _integer(self._one), _integer(self._two)
-        if not (_is_small(number) and _is_small(other)):
+        number, other = integer_of(self._one), integer_of(self._two)
+        if not (is_small(number) and is_small(other)):
             return False
         put_integer(found, INT64 if INT64 in (self._one.code, self._two.code) else INT32, number - other)
         return True
@@ -213,15 +213,15 @@ class Product(Calculation):
         one: Place = self._one
         for position in range(len(self._operands)):
             self._locate(position, document, one)
-            if not _is_binary(one):
+            if not is_binary(one):
                 return False
             if code == DOUBLE:
-                product *= _double(one)
+                product *= double_of(one)
             elif one.code == DOUBLE:
                 product = float(whole) * double_at(one.raw, one.at)
                 code = DOUBLE
             else:
-                number = _integer(one)
+                number = integer_of(one)
                 if not (-1 <= number >> 31 <= 0 and -1 <= whole >> 31 <= 0):
                     return False
                 whole *= number
@@ -244,10 +244,10 @@ class Quotient(Calculation):
         divisor: cython.double
         if not self._two_numbers(document):
             return False
-        divisor = _double(self._two)
+        divisor = double_of(self._two)
         if divisor == 0.0:
             return False
-        quotient = _double(self._one) / divisor
+        quotient = double_of(self._one) / divisor
         if quotient != quotient:
             return False
         found.put(DOUBLE, double_bytes(quotient))
@@ -262,7 +262,7 @@ class Remainder(Calculation):
         divisor: cython.longlong
         if not self._two_numbers(document) or DOUBLE in (self._one.code, self._two.code):
             return False
-        number, divisor = _integer(self._one), _integer(self._two)
+        number, divisor = integer_of(self._one), integer_of(self._two)
         if number < 0 or divisor <= 0:
             return False
         put_integer(found, INT64 if INT64 in (self._one.code, self._two.code) else INT32, number % divisor)
@@ -315,13 +315,13 @@ class Connective(Calculation):
         truth: cython.int
         for position in range(len(self._operands)):
             self._locate(position, document, self._one)
-            truth = _truth(self._one)
-            if truth == _UNKNOWN:
+            truth = truth_of(self._one)
+            if truth == UNKNOWN:
                 return False
             if truth == self._stop:
-                _put_boolean(found, truth == 1)
+                put_boolean(found, truth == 1)
                 return True
-        _put_boolean(found, self._stop == 0)
+        put_boolean(found, self._stop == 0)
         return True
 
 
@@ -331,10 +331,10 @@ class Negation(Calculation):
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         truth: cython.int
         self._locate(0, document, self._one)
-        truth = _truth(self._one)
-        if truth == _UNKNOWN:
+        truth = truth_of(self._one)
+        if truth == UNKNOWN:
             return False
-        _put_boolean(found, truth == 0)
+        put_boolean(found, truth == 0)
         return True
 
 
@@ -346,8 +346,8 @@ class Choice(Calculation):
         truth: cython.int
         while position + 1 < len(self._operands):
             self._locate(position, document, self._one)
-            truth = _truth(self._one)
-            if truth == _UNKNOWN:
+            truth = truth_of(self._one)
+            if truth == UNKNOWN:
                 return False
             if truth == 1:
                 self._locate(position + 1, document, found)
@@ -397,7 +397,7 @@ class Concatenation(Calculation):
         return True
 
 
-def _member(array: Place, index: cython.longlong, found: Place) -> cython.longlong:
+def member_of(array: Place, index: cython.longlong, found: Place) -> cython.longlong:
     """Let `found` be a member of an array, or missing; how many members stand before it, or are there."""
     raw: bytes = array.raw
     stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
@@ -427,19 +427,39 @@ class Size(Calculation):
         self._locate(0, document, self._one)
         if self._one.code != ARRAY:
             return False
-        put_integer(found, INT32, _member(self._one, -1, self._two))
+        put_integer(found, INT32, member_of(self._one, -1, self._two))
         return True
 
 
 class Member(Calculation):
-    """`$arrayElemAt` with an int from the beginning."""
+    """`$arrayElemAt` with an int; with an `index` of its own, `$first` and `$last`."""
+
+    _index: cython.longlong
+    _has_index: cython.bint
+
+    def __init__(
+        self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], index: int | None = None
+    ) -> None:
+        super().__init__(operands, otherwise)
+        self._has_index = index is not None
+        self._index = 0 if index is None else index
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        index: cython.longlong = self._index
         self._locate(0, document, self._one)
-        self._locate(1, document, self._two)
-        if self._one.code != ARRAY or self._two.code != INT32 or _integer(self._two) < 0:
+        if not self._has_index:
+            self._locate(1, document, self._two)
+            if self._two.code != INT32:
+                return False
+            index = integer_of(self._two)
+        if self._one.code != ARRAY:
             return False
-        _member(self._one, _integer(self._two), found)
+        if index < 0:
+            index += member_of(self._one, -1, self._two)
+        if index < 0:
+            found.code = 0
+        else:
+            member_of(self._one, index, found)
         return True
 
 
@@ -463,8 +483,8 @@ class Membership(Calculation):
             begin = name_end(array.raw, at + 1, stop) + 1
             end = value_end(array.raw, array.raw[at], begin, stop)
             if compare_at(one.code, one.raw, one.at, one.end, array.raw[at], array.raw, begin, end, 0) == 0:
-                _put_boolean(found, True)
+                put_boolean(found, True)
                 return True
             at = end
-        _put_boolean(found, False)
+        put_boolean(found, False)
         return True

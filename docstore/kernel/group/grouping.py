@@ -200,7 +200,7 @@ class Grouping:
         self._out = KeyWriter()
         self._unwind = None
         if unwind is not None:
-            self._unwind = PathSource(unwind, lambda document: None)
+            self._unwind = PathSource(unwind, through=False)
             key.bind(unwind.split("."))
             for source in self._sources:
                 source.bind(unwind.split("."))

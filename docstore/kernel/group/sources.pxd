@@ -1,5 +1,6 @@
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.bson.walk cimport ARRAY, OBJECT, find, part, value_end
+from docstore.bson.allowance cimport spend
+from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, find, name_end, part, value_end
 
 cdef class Place:
     cdef int code
@@ -31,7 +32,21 @@ cdef class PathSource(Source):
     cdef list _path
     cdef list _names
     cdef bint _inside
-    cdef object _otherwise
+    cdef bint _through
+    cdef KeyWriter _out
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+    cdef int _follow(self, Place found) except -1
+    cdef int _gather(self, Place found, Py_ssize_t depth) except -1
+    cdef int _put_members(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth) except -1
+    cdef int _put_below(
+        self, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t depth, Py_ssize_t position
+    ) except -1
+
+cdef class Variable:
+    cdef Place place
+
+cdef class VariableSource(PathSource):
+    cdef Variable _variable
     cdef int locate(self, bytes document, Place member, Place found) except -1
 
 cdef class DocumentSource(Source):

@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from docstore.bson.build import document_from, enclosed
+from docstore.bson.build import enclosed
 from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, OBJECT, find, part, value_end
+    from docstore.bson.allowance import spend
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, part, value_end
+
+_KEPT_ROOM = 1 << 16
+"""A writer that has held more is made anew."""
 
 
 class Place:
@@ -111,18 +115,22 @@ class CallSource(Source):
 
 
 class PathSource(Source):
-    """The value at a dotted path. Where an array is on the way, `otherwise` is asked about the document instead."""
+    """The value at a dotted path. Beyond an array it is the array of what its documents have there; where the path does
+    not go `through` arrays, it is missing.
+    """
 
     _path: list[str]
     _names: list[bytes]
     _inside: cython.bint
-    _otherwise: Callable[[bytes], Value | None]
+    _through: cython.bint
+    _out: KeyWriter | None
 
-    def __init__(self, path: str, otherwise: Callable[[bytes], Value | None]) -> None:
-        self._path = path.split(".")
+    def __init__(self, path: str, through: bool = True) -> None:
+        self._path = path.split(".") if path else []
         self._names = [encoded_name(name) for name in self._path]
         self._inside = False
-        self._otherwise = otherwise
+        self._through = through
+        self._out = None
 
     def bind(self, unwind: list[str]) -> None:
         depth = len(unwind)
@@ -133,14 +141,12 @@ class PathSource(Source):
             raise ValueError("the path holds what is unwound")
 
     def same_as(self, other: Source) -> bool:
-        if not isinstance(other, PathSource):
+        if type(other) is not PathSource:
             return False
         path: PathSource = other
         return path._path == self._path
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        name: bytes
-        at: cython.Py_ssize_t
         if self._inside and member is not None:
             found.code = member.code
             found.raw = member.raw
@@ -151,12 +157,20 @@ class PathSource(Source):
             found.raw = document
             found.at = 0
             found.end = len(document)
-        for name in self._names:
-            if found.code == ARRAY:
-                return put_result(found, self._otherwise(self._whole(document, member)))
+        return self._follow(found)
+
+    def _follow(self, found: Place) -> cython.int:
+        """Go on from the value at a place to what lies at the path below it."""
+        name: bytes
+        at: cython.Py_ssize_t
+        depth: cython.Py_ssize_t
+        for depth in range(len(self._names)):
             if found.code != OBJECT:
+                if found.code == ARRAY and self._through:
+                    return self._gather(found, depth)
                 found.code = 0
                 return 0
+            name = self._names[depth]
             at = find(found.raw, found.at, found.end, name)
             if at < 0:
                 found.code = 0
@@ -166,14 +180,108 @@ class PathSource(Source):
             found.end = value_end(found.raw, found.code, found.at, found.end)
         return 0
 
-    def _whole(self, document: bytes, member: Place | None) -> bytes:
-        """A document in which the path leads to the same value as in the unwound one."""
-        if not self._inside or member is None:
-            return document
-        value = member.value()
-        for name in reversed(self._path[: len(self._path) - len(self._names)]):
-            value = (OBJECT, document_from([(name, *value)]))
-        return value[1]
+    def _gather(self, found: Place, depth: cython.Py_ssize_t) -> cython.int:
+        """Let it be the array of what lies at the rest of the path in the documents of the array that it is."""
+        out: KeyWriter
+        if self._out is None:
+            self._out = KeyWriter()
+        out = self._out
+        out.clear()
+        self._put_members(found.raw, found.at, found.end, depth)
+        spend(out.size)
+        found.put(ARRAY, out.taken())
+        if out.size > _KEPT_ROOM:
+            self._out = None
+        return 0
+
+    def _put_members(
+        self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
+    ) -> cython.int:
+        out: KeyWriter | None = self._out
+        assert out is not None
+        stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+        at: cython.Py_ssize_t = start + 4
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        position: cython.Py_ssize_t = 0
+        first: cython.Py_ssize_t = out.begin_document()
+        while at < stop:
+            begin = name_end(raw, at + 1, stop) + 1
+            end = value_end(raw, raw[at], begin, stop)
+            if raw[at] == OBJECT:
+                position += self._put_below(raw, begin, end, depth, position)
+            at = end
+        return out.end_document(first)
+
+    def _put_below(
+        self,
+        raw: bytes,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        depth: cython.Py_ssize_t,
+        position: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Append what lies at the rest of the path in a document, as a member of the array; how many that are."""
+        out: KeyWriter | None = self._out
+        assert out is not None
+        name: bytes
+        code: cython.int = OBJECT
+        field: cython.Py_ssize_t
+        while depth < len(self._names):
+            if code == ARRAY:
+                out.put_member(ARRAY, position)
+                self._put_members(raw, at, end, depth)
+                return 1
+            if code != OBJECT:
+                return 0
+            name = self._names[depth]
+            field = find(raw, at, end, name)
+            if field < 0:
+                return 0
+            code = raw[field]
+            at = field + len(name) + 2
+            end = value_end(raw, code, at, end)
+            depth += 1
+        out.put_member(code, position)
+        out.put_part(raw, at, end)
+        return 1
+
+
+class Variable:
+    """What a name stands for while something is calculated for each of many values."""
+
+    place: Place
+
+    def __init__(self) -> None:
+        self.place = Place()
+
+    def value(self) -> Value | None:
+        """None where it stands for nothing."""
+        return None if self.place.code == 0 else self.place.value()
+
+
+class VariableSource(PathSource):
+    """What a variable stands for, or lies at a path below it. Cannot be used with `unwind`."""
+
+    _variable: Variable
+
+    def __init__(self, variable: Variable, path: str) -> None:
+        super().__init__(path)
+        self._variable = variable
+
+    def bind(self, unwind: list[str]) -> None:
+        raise ValueError("a variable is bound for a whole document")
+
+    def same_as(self, other: Source) -> bool:
+        return self is other
+
+    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+        place: Place = self._variable.place
+        found.code = place.code
+        found.raw = place.raw
+        found.at = place.at
+        found.end = place.end
+        return self._follow(found)
 
 
 class DocumentSource(Source):

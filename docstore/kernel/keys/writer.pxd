@@ -17,6 +17,9 @@ cdef class KeyWriter:
     cdef int put_digits(self, Py_ssize_t number) except -1
     cdef int put_little(self, unsigned long long number, int width) except -1
     cdef int set_little(self, Py_ssize_t at, unsigned long long number, int width) except -1
+    cdef Py_ssize_t begin_document(self) except -1
+    cdef int end_document(self, Py_ssize_t at) except -1
+    cdef int put_member(self, int code, Py_ssize_t position) except -1
     cdef int invert(self, Py_ssize_t at) except -1
     cdef bytes taken(self)
     cdef int _grow(self, Py_ssize_t needed) except -1

@@ -131,6 +131,23 @@ class KeyWriter:
             self._buffer[at : at + width] = (number & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")[:width]
         return 0
 
+    def begin_document(self) -> cython.Py_ssize_t:
+        """Append where the length of a document or array will stand; where that is, for `end_document`."""
+        self.enter()
+        return self._reserve(4)
+
+    def end_document(self, at: cython.Py_ssize_t) -> cython.int:
+        """End what was begun there."""
+        self.leave()
+        self.put(0)
+        return self.set_little(at, self.size - at, 4)
+
+    def put_member(self, code: cython.int, position: cython.Py_ssize_t) -> cython.int:
+        """Append what stands before the value of a member of an array."""
+        self.put(code)
+        self.put_digits(position)
+        return self.put(0)
+
     def invert(self, at: cython.Py_ssize_t) -> cython.int:
         """Invert every byte from `at` on, which turns an ascending key into a descending one."""
         while at < self.size:

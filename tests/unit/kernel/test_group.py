@@ -16,12 +16,8 @@ from tests.unit.kernel.kernels import Kernel
 from tests.unit.kernel.samples import int32
 
 
-def nothing(document: bytes) -> Value | None:
-    raise AssertionError("no array is on the way")
-
-
 def path(kernel: Kernel, name: str) -> Any:
-    return kernel.group.sources.PathSource(name, nothing)
+    return kernel.group.sources.PathSource(name)
 
 
 def one(kernel: Kernel) -> Any:
@@ -194,21 +190,25 @@ def test_paths_inside_and_beside_the_unwound_array(kernel: Kernel) -> None:
     assert found == [("x", 4, 9), ("y", 2, 9), (None, 0, 9)]
 
 
-def test_a_path_through_an_array_asks_otherwise(kernel: Kernel) -> None:
-    asked: list[dict[str, Any]] = []
+def test_a_path_through_an_array_leads_to_the_array_of_what_is_there(kernel: Kernel) -> None:
+    source = kernel.group.sources.PathSource("a.b.c")
+    documents = [
+        {"a": [{"b": {"c": 1}}, 7, [{"b": {"c": 2}}], {"b": [{"c": 5}, {"d": 1}, {"c": [6]}]}, {"b": 3}]},
+        {"a": {"b": [{"c": {"x": 1}}]}},
+        {"a": []},
+        {"a": {"b": {"c": "x"}}},
+        {"a": [{"b": []}]},
+        {"b": 1},
+    ]
+    found = [source(bson.encode(document)) for document in documents]
+    shown = [None if value is None else kernel.to_python(value) for value in found]
+    assert shown == [[1, [5, [6]]], [{"x": 1}], [], "x", [[]], None]
+    direct = kernel.group.sources.PathSource("a.b.c", through=False)
+    assert [direct(bson.encode(document)) for document in documents] == [None] * 3 + [found[3]] + [None] * 2
 
-    def otherwise(document: bytes) -> Value | None:
-        asked.append(bson.decode(document))
-        return int32(len(asked))
-
-    source = kernel.group.sources.PathSource("a.b.c", otherwise)
-    plain = grouped(kernel, source, [])
-    plain.add([bson.encode({"a": [{"b": {"c": 1}}]})])
-    unwound = grouped(kernel, kernel.group.sources.PathSource("a.b.c", otherwise), [], "a")
+    unwound = grouped(kernel, source, [], "a")
     unwound.add([bson.encode({"z": 1, "a": [{"b": [{"c": 5}]}, {"b": {"c": 7}}]})])
-    assert asked == [{"a": [{"b": {"c": 1}}]}, {"a": {"b": [{"c": 5}]}}]
-    assert [key for key, _ in results(plain)] == [1]
-    assert [key for key, _ in results(unwound)] == [2, 7]
+    assert [key for key, _ in results(unwound)] == [[5], 7]
 
 
 def test_sources_that_need_the_unwound_document_are_refused(kernel: Kernel) -> None:

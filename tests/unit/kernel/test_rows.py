@@ -36,9 +36,8 @@ class Collected:
 def rows_of(kernel: Kernel, *paths: str, **more: Any) -> Any:
     sources = kernel.group.sources
     return kernel.group.rows.Rows(
-        sources.PathSource("k", lambda document: None),
-        [sources.PathSource(path, lambda document: None) for path in paths]
-        + [sources.ConstantSource((0x10, b"\1\0\0\0"))],
+        sources.PathSource("k"),
+        [sources.PathSource(path) for path in paths] + [sources.ConstantSource((0x10, b"\1\0\0\0"))],
         **more,
     )
 

@@ -1,0 +1,238 @@
+"""Functions of numbers, and what turns values into numbers and truths.
+
+They are calculated as `docstore.kernel.compute.expressions` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.compute.expressions import Calculation
+from docstore.kernel.group.sources import Place, Source
+
+if not cython.compiled:
+    from math import ceil as _ceil
+    from math import copysign, exp, fabs, isfinite, log, log10, sqrt
+    from math import floor as _floor
+    from math import pow as c_pow
+
+    from docstore.bson.number import double_bytes
+    from docstore.bson.walk import BOOL, DATE, DOUBLE, INT32, INT64, NULL, UNDEFINED
+    from docstore.kernel.compute.expressions import (
+        UNKNOWN,
+        double_of,
+        integer_of,
+        is_binary,
+        is_integer,
+        put_boolean,
+        put_integer,
+        put_long,
+        truth_of,
+    )
+    from docstore.kernel.group.sources import put_result
+
+    def ceil(number: float) -> float:
+        return copysign(_ceil(number), number)
+
+    def floor(number: float) -> float:
+        return copysign(_floor(number), number)
+
+    def rint(number: float) -> float:
+        return copysign(round(number), number)
+
+
+_LEAST_LONG = -(1 << 63)
+_SAFE_LONG = 9.2e18
+"""Doubles below this are longs."""
+
+_ABSOLUTE, _FLOOR, _CEILING, _ROOT, _EXPONENTIAL, _LOGARITHM, _COMMON_LOGARITHM = range(7)
+FUNCTIONS = {
+    "$abs": _ABSOLUTE,
+    "$ceil": _CEILING,
+    "$exp": _EXPONENTIAL,
+    "$floor": _FLOOR,
+    "$ln": _LOGARITHM,
+    "$log10": _COMMON_LOGARITHM,
+    "$sqrt": _ROOT,
+}
+"""The functions of one number, as `Function` knows them."""
+
+
+class Function(Calculation):
+    """A function of one number that is finite, by its number in `FUNCTIONS`; null of null."""
+
+    _function: cython.int
+
+    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], function: int) -> None:
+        super().__init__(operands, otherwise)
+        self._function = function
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        function: cython.int = self._function
+        number: cython.double
+        self._locate(0, document, found)
+        if found.code in (0, NULL, UNDEFINED):
+            found.put(NULL, b"")
+            return True
+        if not is_binary(found):
+            return False
+        if is_integer(found) and function <= _CEILING:
+            return function != _ABSOLUTE or self._absolute(found)
+        number = double_of(found)
+        if not isfinite(number) or (number < 0.0 and function >= _ROOT and function != _EXPONENTIAL):
+            return False
+        if number == 0.0 and function >= _LOGARITHM:
+            return False
+        if function == _ABSOLUTE:
+            number = fabs(number)
+        elif function == _FLOOR:
+            number = floor(number)
+        elif function == _CEILING:
+            number = ceil(number)
+        elif function == _ROOT:
+            number = sqrt(number)
+        elif function == _LOGARITHM:
+            number = log(number)
+        elif function == _COMMON_LOGARITHM:
+            number = log10(number)
+        elif number > 700.0:
+            return False
+        else:
+            number = exp(number)
+        found.put(DOUBLE, double_bytes(number))
+        return True
+
+    def _absolute(self, found: Place) -> cython.bint:
+        whole: cython.longlong = integer_of(found)
+        if whole == _LEAST_LONG:
+            return False
+        put_integer(found, found.code, -whole if whole < 0 else whole)
+        return True
+
+
+class Rounded(Calculation):
+    """`$round`, or `$trunc` of doubles to whole numbers; to places behind the point."""
+
+    _cut: cython.bint
+
+    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], cut: bool) -> None:
+        super().__init__(operands, otherwise)
+        self._cut = cut
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        places: cython.longlong = 0
+        number: cython.double
+        self._locate(0, document, found)
+        if not is_binary(found):
+            return False
+        if len(self._operands) > 1:
+            self._locate(1, document, self._two)
+            if self._two.code != INT32:
+                return False
+            places = integer_of(self._two)
+            if places < 0 or places > 100:
+                return False
+        if is_integer(found):
+            return True
+        number = double_of(found)
+        if not isfinite(number) or (self._cut and places):
+            return False
+        if self._cut:
+            number = ceil(number) if number < 0.0 else floor(number)
+        elif places:
+            number = round(number, places)
+        else:
+            number = rint(number)
+        found.put(DOUBLE, double_bytes(number))
+        return True
+
+
+class Power(Calculation):
+    """`$pow` where one of both is a double."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        number: cython.double
+        power: cython.double
+        if not self._two_numbers(document) or DOUBLE not in (self._one.code, self._two.code):
+            return False
+        number, power = double_of(self._one), double_of(self._two)
+        if not (isfinite(number) and isfinite(power)) or number <= 0.0 or fabs(power) > 64.0 or number > 1e4:
+            return False
+        number = c_pow(number, power)
+        if number == 0.0:
+            return False
+        found.put(DOUBLE, double_bytes(number))
+        return True
+
+
+class Converted(Calculation):
+    """`$toInt`, `$toLong`, `$toDouble`, `$toBool` and `$toDate` of numbers, truths and dates; null of null."""
+
+    _code: cython.int
+
+    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], code: int) -> None:
+        super().__init__(operands, otherwise)
+        self._code = code
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        code: cython.int = self._code
+        number: cython.double
+        whole: cython.longlong
+        truth: cython.int
+        self._locate(0, document, found)
+        if found.code in (0, NULL, UNDEFINED):
+            found.put(NULL, b"")
+            return True
+        if found.code == code:
+            return True
+        if code == BOOL:
+            truth = truth_of(found)
+            if truth == UNKNOWN:
+                return False
+            put_boolean(found, truth == 1)
+            return True
+        if code == DATE:
+            if found.code != INT64:
+                return False
+            found.code = DATE
+            return True
+        if found.code == BOOL:
+            whole = 1 if found.raw[found.at] else 0
+        elif found.code == DOUBLE:
+            number = double_of(found)
+            if not -_SAFE_LONG < number < _SAFE_LONG:
+                return False
+            whole = cython.cast(cython.longlong, number)
+        elif is_integer(found):
+            whole = integer_of(found)
+        else:
+            return False
+        if code == DOUBLE:
+            found.put(DOUBLE, double_bytes(cython.cast(cython.double, whole)))
+        elif code == INT64:
+            put_long(found, INT64, whole)
+        elif -0x80000000 <= whole <= 0x7FFFFFFF:
+            put_integer(found, INT32, whole)
+        else:
+            return False
+        return True
+
+
+class TypeName(Calculation):
+    """`$type`: `names` by type byte, 0 for what is missing."""
+
+    _names: dict[int, Value]
+
+    def __init__(
+        self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], names: dict[int, Value]
+    ) -> None:
+        super().__init__(operands, otherwise)
+        self._names = names
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        self._locate(0, document, self._one)
+        put_result(found, self._names[self._one.code])
+        return True
