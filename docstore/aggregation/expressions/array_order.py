@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key, partial
 from typing import Any
 
+from docstore.aggregation.expressions.calculations import sorted_array
 from docstore.aggregation.expressions.model import (
     Expression,
     OperatorParser,
@@ -20,7 +21,7 @@ from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, UNDEFINED, Value, elem
 from docstore.errors import CommandError
 from docstore.query.sort import parse_sort_fields
 from docstore.query.value.notation import display
-from docstore.query.value.ordering import Ordering
+from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
@@ -31,8 +32,6 @@ from docstore.query.value.values import (
     truncated_of,
     type_name,
 )
-
-Order = Callable[[list[Value]], list[Value]]
 
 
 class Sorting:
@@ -65,7 +64,8 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
         if field not in given:
             raise CommandError(missing, f"{name} requires '{field}' to be specified")
     source = parsing.expression(given["input"])
-    order = _order(given["sortBy"], Sorting(parsing.query_context.ordering))
+    direction, fields = _asked(given["sortBy"])
+    sorting = Sorting(parsing.query_context.ordering)
     evaluate = source.evaluate
 
     def sort(scope: Scope) -> Value:
@@ -76,19 +76,24 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(
                 2942504, f"The input argument to $sortArray must be an array, but was of type: {type_name(found)}"
             )
-        return array_value(order(values(found[1])))
+        members = values(found[1])
+        if fields:
+            return array_value(sorting.by_fields(members, fields))
+        return array_value(sorted(members, key=sorting.rising if direction > 0 else sorting.falling))
 
-    return folded(sort, [source])
+    made = folded(sort, [source])
+    if made.is_constant or parsing.query_context.ordering is not BINARY:
+        return made
+    return sorted_array(parsing.scoped(made), fields, direction)
 
 
-def _order(sort_by: Value, sorting: Sorting) -> Order:
-    """The order of elements as wholes, or by fields of theirs."""
+def _asked(sort_by: Value) -> tuple[int, Sequence[tuple[str, int]]]:
+    """(1 or -1, no fields) for an order of elements as wholes, else (1, the fields that they are sorted by)."""
     if sort_by[0] in NUMBERS:
         direction = integral_of(sort_by)
         if direction not in (1, -1):
             raise CommandError(2942506, "The $sort element value must be either 1 or -1")
-        key = sorting.rising if direction == 1 else sorting.falling
-        return lambda members: sorted(members, key=key)
+        return direction, ()
     if sort_by[0] != OBJECT:
         raise CommandError(
             2942507, "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields"
@@ -99,7 +104,7 @@ def _order(sort_by: Value, sorting: Sorting) -> Order:
         raise CommandError(2942505, error.message) from None
     if not fields:
         raise CommandError(2942505, "The sort pattern is empty when it should be a set of fields.")
-    return lambda members: sorting.by_fields(members, fields)
+    return 1, fields
 
 
 def _field_key(path: str, order: Callable[[Value], Any], member: Value) -> Any:

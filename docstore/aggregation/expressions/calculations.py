@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.aggregation.expressions.model import Expression, Scope
-from docstore.bson.walk import BOOL, DATE, DOUBLE, INT32, INT64, Value
+from docstore.bson.walk import BOOL, DATE, DOUBLE, INT32, INT64, STRING, Value
 from docstore.kernel.compute.arrays import (
     Accumulated,
     IsArray,
@@ -22,6 +22,7 @@ from docstore.kernel.compute.arrays import (
     Pairs,
     Reversed,
     Slice,
+    Sorted,
 )
 from docstore.kernel.compute.bindings import Bindings
 from docstore.kernel.compute.dates import DateBin, DateDistance, DatePart, DateSum, DateText
@@ -68,6 +69,16 @@ def _comparing(answer: Callable[[int], Value]) -> Make:
 
 _TYPE_NAMES = {code: string_value(name) for code, name in {0: "missing", **TYPE_NAMES}.items()}
 
+_CONVERSIONS: Mapping[int, tuple[str, Make]] = {
+    BOOL: ("$toBool", partial(Converted, code=BOOL)),
+    DATE: ("$toDate", partial(Converted, code=DATE)),
+    DOUBLE: ("$toDouble", partial(Converted, code=DOUBLE)),
+    INT32: ("$toInt", partial(Converted, code=INT32)),
+    INT64: ("$toLong", partial(Converted, code=INT64)),
+    STRING: ("$toString", Text),
+}
+"""Conversions by the type that comes of them, and their short names."""
+
 ARRAY_OF = "["
 """The name of what makes an array of its arguments, which is no operator."""
 
@@ -108,16 +119,11 @@ _MADE: Mapping[str, Make] = {
     "$substrCP": partial(Substring, characters=True),
     "$subtract": Difference,
     "$switch": Choice,
-    "$toBool": partial(Converted, code=BOOL),
-    "$toDate": partial(Converted, code=DATE),
-    "$toDouble": partial(Converted, code=DOUBLE),
-    "$toInt": partial(Converted, code=INT32),
-    "$toLong": partial(Converted, code=INT64),
     "$toLower": partial(Case, upper=False),
-    "$toString": Text,
     "$toUpper": partial(Case, upper=True),
     "$trunc": partial(Rounded, cut=True),
     "$type": partial(TypeName, names=_TYPE_NAMES),
+    **dict(_CONVERSIONS.values()),
     **{name: partial(Accumulated, start=STATES[name]) for name in ("$avg", "$stdDevPop", "$stdDevSamp", "$sum")},
     **{name: partial(Function, function=number) for name, number in FUNCTIONS.items()},
 }
@@ -137,13 +143,20 @@ _PARTS = {
     "$dayOfWeek": "w",
     "$dayOfYear": "j",
     "$hour": "H",
+    "$isoDayOfWeek": "u",
+    "$isoWeek": "V",
+    "$isoWeekYear": "G",
     "$millisecond": "L",
     "$minute": "M",
     "$month": "m",
     "$second": "S",
+    "$week": "U",
     "$year": "Y",
 }
-"""Parts of dates by their letters, in UTC: where no time zone is a second argument."""
+"""Parts of dates by their letters."""
+
+Clock = Callable[[int], int]
+"""What the clocks of a zone show at an instant, or the other way, in milliseconds."""
 
 _BY_ORDER: Mapping[str, Make] = {
     "$cmp": _comparing(int32_value),
@@ -170,10 +183,20 @@ def calculated(name: str, expression: Expression, *, binary: bool) -> Expression
     count = len(expression.arguments)
     make = _MADE.get(name) or (_BY_ORDER.get(name) if binary else None)
     if count == 1:
-        make = partial(DatePart, letter=_PARTS[name]) if name in _PARTS else _TRIMMED.get(name, make)
+        make = _TRIMMED.get(name, make)
     if make is None or not count or count > _LIMITED.get(name, count):
         return expression
     return _by(make, expression)
+
+
+def converted(expression: Expression, code: int) -> Expression:
+    """The only argument as a value of another type, null as null."""
+    return _by(_CONVERSIONS[code][1], expression) if code in _CONVERSIONS else expression
+
+
+def sorted_array(expression: Expression, fields: Sequence[tuple[str, int]], direction: int) -> Expression:
+    """The only argument sorted, see `Sorted`."""
+    return _by(partial(Sorted, fields=fields, direction=direction), expression)
 
 
 def binding(
@@ -183,14 +206,23 @@ def binding(
     return _by(partial(kind, variables=variables), replace(expression, arguments=tuple(arguments)))
 
 
-def date_text(expression: Expression, pieces: Sequence[tuple[str | None, bytes]]) -> Expression:
-    """The text of the date that is the only argument, in UTC. `pieces` are those of a `DateText`."""
-    return _by(partial(DateText, pieces=pieces), expression)
+def date_part(name: str, expression: Expression, local: Clock | None) -> Expression:
+    """A part of the date that is the only argument, as the operator of that name gives it."""
+    return _by(partial(DatePart, letter=_PARTS[name], local=local), expression)
 
 
-def date_bin(expression: Expression, *, months: int, length: int, begin: int) -> Expression:
-    """The beginning of the bin that the only argument is in, in UTC; see `OfUnit`."""
-    return _by(partial(DateBin, months=months, length=length, begin=begin), expression)
+def date_text(
+    expression: Expression, pieces: Sequence[tuple[str | None, bytes]], local: Clock | None = None
+) -> Expression:
+    """The text of the date that is the only argument. `pieces` are those of a `DateText`."""
+    return _by(partial(DateText, pieces=pieces, local=local), expression)
+
+
+def date_bin(
+    expression: Expression, *, months: int, length: int, begin: int, clocks: tuple[Clock, Clock] | None = None
+) -> Expression:
+    """The beginning of the bin that the only argument is in; see `DateBin`."""
+    return _by(partial(DateBin, months=months, length=length, begin=begin, clocks=clocks), expression)
 
 
 def date_distance(expression: Expression, *, months: int, length: int, begin: int) -> Expression:

@@ -6,8 +6,10 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
+from docstore.aggregation.expressions.calculations import converted
 from docstore.aggregation.expressions.date_parsing import instant_of_text
 from docstore.aggregation.expressions.date_text import ISO_FORMAT, format_date
 from docstore.aggregation.expressions.model import (
@@ -317,7 +319,19 @@ def _parse_convert(name: str, value: Value, parsing: Parsing) -> Expression:
                 raise
             return functions["onError"](scope)
 
-    return folded(evaluate, list(given.values()))
+    made = folded(evaluate, list(given.values()))
+    code = _known_target(given["to"].constant)
+    if made.is_constant or code is None or "onNull" in given:
+        return made
+    return converted(replace(parsing.scoped(made), arguments=(given["input"],)), code)
+
+
+def _known_target(value: Value | None) -> int | None:
+    """The type code that a constant names; None where it is no constant, or wrong."""
+    try:
+        return None if value is None or is_nullish(value) else _target(value)
+    except CommandError:
+        return None
 
 
 def _parse_type(name: str, value: Value, parsing: Parsing) -> Expression:

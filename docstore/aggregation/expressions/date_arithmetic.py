@@ -20,7 +20,7 @@ from docstore.aggregation.expressions.model import (
     folded,
     is_nullish,
 )
-from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, zone_from
+from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, constant_zone, is_known_zone, zone_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, weekday
@@ -118,24 +118,22 @@ def _adding(name: str, sign: int) -> OperatorParser:
             return _moved(name, sign, present, zone_from(timezone, scope))
 
         made = folded(evaluate, list(given.values()))
-        plain = _plain_unit(made, given, parsing)
+        plain = None if made.is_constant or "timezone" in given else _plain_unit(given)
         if plain is None:
             return made
         months, length, _ = plain
-        made = replace(made, arguments=(given["startDate"], given["amount"]))
+        made = replace(parsing.scoped(made), arguments=(given["startDate"], given["amount"]))
         return date_sum(made, months=sign * months, length=sign * length)
 
     return parse
 
 
-def _plain_unit(made: Expression, given: dict[str, Expression], parsing: Parsing) -> tuple[int, int, int] | None:
-    """(months, milliseconds, day from which weeks are counted) of a unit that is constant, in UTC, where the kernel may
-    calculate what was `made` of these arguments; None where it may not, or something is wrong.
+def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
+    """(months, milliseconds, day from which weeks are counted) of a unit that is constant; None where it is not, or
+    something is wrong with it.
     """
-    if made.is_constant or parsing.binds:
-        return None
     unit = given["unit"].constant
-    if "timezone" in given or unit is None or unit[0] != STRING or not is_unit(name := text_of(unit)):
+    if unit is None or unit[0] != STRING or not is_unit(name := text_of(unit)):
         return None
     week_start = 0
     if "startOfWeek" in given and name == "week":
@@ -280,11 +278,11 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
         return int64_value(found)
 
     made = folded(evaluate, list(given.values()))
-    plain = _plain_unit(made, given, parsing)
+    plain = None if made.is_constant or "timezone" in given else _plain_unit(given)
     if plain is None:
         return made
     months, length, week_start = plain
-    made = replace(made, arguments=(given["startDate"], given["endDate"]))
+    made = replace(parsing.scoped(made), arguments=(given["startDate"], given["endDate"]))
     begin = week_start * _DAY if length == 7 * _DAY else 0
     return date_distance(made, months=months, length=length, begin=begin)
 
@@ -339,7 +337,8 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         return date_value(found)
 
     made = folded(evaluate, list(given.values()))
-    plain = _plain_unit(made, given, parsing)
+    timezone = given.get("timezone")
+    plain = None if made.is_constant or not is_known_zone(timezone) else _plain_unit(given)
     size = given["binSize"].constant if "binSize" in given else int64_value(1)
     number = integral_of(size) if size is not None and size[0] in NUMBERS else None
     if plain is None or number is None or not 0 < number <= _MOST_PLAIN:
@@ -348,8 +347,17 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
     begin = _BINS_BEGIN
     if length == 7 * _DAY:
         begin += (week_start + 4 - weekday(_BINS_BEGIN)) % 7
-    made = replace(made, arguments=(given["date"],))
-    return date_bin(made, months=months * number, length=length * number, begin=24_000 if months else begin * _DAY)
+    made = replace(parsing.scoped(made), arguments=(given["date"],))
+    first = 24_000 if months else begin * _DAY
+    zone = ZONE_UTC if timezone is None else constant_zone(timezone) or ZONE_UTC
+    clocks = None
+    if zone is not ZONE_UTC:
+        if not months and length < _DAY:
+            # Such bins are counted in time that goes by, whatever clocks do.
+            first = zone.instant(first)
+        else:
+            clocks = (zone.local, zone.instant)
+    return date_bin(made, months=months * number, length=length * number, begin=first, clocks=clocks)
 
 
 OPERATORS: Table = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from docstore.aggregation.expressions.calculations import date_part
 from docstore.aggregation.expressions.model import (
     Evaluate,
     Expression,
@@ -16,7 +18,7 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
     unary,
 )
-from docstore.aggregation.expressions.time_zones import zone_from
+from docstore.aggregation.expressions.time_zones import is_known_zone, local_of, zone_from
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, OBJECT_ID, TIMESTAMP, Value, elements, values
 from docstore.errors import Code, CommandError
@@ -110,7 +112,7 @@ def _part(name: str) -> OperatorParser:
             return make(part(int_of(found) if found[0] == DATE else instant_of(found)))
 
         if timezone is None:
-            return folded(of_utc, [date])
+            return _in_kernel(name, parsing.scoped(folded(of_utc, [date])), date, None)
         zone_name = timezone.evaluate
 
         def of_zone(scope: Scope) -> Value:
@@ -121,9 +123,16 @@ def _part(name: str) -> OperatorParser:
             zone = zone_from(zone_name, scope, 40533)
             return NULL_VALUE if zone is None else make(part(zone.local(instant)))
 
-        return folded(of_zone, [date, timezone])
+        return _in_kernel(name, parsing.scoped(folded(of_zone, [date, timezone])), date, timezone)
 
     return parse
+
+
+def _in_kernel(name: str, made: Expression, date: Expression, timezone: Expression | None) -> Expression:
+    """What was made of a date and a zone, calculated by the kernel where the zone is known."""
+    if made.is_constant or not is_known_zone(timezone):
+        return made
+    return date_part(name, replace(made, arguments=(date,)), local_of(timezone))
 
 
 def _date_and_zone(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None]:

@@ -7,11 +7,12 @@ of `datetime` the zone's rules go on as they are: the calendar repeats every 400
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from docstore.aggregation.expressions.model import Evaluate, Scope, is_nullish
+from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, is_nullish
 from docstore.bson.walk import STRING, Value
 from docstore.errors import CommandError
 from docstore.query.value.values import text_of, type_name
@@ -135,3 +136,25 @@ def zone_from(evaluate: Evaluate | None, scope: Scope, not_text: int = 40517) ->
         return ZONE_UTC
     found = evaluate(scope)
     return None if found is None or is_nullish(found) else zone_of(found, not_text)
+
+
+def is_known_zone(timezone: Expression | None) -> bool:
+    """Whether it is known which zone an optional parameter names before any document is there."""
+    return timezone is None or constant_zone(timezone) is not None
+
+
+def constant_zone(timezone: Expression) -> Zone | None:
+    """The zone that a constant names; None where it is no constant, or names none."""
+    named = timezone.constant
+    if named is None or named[0] != STRING:
+        return None
+    try:
+        return zone_named(text_of(named))
+    except CommandError:
+        return None
+
+
+def local_of(timezone: Expression | None) -> Callable[[int], int] | None:
+    """What the clocks of a known zone show at an instant; None for UTC."""
+    zone = None if timezone is None else constant_zone(timezone)
+    return None if zone is None or zone is ZONE_UTC else zone.local

@@ -1,10 +1,11 @@
 from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport (
-    ARRAY, INT32, NULL, OBJECT, STRING, UNDEFINED, document_stop, int32_at, name_end, part, value_end,
+    ARRAY, INT32, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, int32_at, name_end, part, value_end,
 )
 from docstore.kernel.compute.expressions cimport Calculation, member_of, put_boolean
 from docstore.kernel.group.accumulators cimport State
 from docstore.kernel.group.sources cimport Place, Source, put_result
+from docstore.kernel.keys.elements cimport append_directed
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
 
@@ -23,6 +24,12 @@ cdef class Slice(Made):
 
 cdef class Reversed(Made):
     cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Sorted(Made):
+    cdef list _paths
+    cdef list _falling
+    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef bytes _key(self, bytes raw, Py_ssize_t member, Py_ssize_t end)
 
 cdef class IsArray(Calculation):
     cdef bint _calculated(self, bytes document, Place found) except -1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from docstore.bson.walk import Value
+from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.sources import Place, Source
@@ -25,6 +25,7 @@ if not cython.compiled:
         STRING,
         UNDEFINED,
         document_stop,
+        find,
         int32_at,
         name_end,
         part,
@@ -32,6 +33,7 @@ if not cython.compiled:
     )
     from docstore.kernel.compute.expressions import member_of, put_boolean
     from docstore.kernel.group.sources import put_result
+    from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.keys.encoding import append_key
 
 _MOST_BYTES = 16 * 1024 * 1024
@@ -155,6 +157,74 @@ class Reversed(Made):
         out.end_document(first)
         self._put(ARRAY, found)
         return True
+
+
+class Sorted(Made):
+    """`$sortArray`: elements in the order of `fields`, (path, 1 or -1), or in that of their own values where there are
+    none, in a `direction`. Arrays count as a whole, and no path leads through one.
+    """
+
+    _paths: list[list[bytes]]
+    _falling: list[bool]
+
+    def __init__(
+        self,
+        operands: Sequence[Source],
+        otherwise: Callable[[bytes], Value | None],
+        fields: Sequence[tuple[str, int]],
+        direction: int,
+    ) -> None:
+        super().__init__(operands, otherwise)
+        self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in fields]
+        self._falling = [way < 0 for _, way in fields] or [direction < 0]
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        one: Place = self._one
+        out: KeyWriter = self._out
+        first: cython.Py_ssize_t
+        position: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        self._locate(0, document, one)
+        if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
+            return False
+        keyed = [(self._key(one.raw, begin, end), begin, end) for begin, end in _places(one)]
+        spend(one.end - one.at)
+        # Elements that are equal stay in the order in which they stand.
+        keyed.sort()
+        out.clear()
+        first = out.begin_document()
+        for position, (_, begin, end) in enumerate(keyed):
+            out.put_member(one.raw[begin], position)
+            out.put_part(one.raw, name_end(one.raw, begin + 1, end) + 1, end)
+        out.end_document(first)
+        self._put(ARRAY, found)
+        return True
+
+    def _key(self, raw: bytes, member: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
+        """What a member of an array sorts by."""
+        out: KeyWriter = self._out
+        value: cython.Py_ssize_t = name_end(raw, member + 1, end) + 1
+        position: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        code: cython.int
+        name: bytes
+        out.clear()
+        if not self._paths:
+            append_directed(out, raw[member], raw, value, end, self._falling[0], None)
+        for position in range(len(self._paths)):
+            code, at, stop = raw[member], value, end
+            for name in self._paths[position]:
+                place = find(raw, at, stop, name) if code == OBJECT else -1
+                if place < 0:
+                    code = NULL
+                    break
+                code = raw[place]
+                at = place + len(name) + 2
+                stop = value_end(raw, code, at, stop)
+            append_directed(out, code, raw, at, stop, self._falling[position], None)
+        return out.taken()
 
 
 class IsArray(Calculation):

@@ -1,16 +1,20 @@
 from docstore.kernel.compute.expressions cimport Calculation, put_integer, put_long
-from docstore.kernel.compute.calendar cimport civil, day_and_rest, day_of, day_of_year, floored, weekday
+from docstore.kernel.compute.calendar cimport civil, day_and_rest, day_of, day_of_year, floored, iso_week, weekday
 from docstore.kernel.group.sources cimport Place
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.bson.walk cimport DATE, INT32, INT64, STRING, int32_at, int64_at
 
 cdef long long _date_part(int letter, long long milliseconds) except? -1
 
-cdef class DatePart(Calculation):
+cdef class OfDate(Calculation):
+    cdef object _local
+    cdef long long _shown(self) except? -1
+
+cdef class DatePart(OfDate):
     cdef int _letter
     cdef bint _calculated(self, bytes document, Place found) except -1
 
-cdef class DateText(Calculation):
+cdef class DateText(OfDate):
     cdef list _pieces
     cdef list _letters
     cdef KeyWriter _out
@@ -25,6 +29,9 @@ cdef class OfUnit(Calculation):
     cdef long long _begin
 
 cdef class DateBin(OfUnit):
+    cdef object _clocks
+    cdef dict _begins
+    cdef long long _instant(self, long long shown) except? -1
     cdef bint _calculated(self, bytes document, Place found) except -1
 
 cdef class DateDistance(OfUnit):

@@ -1,4 +1,4 @@
-"""Parts and texts of dates in UTC, their bins, distances and sums.
+"""Parts and texts of dates, their bins, distances and sums; in UTC unless they are given the clocks of a zone.
 
 They are calculated as `docstore.kernel.compute.expressions` says.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import cython
 
 from docstore.bson.walk import Value
-from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of_year, weekday
+from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of_year, iso_week, weekday
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
@@ -21,20 +21,49 @@ if not cython.compiled:
     from docstore.kernel.compute.expressions import put_integer, put_long
 
 
-class DatePart(Calculation):
-    """A part of a date in UTC, by its letter as in formats (`w`: the day of the week from 1 for Sunday)."""
+class OfDate(Calculation):
+    """Of one date. `local` gives what the clocks of a zone show at an instant, both in milliseconds; None: UTC."""
+
+    _local: Callable[[int], int] | None
+
+    def __init__(
+        self,
+        operands: Sequence[Source],
+        otherwise: Callable[[bytes], Value | None],
+        local: Callable[[int], int] | None = None,
+    ) -> None:
+        super().__init__(operands, otherwise)
+        self._local = local
+
+    def _shown(self) -> cython.longlong:
+        """What clocks show at the date that has been located."""
+        instant: cython.longlong = int64_at(self._one.raw, self._one.at)
+        if self._local is None:
+            return instant
+        shown: cython.longlong = self._local(instant)
+        return shown
+
+
+class DatePart(OfDate):
+    """A part of a date, by its letter as in formats (`w`: the day of the week from 1 for Sunday)."""
 
     _letter: cython.int
 
-    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], letter: str) -> None:
-        super().__init__(operands, otherwise)
+    def __init__(
+        self,
+        operands: Sequence[Source],
+        otherwise: Callable[[bytes], Value | None],
+        letter: str,
+        local: Callable[[int], int] | None = None,
+    ) -> None:
+        super().__init__(operands, otherwise, local)
         self._letter = ord(letter)
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         self._locate(0, document, self._one)
-        if self._one.code != DATE:
+        if self._one.code != DATE or _is_far(int64_at(self._one.raw, self._one.at)):
             return False
-        put_integer(found, INT32, _date_part(self._letter, int64_at(self._one.raw, self._one.at)))
+        put_integer(found, INT64 if self._letter == 71 else INT32, _date_part(self._letter, self._shown()))
         return True
 
 
@@ -56,15 +85,23 @@ def _date_part(letter: cython.int, milliseconds: cython.longlong) -> cython.long
         return rest % 1000
     if letter == 106:  # j
         return day_of_year(day)
+    if letter == 71:  # G
+        return iso_week(day)[0]
+    if letter == 86:  # V
+        return iso_week(day)[1]
+    if letter == 117:  # u
+        return iso_week(day)[2]
+    if letter == 85:  # U
+        return (day_of_year(day) + 6 - weekday(day)) // 7
     return weekday(day) + 1
 
 
-DATE_PARTS = "YmdHMSLjw"
+DATE_PARTS = "YmdHMSLjwGVuU"
 """The letters of `DatePart` and `DateText`."""
 
 
-class DateText(Calculation):
-    """`$dateToString` of a date in UTC: each piece is a letter of `DATE_PARTS` or, longer or shorter, a text."""
+class DateText(OfDate):
+    """`$dateToString` of a date: each piece is a letter of `DATE_PARTS` or, longer or shorter, a text."""
 
     _pieces: list[bytes]
     _letters: list[int]
@@ -75,9 +112,10 @@ class DateText(Calculation):
         operands: Sequence[Source],
         otherwise: Callable[[bytes], Value | None],
         pieces: Sequence[tuple[str | None, bytes]],
+        local: Callable[[int], int] | None = None,
     ) -> None:
         """`pieces` are (letter, "") or (None, text)."""
-        super().__init__(operands, otherwise)
+        super().__init__(operands, otherwise, local)
         self._letters = [0 if letter is None else ord(letter) for letter, _ in pieces]
         self._pieces = [text for _, text in pieces]
         self._out = KeyWriter()
@@ -89,9 +127,9 @@ class DateText(Calculation):
         milliseconds: cython.longlong
         out: KeyWriter = self._out
         self._locate(0, document, self._one)
-        if self._one.code != DATE:
+        if self._one.code != DATE or _is_far(int64_at(self._one.raw, self._one.at)):
             return False
-        milliseconds = int64_at(self._one.raw, self._one.at)
+        milliseconds = self._shown()
         out.clear()
         out.put_little(0, 4)
         for position in range(len(self._letters)):
@@ -102,11 +140,11 @@ class DateText(Calculation):
             number = _date_part(letter, milliseconds)
             if not 0 <= number <= 9999:
                 return False
-            if letter == 89:
+            if letter in (89, 71):
                 out.put(48 + number // 1000)
-            if letter in (89, 76, 106):
+            if letter in (89, 71, 76, 106):
                 out.put(48 + number // 100 % 10)
-            if letter != 119:
+            if letter not in (119, 117):
                 out.put(48 + number // 10 % 10)
             out.put(48 + number % 10)
         out.put(0)
@@ -117,6 +155,7 @@ class DateText(Calculation):
 
 _LONGEST = 1 << 60
 _MOST_MONTHS = 1 << 24
+_MOST_BEGINS = 10_000
 
 
 def _is_far(milliseconds: cython.longlong) -> cython.bint:
@@ -160,7 +199,44 @@ class OfUnit(Calculation):
 
 
 class DateBin(OfUnit):
-    """`$dateTrunc`: the beginning of the bin that a date is in."""
+    """`$dateTrunc`: the beginning of the bin that a date is in.
+
+    `clocks`, of units that are no shorter than a day: what the clocks of a zone show at an instant, and the instant at
+    which they show something.
+    """
+
+    _clocks: tuple[Callable[[int], int], Callable[[int], int]] | None
+    _begins: dict[int, int]
+    """The instants at which bins begin, by what clocks show."""
+
+    def __init__(
+        self,
+        operands: Sequence[Source],
+        otherwise: Callable[[bytes], Value | None],
+        *,
+        months: int = 0,
+        length: int = 0,
+        begin: int = 0,
+        clocks: tuple[Callable[[int], int], Callable[[int], int]] | None = None,
+    ) -> None:
+        super().__init__(operands, otherwise, months=months, length=length, begin=begin)
+        self._clocks = clocks
+        self._begins = {}
+
+    def _instant(self, shown: cython.longlong) -> cython.longlong:
+        """The instant at which a bin begins."""
+        instant: cython.longlong
+        known: object
+        if self._clocks is None:
+            return shown
+        known = self._begins.get(shown)
+        if known is None:
+            if len(self._begins) >= _MOST_BEGINS:
+                self._begins.clear()
+            known = self._clocks[1](shown)
+            self._begins[shown] = known
+        instant = known
+        return instant
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         instant: cython.longlong
@@ -171,13 +247,15 @@ class DateBin(OfUnit):
         instant = int64_at(self._one.raw, self._one.at)
         if _is_far(instant):
             return False
+        if self._clocks is not None:
+            instant = self._clocks[0](instant)
         if self._months:
             count = floored(_month_of(instant) - self._begin, self._months)
             instant = day_of(0, self._begin + count * self._months + 1, 1)
             instant *= 86_400_000
         else:
             instant = self._begin + floored(instant - self._begin, self._length) * self._length
-        put_long(found, DATE, instant)
+        put_long(found, DATE, self._instant(instant))
         return True
 
 

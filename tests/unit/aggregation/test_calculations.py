@@ -71,10 +71,28 @@ def test_one_operand(name: str) -> None:
         agree({name: ["$a"]}, {"a": value})
 
 
-def test_parts_of_dates_with_a_time_zone() -> None:
-    for name in ("$hour", "$year"):
-        agree({name: {"date": "$a", "timezone": "Asia/Tokyo"}}, {"a": bson.datetime_ms.DatetimeMS(0)})
-        agree({name: {"date": "$a"}}, {"a": bson.datetime_ms.DatetimeMS(0)})
+def test_parts_and_texts_of_dates_with_a_time_zone() -> None:
+    rng = random.Random(4)
+    names = [
+        "$hour",
+        "$year",
+        "$dayOfWeek",
+        "$isoWeek",
+        "$isoWeekYear",
+        "$isoDayOfWeek",
+        "$week",
+        "$minute",
+        "$dayOfYear",
+    ]
+    for _ in range(300):
+        document = {"a": rng.choice([moments(rng), moments(rng), *VALUES]), "b": rng.choice(["Asia/Tokyo", 5])}
+        zone = rng.choice(ZONES)
+        for name in names:
+            agree({name: {"date": "$a", "timezone": zone}}, document)
+            agree({name: {"date": "$a"}}, document)
+        layout = rng.choice(["%Y-%m-%d %H", "%G-W%V-%u %U %j", "%H:%M %z"])
+        agree({"$dateToString": {"date": "$a", "timezone": zone, "format": layout}}, document)
+        agree({"$dateToString": {"date": "$a", "timezone": zone}}, document)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +104,7 @@ def test_texts_of_dates(layout: str | None) -> None:
         agree({"$dateToString": given}, {"a": value})
 
 
+ZONES: list[Any] = ["America/New_York", "Australia/Lord_Howe", "Asia/Beirut", "+05:30", "UTC", "nowhere", None, "$b"]
 UNITS = ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"]
 
 
@@ -107,7 +126,10 @@ def test_bins_of_dates_distances_and_sums(unit: str) -> None:
         bins = {"date": "$a", "unit": unit, **week}
         agree({"$dateTrunc": bins}, document)
         agree({"$dateTrunc": bins | {"binSize": size}}, document)
-        agree({"$dateTrunc": bins | {"timezone": "America/New_York"}}, document)
+        for zone in ZONES:
+            agree({"$dateTrunc": bins | {"timezone": zone}}, document)
+            agree({"$dateTrunc": bins | {"timezone": zone, "binSize": size}}, document)
+        agree({"$dateAdd": {"startDate": "$a", "unit": unit, "amount": 5, "timezone": "Europe/Rome"}}, document)
         agree({"$dateDiff": {"startDate": "$a", "endDate": "$b", "unit": unit, **week}}, document)
         for name in ("$dateAdd", "$dateSubtract"):
             agree({name: {"startDate": "$a", "unit": unit, "amount": "$n"}}, document)
@@ -199,6 +221,18 @@ def test_operators_of_arrays_and_documents() -> None:
         agree({"$objectToArray": "$o"}, document)
         agree({"$mergeObjects": ["$o", {"a": "$n", "z": ["$a", "$nope", 3]}]}, document)
         agree({"$mergeObjects": "$a"}, document)
+        for order in (1, -1, {"q": 1}, {"q.p": -1, "p": 1}, {"p": -1, "q": -1}):
+            agree({"$sortArray": {"input": "$a", "sortBy": order}}, document)
+
+
+def test_conversions() -> None:
+    targets = ["int", "long", "double", "bool", "date", "string", "objectId", "decimal", 16, "nonsense", None, "$b"]
+    for value in [*VALUES, "12", "1.5", "2024-01-01"]:
+        for target in targets:
+            document = {"a": value, "b": "int"}
+            agree({"$convert": {"input": "$a", "to": target}}, document)
+            agree({"$convert": {"input": "$a", "to": target, "onError": "no", "onNull": "none"}}, document)
+            agree({"$convert": {"input": "$nope", "to": target, "onError": "no"}}, document)
 
 
 def bound_tree(rng: random.Random, names: list[str], depth: int) -> Any:
