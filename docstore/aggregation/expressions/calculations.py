@@ -17,12 +17,10 @@ from docstore.kernel.compute.arrays import (
     IsArray,
     Joined,
     Members,
-    MemberSet,
     MergedDocuments,
     Pairs,
     Reversed,
     Slice,
-    Sorted,
 )
 from docstore.kernel.compute.bindings import Bindings
 from docstore.kernel.compute.dates import DateBin, DateDistance, DatePart, DateSum, DateText
@@ -44,6 +42,7 @@ from docstore.kernel.compute.expressions import (
     Sum,
 )
 from docstore.kernel.compute.numbers import FUNCTIONS, Converted, Function, Power, Rounded, TypeName
+from docstore.kernel.compute.ordered import MemberSet, Sorted
 from docstore.kernel.compute.texts import (
     Case,
     CaseOrder,

@@ -72,6 +72,7 @@ COMPILED = (
     "kernel.compute.calendar",
     "kernel.compute.expressions",
     "kernel.compute.arrays",
+    "kernel.compute.ordered",
     "kernel.compute.bindings",
     "kernel.compute.numbers",
     "kernel.compute.texts",

@@ -1,12 +1,10 @@
 from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport (
-    ARRAY, INT32, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, int32_at, name_end, part, value_end,
+    ARRAY, INT32, NULL, OBJECT, STRING, UNDEFINED, document_stop, int32_at, name_end, part, value_end,
 )
 from docstore.kernel.compute.expressions cimport Calculation, member_of, put_boolean
 from docstore.kernel.group.accumulators cimport State
 from docstore.kernel.group.sources cimport Place, Source, put_result
-from docstore.kernel.keys.elements cimport append_directed
-from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef class Made(Calculation):
@@ -25,12 +23,6 @@ cdef class Slice(Made):
 cdef class Reversed(Made):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
-cdef class Sorted(Made):
-    cdef list _paths
-    cdef list _falling
-    cdef bint _calculated(self, bytes document, Place found) except -1
-    cdef bytes _key(self, bytes raw, Py_ssize_t member, Py_ssize_t end)
-
 cdef class IsArray(Calculation):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
@@ -44,11 +36,7 @@ cdef class MergedDocuments(Made):
 cdef class Pairs(Made):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
-cdef class MemberSet(Made):
-    cdef bint _shared
-    cdef bint _calculated(self, bytes document, Place found) except -1
-    cdef dict _members_of(self, Place array)
-
 cdef Py_ssize_t _put_members(
     KeyWriter out, Place array, long long begin, long long count, Py_ssize_t position
 ) except -1
+cpdef list places_of(Place array)

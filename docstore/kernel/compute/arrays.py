@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from docstore.bson.walk import Value, encoded_name
+from docstore.bson.walk import Value
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.sources import Place, Source
@@ -25,7 +25,6 @@ if not cython.compiled:
         STRING,
         UNDEFINED,
         document_stop,
-        find,
         int32_at,
         name_end,
         part,
@@ -33,8 +32,6 @@ if not cython.compiled:
     )
     from docstore.kernel.compute.expressions import member_of, put_boolean
     from docstore.kernel.group.sources import put_result
-    from docstore.kernel.keys.elements import append_directed
-    from docstore.kernel.keys.encoding import append_key
 
 _MOST_BYTES = 16 * 1024 * 1024
 """What makes a larger value is left to the expression."""
@@ -148,7 +145,7 @@ class Reversed(Made):
         self._locate(0, document, one)
         if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
             return False
-        places = _places(one)
+        places = places_of(one)
         out.clear()
         first = out.begin_document()
         for position, (begin, end) in enumerate(reversed(places)):
@@ -157,74 +154,6 @@ class Reversed(Made):
         out.end_document(first)
         self._put(ARRAY, found)
         return True
-
-
-class Sorted(Made):
-    """`$sortArray`: elements in the order of `fields`, (path, 1 or -1), or in that of their own values where there are
-    none, in a `direction`. Arrays count as a whole, and no path leads through one.
-    """
-
-    _paths: list[list[bytes]]
-    _falling: list[bool]
-
-    def __init__(
-        self,
-        operands: Sequence[Source],
-        otherwise: Callable[[bytes], Value | None],
-        fields: Sequence[tuple[str, int]],
-        direction: int,
-    ) -> None:
-        super().__init__(operands, otherwise)
-        self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in fields]
-        self._falling = [way < 0 for _, way in fields] or [direction < 0]
-
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
-        out: KeyWriter = self._out
-        first: cython.Py_ssize_t
-        position: cython.Py_ssize_t
-        begin: cython.Py_ssize_t
-        end: cython.Py_ssize_t
-        self._locate(0, document, one)
-        if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
-            return False
-        keyed = [(self._key(one.raw, begin, end), begin, end) for begin, end in _places(one)]
-        spend(one.end - one.at)
-        # Elements that are equal stay in the order in which they stand.
-        keyed.sort()
-        out.clear()
-        first = out.begin_document()
-        for position, (_, begin, end) in enumerate(keyed):
-            out.put_member(one.raw[begin], position)
-            out.put_part(one.raw, name_end(one.raw, begin + 1, end) + 1, end)
-        out.end_document(first)
-        self._put(ARRAY, found)
-        return True
-
-    def _key(self, raw: bytes, member: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-        """What a member of an array sorts by."""
-        out: KeyWriter = self._out
-        value: cython.Py_ssize_t = name_end(raw, member + 1, end) + 1
-        position: cython.Py_ssize_t
-        at: cython.Py_ssize_t
-        stop: cython.Py_ssize_t
-        code: cython.int
-        name: bytes
-        out.clear()
-        if not self._paths:
-            append_directed(out, raw[member], raw, value, end, self._falling[0], None)
-        for position in range(len(self._paths)):
-            code, at, stop = raw[member], value, end
-            for name in self._paths[position]:
-                place = find(raw, at, stop, name) if code == OBJECT else -1
-                if place < 0:
-                    code = NULL
-                    break
-                code = raw[place]
-                at = place + len(name) + 2
-                stop = value_end(raw, code, at, stop)
-            append_directed(out, code, raw, at, stop, self._falling[position], None)
-        return out.taken()
 
 
 class IsArray(Calculation):
@@ -358,73 +287,6 @@ class Pairs(Made):
         return True
 
 
-class MemberSet(Made):
-    """`$setUnion`, or with `shared` `$setIntersection`, of arrays: one of each of equal elements, in their order."""
-
-    _shared: cython.bint
-
-    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], shared: bool) -> None:
-        super().__init__(operands, otherwise)
-        self._shared = shared
-
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        operand: cython.Py_ssize_t
-        position: cython.Py_ssize_t
-        first: cython.Py_ssize_t
-        one: Place = self._one
-        out: KeyWriter = self._out
-        code: cython.int
-        raw: bytes
-        members: dict[bytes, Value] = {}
-        other: dict[bytes, Value]
-        for operand in range(len(self._operands)):
-            self._locate(operand, document, one)
-            if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
-                return False
-            other = self._members_of(one)
-            if operand == 0:
-                members = other
-            elif not self._shared:
-                members = {**other, **members}
-            elif len(members) > len(other):
-                members = {key: value for key, value in other.items() if key in members}
-            else:
-                members = {key: value for key, value in members.items() if key in other}
-        out.clear()
-        first = out.begin_document()
-        for position, key in enumerate(sorted(members)):
-            code, raw = members[key]
-            if out.size + len(raw) > _MOST_BYTES:
-                return False
-            out.put_member(code, position)
-            out.put_bytes(raw)
-        out.end_document(first)
-        self._put(ARRAY, found)
-        return True
-
-    def _members_of(self, array: Place) -> dict[bytes, Value]:
-        """The elements by their keys, the first of equal ones."""
-        out: KeyWriter = self._out
-        raw: bytes = array.raw
-        stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
-        at: cython.Py_ssize_t = array.at + 4
-        begin: cython.Py_ssize_t
-        end: cython.Py_ssize_t
-        key: bytes
-        found: dict[bytes, Value] = {}
-        while at < stop:
-            begin = name_end(raw, at + 1, stop) + 1
-            end = value_end(raw, raw[at], begin, stop)
-            out.clear()
-            append_key(out, raw[at], raw, begin, end)
-            key = out.taken()
-            if key not in found:
-                found[key] = (raw[at], part(raw, begin, end))
-            at = end
-        spend(array.end - array.at)
-        return found
-
-
 def _put_members(
     out: KeyWriter, array: Place, begin: cython.longlong, count: cython.longlong, position: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
@@ -448,7 +310,7 @@ def _put_members(
     return position
 
 
-def _places(array: Place) -> list[tuple[int, int]]:
+def places_of(array: Place) -> list[tuple[int, int]]:
     """Where the members of an array begin and end."""
     raw: bytes = array.raw
     stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
