@@ -113,9 +113,12 @@ def _scan(tree: Filter, own: IndexInfo, sort: Sort, direction: int) -> Plan:
     least, greatest = _record_range(tree, own.collation)
     if least is None or greatest is None:
         # A list of values, say, leaves ranges: a real server looks at all documents between them.
-        read = index_plan(tree, own, UNSORTED).access
-        assert isinstance(read, IndexScan), "what bounds no record leaves some keys"
-        read = replace(read, direction=direction, exact=False)
+        found = index_plan(tree, own, UNSORTED).access
+        if isinstance(found, IndexScan):
+            read = replace(found, direction=direction, exact=False)
+        else:
+            # An empty list leaves no keys.
+            read = IndexScan(own, (), direction, exact=False)
     else:
         low, high = encode_key(least), behind(encode_key(greatest))
         read = IndexScan(own, ((low, high),) if low < high else (), direction, exact=False)

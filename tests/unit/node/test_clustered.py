@@ -42,6 +42,16 @@ def test_the_natural_order_is_that_of_the_identity() -> None:
     loop(work())
 
 
+def test_an_empty_list_of_identities_finds_nothing() -> None:
+    async def work() -> None:
+        node = await made(1, 2)
+        assert await found(node, filter={"_id": {"$in": []}}) == []
+        assert await found(node, filter={"_id": {"$in": []}, "n": 1}, sort={"_id": -1}) == []
+        assert await found(node, filter={"_id": {"$elemMatch": {"$gt": 2, "$lt": 1}}}) == []
+
+    loop(work())
+
+
 def test_a_sort_by_the_identity_among_those_of_an_index_is_chosen_by_trial() -> None:
     async def work() -> None:
         node = await made(*range(300))
