@@ -2,8 +2,8 @@
 
 A document has an entry (path, value) for each scalar that the index holds, at the path without positions in arrays.
 Arrays stand for their elements; an array inside an array is a value; an empty array counts as undefined and an empty
-document as itself. Other documents have no entry of their own, so a condition that a document, an array or a missing
-value can meet gets no bounds.
+document as itself. A field whose name has a dot has none, and nothing in it has: no path leads there. Other documents
+have no entry of their own, so a condition that a document, an array or a missing value can meet gets no bounds.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class _Keys:
         if not fields and path:
             self._add(path, (OBJECT, EMPTY_DOCUMENT))
         for name, code, data in fields:
+            if "." in name:
+                continue
             inner = path + "." + name if path else name
             if node is None:
                 self._value(inner, (code, data), None)

@@ -123,3 +123,17 @@ def test_servers_before_seven_have_none() -> None:
         assert reply["code"] == Code.CannotCreateIndex
 
     loop(work())
+
+
+def test_a_field_with_a_dot_in_its_name_has_no_entry() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"$**": 1}, "name": "w"}]})
+        await node.insert(
+            "c", {"_id": 1, "d.x": 5, "d": {"x": 6}}, {"_id": 2, "d.x": {"y": 7}}, {"_id": 3, "d": {"x.y": 7}}
+        )
+        for filter_, expected in (({"d.x": {"$gt": 4}}, [1]), ({"d.x.y": 7}, []), ({"d.x.y": {"$exists": True}}, [])):
+            found = await node.run({"find": "c", "filter": filter_, "hint": "w"})
+            assert [each["_id"] for each in found["cursor"]["firstBatch"]] == expected
+
+    loop(work())
