@@ -20,7 +20,7 @@ from tests.differential.pair import Command
 Case = dict[str, Any]
 
 KEYS = ["a", "b", "c", "a.b", "d.k", "e", "_id"]
-_KEPT = frozenset(("$limit", "$slice", "$sort", "batchSize", "limit", "projection", "skip", "sort"))
+_KEPT = frozenset(("$limit", "$slice", "$sort", "batchSize", "collation", "limit", "projection", "skip", "sort"))
 """Fields of a command whose values stay."""
 
 _OTHERS: list[Any] = [
@@ -73,6 +73,31 @@ def condition(rng: Random) -> Case:
     if rng.random() < 0.1:
         operands = ["$a", rng.choice(["$b", "$c", "$a.b", 2])]
         found["$expr"] = {rng.choice(["$gt", "$eq", "$lte"]): operands}
+    return found
+
+
+KINDS: dict[str, Case] = {
+    "plain": {}, "clustered": {"clusteredIndex": {"key": {"_id": 1}, "unique": True}}, "wildcard": {}, "collated": {},
+    "collated by default": {"collation": {"locale": "en", "strength": 2}},
+}  # fmt: skip
+"""How a collection of a kind is made."""
+_RULES = ({"locale": "en", "strength": 2}, {"locale": "en"}, {"locale": "simple"})
+
+
+def index_in(rng: Random, kind: str) -> Case:
+    """An index of a collection of a kind, without a name."""
+    if kind == "wildcard" and rng.random() < 0.7:
+        return {"key": {rng.choice(["$**", "$**", "a.$**", "d.$**"]): 1}}
+    return index(rng) | (
+        {"collation": rng.choice(_RULES)} if kind.startswith("collated") and rng.random() < 0.8 else {}
+    )
+
+
+def command_in(rng: Random, kind: str) -> Command:
+    """A command on a collection of a kind."""
+    found = command(rng)
+    if kind.startswith("collated") and "update" not in found and rng.random() < 0.7:
+        found["collation"] = rng.choice(_RULES)
     return found
 
 
@@ -137,7 +162,8 @@ def command(rng: Random) -> Command:
                         {"$match": {"$expr": {"$eq": ["$b", "$$v"]}}}, {"$sort": {"_id": -1}}, {"$limit": 2}]}}],
                 ]
             )  # fmt: skip
-            pipeline = [{"$match": condition(rng)}, {"$sort": {"_id": 1}}, *stages, {"$sort": {"_id": 1, "b": 1}}]
+            last = {"$sort": {"_id": 1, "b": 1, "n": 1, "m": 1}}
+            pipeline = [{"$match": condition(rng)}, {"$sort": {"_id": 1}}, *stages, last]
             return {"aggregate": "c", "pipeline": pipeline, "cursor": {"batchSize": 1000}}
         case 4:
             fields = {"sort": randomly.sort(rng), "update": _change(rng), "new": rng.random() < 0.5}

@@ -20,6 +20,7 @@ from docstore.query.plan.partial_filters import Decision
 from docstore.query.plan.prepared_scan import PreparedCollection, PreparedScan, PreparedUnion
 from docstore.query.plan.shapes import Prepared, Shape, prepared
 from docstore.query.sort import Sort
+from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Index
@@ -158,9 +159,9 @@ class PlanCache:
         self._scans.drop(key)
 
 
-ScanKey = tuple[bytes, bytes, bool, Value | None, tuple[bool, ...]]
-"""(the form of the filter, the order as it stands in the request, whether documents are only counted, the hint, what
-the values decide).
+ScanKey = tuple[bytes, bytes, bool, Value | None, Collation | None, tuple[bool, ...]]
+"""(the form of the filter, the order as it stands in the request, whether documents are only counted, the hint, the
+collation, what the values decide).
 """
 
 PreparedForm = PreparedScan | PreparedUnion | PreparedCollection | Decision | None

@@ -29,6 +29,7 @@ from docstore.query.filter.tree import MATCH_ALL
 from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision
 from docstore.query.plan.prepared_scan import Part, PreparedCollection, PreparedScan, PreparedUnion
+from docstore.query.value.collation import Collation
 from docstore.storage import Family
 from docstore.storage.engine import getter_of, keys_of_ranges, values_of_ranges
 
@@ -142,13 +143,17 @@ class BoundScan(NamedTuple):
         if len(self.parts) > 1 and any(cast("Index", index).is_id for index, _ in self.parts):
             return None
         last = self.coll.id_key(found[-1]) if by_id else met[-1]
-        (low, high), *others = _behind([each for _, ranges in self.parts for each in ranges], last, self.scan.reverse)
+        ranges, reverse = [each for _, ranges in self.parts for each in ranges], self.scan.reverse
+        if reverse and self._is_list:
+            ranges.reverse()
+            reverse = False
+        (low, high), *others = _behind(ranges, last, reverse)
         if by_id and self._is_list:
             entries = identities_of(reader, map(itemgetter(0), others))
         elif others:
             entries = (values_of_ranges if by_id else keys_of_ranges)(reader, _INDEXES, [(low, high), *others])
         else:
-            entries = (reader.values if by_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
+            entries = (reader.values if by_id else reader.keys)(_INDEXES, low, high, reverse)
         # What has not satisfied the predicates does not by another of its entries either.
         seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
@@ -266,7 +271,7 @@ class BoundScan(NamedTuple):
             entry = reader.get(_INDEXES, ranges[0][0])
             return iter(() if entry is None else (entry,))
         if is_id and self._is_list:
-            return identities_of(reader, map(itemgetter(0), ranges))
+            return identities_of(reader, map(itemgetter(0), reversed(ranges) if self.scan.reverse else ranges))
         if self.scan.reverse or (not few and len(ranges) == 1):
             ((low, high),) = ranges
             return (reader.values if is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
@@ -320,13 +325,14 @@ def bound_scan(
     sort: bytes = EMPTY_DOCUMENT,
     counted: bool = False,
     hint: Value | None = None,
+    collation: Collation | None = None,
     evaluates: bool = True,
 ) -> BoundScan | None:
-    """The scan for a filter, an order and a hint as they stand in a request that has no collation; None where none is
-    prepared.
+    """The scan for a filter, an order and a hint as they stand in a request; None where none is prepared.
 
-    `counted`: only the number of documents is asked for. `reader`: by which several plans are tried, the first time.
-    `evaluates`: whoever looks at the documents may be stopped while an expression is evaluated.
+    `collation`: what strings are compared under, that of the collection where the request has none. `counted`: only the
+    number of documents is asked for. `reader`: by which several plans are tried, the first time. `evaluates`: whoever
+    looks at the documents may be stopped while an expression is evaluated.
     """
     if not evaluates and has_expression(filter_):
         return None
@@ -336,14 +342,14 @@ def bound_scan(
     if formed is None:
         return None
     form, values = formed
-    key: ScanKey = (form, sort, counted, hint, ())
+    key: ScanKey = (form, sort, counted, hint, collation, ())
     scan = prepared_form(coll, key, filter_, values, reader)
     if isinstance(scan, Decision):
-        key = (form, sort, counted, hint, scan.outcome(values))
+        key = (form, sort, counted, hint, collation, scan.outcome(values))
         scan = prepared_form(coll, key, filter_, values, reader)
     if scan is None or isinstance(scan, Decision):
         return None
-    if isinstance(scan, PreparedCollection) and (scan.left or scan.order) is not None and not is_small(coll):
+    if scan.looks_through and (scan.left or scan.order) is not None and not is_small(coll):
         return None
     try:
         bound = scan.bound(values)

@@ -1,6 +1,7 @@
 """Scans are prepared for a form of filter, from the plan that the general way chooses for the first filter of it.
 
-Always true: nothing is prepared that depends on anything but the form, the order and the indexes as they are.
+Always true: nothing is prepared that depends on anything but the form, the order and the indexes as they are. Of a
+filter that contradicts itself nothing is learnt for others of its form.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery, parse_hint
-from docstore.query.plan.access import CollectionScan, IndexScan
+from docstore.query.plan.access import CollectionScan, Eof, IndexScan, Plan
+from docstore.query.plan.candidates import index_plan
 from docstore.query.plan.partial_filters import decision_of
 from docstore.query.plan.plan import choose
-from docstore.query.plan.prepared_scan import prepared_collection, prepared_scan, prepared_union
+from docstore.query.plan.prepared_scan import PreparedScan, prepared_collection, prepared_scan, prepared_union
 from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 
@@ -41,18 +43,27 @@ def prepared_form(coll: Collection, key: ScanKey, filter_: bytes, values: list[V
     try:
         return coll.plans.scan(key)
     except KeyError:
+        pass
+    try:
         made = _prepared(coll, key, filter_, values, reader) if key[3] is None else _hinted(coll, key, filter_, values)
-        coll.plans.prepare(key, made)
-        return made
+    except _Contradiction:
+        return None
+    coll.plans.prepare(key, made)
+    return made
+
+
+class _Contradiction(Exception):
+    """No document can satisfy the filter, so that its plan says nothing of others."""
 
 
 def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
-    _, sort, counted, _, decided = key
+    _, sort, counted, _, rules, decided = key
     filter_, values = _with_several(filter_, values)
+    # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
+    context = new_context(collation=rules)
     try:
-        # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
-        tree = parse_filter(filter_, query_context=new_context())
-        order = parse_sort(sort)
+        tree = parse_filter(filter_, query_context=context)
+        order = parse_sort(sort, context)
     except CommandError:
         # The general way says so.
         return None
@@ -60,8 +71,7 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
         return None
     looked_up = lookup(tree, coll.id_index)
     if looked_up is not None:
-        prefix = coll.id_index.prefix
-        return prepared_scan(filter_, values, tree, looked_up, prefix=prefix, order=None, patience=0)
+        return _scan(coll, filter_, values, tree, looked_up, UNSORTED, 0)
     indexes = usable_indexes(coll)
     shape = count_shape(coll, tree) if counted else shape_of(tree, order, indexes)
     if shape is None:
@@ -82,27 +92,49 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
             finding = shape_of(tree, UNSORTED, indexes)
             kept = None if finding is None else coll.plans.kept(finding)
         if kept is None:
-            pattern = _pattern(order, plan.provides_sort)
-            if pattern is None and not plan.provides_sort:
-                return None
-            if isinstance(plan.access, CollectionScan):
-                forwards = plan.access.direction > 0 and coll.options.clustered is None
-                return prepared_collection(filter_, values, tree, order=pattern) if forwards else None
-            patience = patience_of(plan.works) if plan.rejected else 0
-            branch = partial(_of_branch, indexes, coll.id_index)
-            return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
-    pattern = _pattern(order, kept.plan.provides_sort)
-    if pattern is None and not kept.plan.provides_sort:
+            return _of_plan(coll, filter_, values, tree, order, plan)
+    return _scan(coll, filter_, values, tree, kept.plan, order, kept.patience)
+
+
+def _of_plan(
+    coll: Collection, filter_: bytes, values: list[Value], tree: Filter, order: Sort, plan: Plan
+) -> PreparedForm:
+    """As `_prepared`, of a plan that is not kept for its shape."""
+    patience = patience_of(plan.works) if plan.rejected else 0
+    if isinstance(plan.access, Eof):
+        raise _Contradiction
+    if isinstance(plan.access, CollectionScan) and plan.access.within is not None:
+        return _clustered(coll, filter_, values, tree, order, patience)
+    pattern = _pattern(order, plan.provides_sort)
+    if pattern is None and not plan.provides_sort:
         return None
-    prefix = cast("Index", kept.plan.index).prefix
-    return prepared_scan(filter_, values, tree, kept.plan, prefix=prefix, order=pattern, patience=kept.patience)
+    if isinstance(plan.access, CollectionScan):
+        return prepared_collection(filter_, values, tree, order=pattern) if plan.access.direction > 0 else None
+    branch = partial(_of_branch, usable_indexes(coll), coll.id_index)
+    return prepared_union(filter_, values, tree, plan, branch, order=pattern, patience=patience)
+
+
+def _clustered(
+    coll: Collection, filter_: bytes, values: list[Value], tree: Filter, order: Sort, patience: int
+) -> PreparedScan | None:
+    """As `_prepared`, where a clustered collection is scanned: by the index that it is ordered by."""
+    own = coll.id_index
+    plan = index_plan(tree, own, order)
+    if isinstance(plan.access, Eof):
+        raise _Contradiction
+    found = prepared(tree, order, plan, [own])
+    scan = None if found is None else _scan(coll, filter_, values, tree, found, order, patience)
+    if found is None or scan is None:
+        return None
+    return replace(scan, looks_through=not found.fields and (not order.fields or not found.provides_sort))
 
 
 def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value]) -> PreparedForm:
     """As `_prepared`, by the index of a hint."""
-    _, sort, _, hint, _ = key
+    _, sort, _, hint, rules, _ = key
+    context = new_context(collation=rules)
     try:
-        tree, order = parse_filter(filter_, query_context=new_context()), parse_sort(sort)
+        tree, order = parse_filter(filter_, query_context=context), parse_sort(sort, context)
         named = None if hint is None else parse_hint(hint)
         if named is None or named.natural or coll.index_filters or shape_of(tree, order, ()) is None:
             return None
@@ -115,11 +147,20 @@ def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value])
         return None
     # No other index is looked at, whatever the values.
     found = prepared(tree, order, plan, [access.index])
-    pattern = _pattern(order, plan.provides_sort)
-    if found is None or (pattern is None and not plan.provides_sort):
+    return None if found is None else _scan(coll, filter_, values, tree, found, order, 0)
+
+
+def _scan(
+    coll: Collection, filter_: bytes, values: list[Value], tree: Filter, found: Prepared, order: Sort, patience: int
+) -> PreparedScan | None:
+    """The scan by a plan that holds for all filters of a shape."""
+    if found.bind(tree) is None:
+        raise _Contradiction
+    pattern = _pattern(order, found.provides_sort)
+    if pattern is None and not found.provides_sort:
         return None
     prefix = cast("Index", found.index).prefix
-    return prepared_scan(filter_, values, tree, found, prefix=prefix, order=pattern, patience=0)
+    return prepared_scan(filter_, values, tree, found, prefix=prefix, order=pattern, patience=patience)
 
 
 def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:

@@ -94,7 +94,9 @@ def _at_once(
 ) -> bytes | None:
     """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
     collection = node.store.collection(namespace)
-    if collection is None or context.api_strict or context.begun_progress is not None or batch == 0:
+    if collection is None or collection.collation is not None:
+        return None
+    if context.api_strict or context.begun_progress is not None or batch == 0:
         return None
     pieces = pieces_of(stages)
     if pieces is None:

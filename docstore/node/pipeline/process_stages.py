@@ -98,7 +98,13 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
         plan = kept.plan.bind(kept.tree)
         assert plan is not None, "it was made for this filter"
         stage = find_stages(query, plan, owned=False)
-        created = {"query": filter_document(kept.tree), "sort": dict(kept.sort.fields), "projection": {}}
+        created: dict[str, Any] = {
+            "query": filter_document(kept.tree),
+            "sort": dict(kept.sort.fields),
+            "projection": {},
+        }
+        if kept.sort.collation is not None:
+            created["collation"] = RawBSONDocument(kept.sort.collation.raw)
         found.append(
             {
                 "version": "1",

@@ -1,13 +1,15 @@
 """Reads whose answer, or first batch, is found in one step: those of a prepared form.
 
-Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (a
-collation, `let`, a view, another state than the newest) or come to (a long way) is left to the general way, whose
+Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (`let`, a
+view, another state than the newest) or come to (a long way) is left to the general way, whose
 answer is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from docstore.aggregation.expression_context import new_context
 from docstore.bson.build import bytes_of
@@ -28,14 +30,15 @@ from docstore.node.upkeep.execution import is_profiled
 from docstore.query.pausing import REFUSED, allowing
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, kept_paths, metadata_kinds
+from docstore.query.value.collation import Collation, parse_collation
 
-_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint"))
+_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint", "collation"))
 _LONGEST = 1024
 """What is longer than this is not sent again as it is, and not remembered."""
 _MOST_KEPT_BYTES = 1 << 20
 """A cursor keeps no more of what has been found."""
 _OF_DISTINCT = frozenset(("key", "query"))
-_OF_COUNT = frozenset(("query", "skip", "limit"))
+_OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
 
 
 def scan_of_newest(
@@ -47,20 +50,34 @@ def scan_of_newest(
     sort: bytes = EMPTY_DOCUMENT,
     counted: bool = False,
     hint: Value | None = None,
+    collation: Collation | None = None,
 ) -> tuple[BoundScan, Predicate | None] | None:
     """The scan that is prepared for a request, and the filter of what is owned; None where there is none, or the
-    request may not read the newest state at once. Errors: StaleConfig.
+    request may not read the newest state at once. `collation`: as `bound_scan`. Errors: StaleConfig.
     """
-    if collection.collation is not None or is_profiled(context):
+    if is_profiled(context):
         return None
     if context.begun_progress is not None and context.begun_progress.apart:
         # Others are to have their turn while it goes on.
         return None
-    bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted, hint=hint)
+    bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted, hint=hint, collation=collation)
     if bound is None:
         return None
     at_once, owned = newest(context)
     return (bound, owned) if at_once else None
+
+
+def _collation(collection: Collection, given: Mapping[str, Any]) -> tuple[bool, Collation | None]:
+    """What a request on the collection compares strings under, and whether that is known: the general way says what is
+    wrong with it.
+    """
+    asked: bytes = given.get("collation", EMPTY_DOCUMENT)
+    if asked == EMPTY_DOCUMENT:
+        return True, collection.collation
+    try:
+        return True, parse_collation(asked)
+    except CommandError:
+        return False, None
 
 
 def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
@@ -79,7 +96,10 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
     filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
-    scan = scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint)
+    known, collation = _collation(collection, given)
+    if not known or (collation is not None and projection is not None and not projection.is_plain):
+        return None
+    scan = scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation)
     if scan is None:
         return None
     bound, owned = scan
@@ -177,7 +197,11 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
         return None
     if not given:
         return _count_of_all(context, node, collection)
-    scan = scan_of_newest(context, node, collection, given.get("query", EMPTY_DOCUMENT), counted=True)
+    known, collation = _collation(collection, given)
+    if not known:
+        return None
+    filter_ = given.get("query", EMPTY_DOCUMENT)
+    scan = scan_of_newest(context, node, collection, filter_, counted=True, collation=collation)
     if scan is None:
         return None
     bound, owned = scan
@@ -210,7 +234,7 @@ def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> 
 def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
     given = arguments.given()
     collection = node.store.collection(context.namespace)
-    if collection is None or not given.keys() <= _OF_DISTINCT:
+    if collection is None or collection.collation is not None or not given.keys() <= _OF_DISTINCT:
         return None
     path, filter_ = given["key"], given.get("query", EMPTY_DOCUMENT)
     if filter_ == EMPTY_DOCUMENT:

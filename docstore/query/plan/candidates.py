@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import And, Filter, Nor, Not, conjunction
-from docstore.query.plan.access import CollectionScan, Eof, IndexScan, Merge, Plan, index_scan
+from docstore.query.plan.access import CollectionScan, Eof, Merge, Plan, index_scan, wildcard_scan
 from docstore.query.plan.bounds import FieldBounds, conditions, field_bounds
 from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable_bounds
 from docstore.query.plan.intervals import EVERYTHING, HIGHEST, LOWEST
@@ -92,7 +92,7 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidat
         direction = sort.fields[0][1] if ordered else 0
         if not item.ranges:
             return [((0,), Plan(Eof(), None, True))]
-        scan = IndexScan(index, item.key_ranges(), direction or 1, exact=False, bounds=(field,), wildcard=item)
+        scan = wildcard_scan(index, item, direction or 1)
         # An index of the path alone is smaller than one of all paths.
         found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, tree, not sort or ordered)))
     return found

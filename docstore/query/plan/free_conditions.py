@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements
@@ -30,6 +30,7 @@ from docstore.query.filter.tree import (
     conjunction,
 )
 from docstore.query.plan.shapes import conjuncts, has_free_list, has_free_pattern, has_free_value
+from docstore.query.value.collation import Collation
 from docstore.query.value.values import regex_of, text_of
 
 _IN = "$in"
@@ -41,21 +42,22 @@ _OPERATORS = {f"${op.value}": op for op in Op}
 
 class FreeTest(NamedTuple):
     """A condition with the value at `place`: a comparison by `op`; with `options` a regular expression, which is the
-    value or has it as its text; else an `$in`.
+    value or has it as its text; else an `$in`. Strings are compared under the collation.
     """
 
     path: str
     place: int
     op: Op | None = None
     options: str | None = None
+    collation: Collation | None = None
 
     def condition(self, values: Sequence[Value]) -> Filter:
         """The condition for these values."""
         value = values[self.place]
         if self.op is not None:
-            return Comparison(self.path, self.op, value)
+            return Comparison(self.path, self.op, value, self.collation)
         if self.options is None:
-            return In(self.path, members(value[1]))
+            return In(self.path, members(value[1]), (), self.collation)
         return self.pattern(value)
 
     def pattern(self, value: Value) -> RegexMatch:
@@ -115,11 +117,11 @@ def free_test(condition: Comparison | In | RegexMatch, places: dict[int, int]) -
     place = places[id(condition)]
     match condition:
         case Comparison(path, op):
-            return FreeTest(path, place, op)
+            return FreeTest(path, place, op, collation=condition.collation)
         case RegexMatch(path, _, options):
             return FreeTest(path, place, options=options)
         case In(path):
-            return FreeTest(path, place)
+            return FreeTest(path, place, collation=condition.collation)
 
 
 def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
@@ -128,10 +130,17 @@ def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] |
     """
     free = [each for each in _flat(tree) if _is_free(each)]
     found = compared(raw)
-    if [each for each, _ in found] != free or [value for _, value in found] != values:
+    if [each for each, _ in found] != list(map(_by_bytes, free)) or [value for _, value in found] != values:
         return None
     places = {id(condition): place for place, condition in enumerate(free)}
     return places if len(places) == len(free) else None
+
+
+def _by_bytes(condition: Filter) -> Filter:
+    """The condition without a collation."""
+    if isinstance(condition, Comparison | In) and condition.collation is not None:
+        return replace(condition, collation=None)
+    return condition
 
 
 def _is_free(condition: Filter) -> bool:

@@ -42,6 +42,7 @@ from docstore.query.plan.shapes import (
     conjuncts,
 )
 from docstore.query.plan.value_ranges import NUMBER_CLASS, NUMBERS_WITHOUT_NAN, class_range, value_ranges
+from docstore.query.plan.wildcard import path_key
 
 _IN = "$in"
 _OR = "$or"
@@ -59,7 +60,8 @@ class PreparedScan:
     `left`: what the documents of the ranges must still satisfy. `order`: in which they are still to be sorted.
     `patience`: how many entries may be looked at in vain (0: any number). `gathers`: the values of the filter are the
     members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key. `beginning`: the
-    regular expression that bounds the field behind those that `bounds` fixes, which `descends`.
+    regular expression that bounds the field behind those that `bounds` fixes, which `descends`. `looks_through`: all
+    documents are looked at, in no order that is asked for.
     """
 
     index: IndexInfo
@@ -72,6 +74,7 @@ class PreparedScan:
     of_one_key: bool = False
     beginning: FreeTest | None = None
     descends: bool = False
+    looks_through: bool = False
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """The ranges for these values, and what their documents must still satisfy; None where nothing can lie in one
@@ -84,7 +87,9 @@ class PreparedScan:
 
     def parts(self, values: list[Value]) -> list[Part] | None:
         """The ranges for the values, gathered where they are to be."""
-        bounds = self.bounds
+        bounds, collation = self.bounds, self.index.collation
+        if collation is not None:
+            values = list(map(collation.fold, values))
         if bounds.listed >= 0:
             return [(self.index, bounds.bind_list(values))]
         ends = bounds.bind(values)
@@ -114,6 +119,7 @@ class PreparedUnion:
     patience: int
 
     reverse = False
+    looks_through = False
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """As `PreparedScan.bound`: the ranges of the branches, in order."""
@@ -141,6 +147,7 @@ class PreparedCollection:
 
     patience = 0
     reverse = False
+    looks_through = True
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None]:
         """As `PreparedScan.bound`; there are no ranges."""
@@ -243,11 +250,13 @@ def _scan(
     fields = prepared.fields
     asked = [each for _, each in bounding(tree)]
     beginning = _beginning(fields[-1], asked, places) if fields else None
-    bounds = _bounds(fields, asked, places, prefix, begun=beginning is not None)
+    start = prefix + path_key(fields[0].path) if prepared.index.wildcard is not None else prefix
+    bounds = _bounds(fields, asked, places, start, begun=beginning is not None)
     plan = prepared.bind(tree)
     if bounds is None or plan is None or not isinstance(plan.access, IndexScan):
         return None
-    if beginning is not None and prepared.direction < 0:
+    if prepared.direction < 0 and (beginning is not None or (bounds.listed >= 0 and not prepared.index.is_id)):
+        # Backwards there is one range, or one entry in each.
         return None
     left = [conditions[place] for place in prepared.left]
     points = [field for field in plan.access.bounds if field.is_point]

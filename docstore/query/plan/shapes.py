@@ -5,14 +5,15 @@ which conditions, in which direction, what is left to be checked) holds for all 
 only the ranges of keys are made of the values.
 
 Always true: what `Prepared.bind` gives for a filter is what `choose` gives for it, or one of the plans that it rejects,
-as long as the indexes are as they were. So only such values may differ as leave no more to themselves: those of
-comparisons by bytes with one value of a type that has ranges of its own, and with one of a list of such values where no
-order is asked for, and regular expressions, of which the shape says whether strings begin with a text; some other
-conditions are part of the shape as they stand. Disjunctions of all these bound nothing and are left to be checked. What
-an `$elemMatch` says of a field may bound an index of arrays, and all of it is left to be checked. Indexes are those of
-values under no collation; others may stand beside them that have nothing to offer to any filter of the shape. Which
-partial indexes may serve a filter is decided by its values, and part of its shape. Which of several plans is the best
-depends on the data: `docstore.collection.read.plan_cache`.
+as long as the indexes are as they were and its conditions do not contradict each other. So only such values may differ
+as leave no more to themselves: those of comparisons with one value of a type that has ranges of its own, and with one
+of a list of such values where no order is asked for, or the list is one of `_id` alone, and regular expressions, of
+which the shape says whether strings begin with a text; some other conditions are part of the shape as they stand, and
+so is the collation that strings are compared under. Disjunctions of all these bound nothing and are left to be checked.
+What an `$elemMatch` says of a field may bound an index of arrays, and all of it is left to be checked. Indexes are
+those of values, under whatever collation; others may stand beside them that have nothing to offer to any filter of the
+shape. Which partial indexes may serve a filter is decided by its values, and part of its shape. Which of several plans
+is the best depends on the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ from docstore.query.filter.tree import (
     TypeIs,
     conjunction,
 )
-from docstore.query.plan.access import IndexScan, Plan, index_scan
+from docstore.query.plan.access import IndexScan, Plan, index_scan, wildcard_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
-from docstore.query.plan.index_bounds import IndexInfo, hashes_of
+from docstore.query.plan.index_bounds import IndexInfo, asked_of, hashes_of
 from docstore.query.plan.intervals import EVERYTHING, Ranges, intersection, point
 from docstore.query.plan.value_ranges import value_ranges
+from docstore.query.plan.wildcard import WildcardBounds, has_entry
 from docstore.query.sort import Sort
+from docstore.query.value.collation import Collation, holds_strings
 
 Shape = tuple[object, ...]
 """What has to be the same for a plan to be used again; hashable."""
@@ -83,6 +86,8 @@ def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | 
     if sort.natural or sort.measures or len(conjuncts(tree)) > _MOST_CONDITIONS:
         return None
     found: list[object] = [sort.fields, sort.collation]
+    # Scans of an index of more fields could be merged into an order, if they are not too many.
+    ids_apart = all(index.is_id or all(path != "_id" for path, _ in index.fields) for index in indexes)
     for each in conjuncts(tree):
         if isinstance(each, Comparison) and each.op is Op.EQ and each.path == "_id" and has_free_value(each):
             return None
@@ -92,7 +97,8 @@ def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | 
                 return None
             found += ("or", tuple(branches))
             continue
-        part = _part_of_shape(each, lists=not sort.fields)
+        is_list_of_ids = isinstance(each, In) and each.path == "_id" and ids_apart
+        part = _part_of_shape(each, lists=is_list_of_ids or not sort.fields)
         if part is None:
             return None
         found += part
@@ -114,9 +120,10 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
     for each in conjuncts(tree):
         if has_free_value(each):
             assert isinstance(each, Comparison), "of all conditions only these have one"
-            found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]])
+            found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]], each.collation)
         elif has_free_list(each) and lists:
-            found += (each.path, "in")
+            # An index under a collation is asked for strings by the same one only.
+            found += (each.path, "in", any(value[0] == STRING for value in each.values), each.collation)
         elif has_free_patterns(each):
             found += (each.path, "in", "regex")
         elif has_free_pattern(each):
@@ -139,9 +146,7 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
 
 def has_free_value(condition: Filter) -> bool:
     """Whether the condition is a comparison whose value is not part of the shape."""
-    if not isinstance(condition, Comparison) or condition.collation is not None:
-        return False
-    return _is_free(condition.value)
+    return isinstance(condition, Comparison) and _is_free(condition.value)
 
 
 def _is_free(value: Value) -> bool:
@@ -151,7 +156,7 @@ def _is_free(value: Value) -> bool:
 
 def has_free_list(condition: Filter) -> TypeGuard[In]:
     """Whether the condition is an `$in` whose values are not part of the shape where no order is asked for."""
-    if not isinstance(condition, In) or condition.collation is not None or condition.patterns:
+    if not isinstance(condition, In) or condition.patterns:
         return False
     listed = condition.values
     return 1 <= len(listed) <= _MOST_LISTED and all(map(_is_free, listed))
@@ -179,7 +184,7 @@ def has_free_patterns(condition: Filter) -> TypeGuard[In]:
 def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
     """The plan for filters that fix `_id` and say more: their one entry in its index; None for others."""
     conditions = conjuncts(tree)
-    fixing = [place for place, each in enumerate(conditions) if _fixes_id(each)]
+    fixing = [place for place, each in enumerate(conditions) if _fixes_id(each, id_index.collation)]
     if len(fixing) != 1 or any(_path(each) == "_id" for each in conditions[: fixing[0]] + conditions[fixing[0] + 1 :]):
         return None
     left = tuple(place for place in range(len(conditions)) if place != fixing[0])
@@ -188,19 +193,22 @@ def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
     return Prepared(id_index, 1, not left, True, (PreparedField("_id", 1, tuple(fixing)),), left)
 
 
-def _fixes_id(condition: Filter) -> bool:
-    return isinstance(condition, Comparison) and (condition.path, condition.op) == ("_id", Op.EQ)
+def _fixes_id(condition: Filter, rules: Collation | None) -> bool:
+    """Whether the condition fixes `_id`, in an index under these rules."""
+    if not isinstance(condition, Comparison) or (condition.path, condition.op) != ("_id", Op.EQ):
+        return False
+    return condition.collation == rules or not holds_strings(condition.value)
 
 
 def _is_constant(condition: Filter) -> bool:
     """Whether the condition is part of the shape as it stands."""
     match condition:
-        case Comparison(path, _, value, collation):
+        case Comparison(path, _, value):
             short = len(value[1]) <= _LONGEST
-            return short and collation is None and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
+            return short and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
         case In():
             short = len(condition.values) <= _MOST_FIXED and all(len(each[1]) <= _LONGEST for each in condition.values)
-            return short and condition.collation is None and condition.path != "_id"
+            return short and condition.path != "_id"
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
         case Nor(children) if len(children) <= _MOST_FIXED:
@@ -257,10 +265,11 @@ class Prepared:
 
     def bind(self, tree: Filter) -> Plan | None:
         """The plan for a filter of the shape; None where its conditions contradict each other."""
-        conditions = [each for _, each in bounding(tree)]
+        conditions = conjuncts(tree)
+        asked = [each for _, each in bounding(asked_of(tree, self.index.collation))]
         bounds = []
         for field in self.fields:
-            own = [conditions[place] for place in field.places]
+            own = [asked[place] for place in field.places]
             ranges = hashes_of(own) if field.hashed else _ranges(own)
             if not ranges:
                 return None
@@ -268,7 +277,12 @@ class Prepared:
             met = () if field.hashed else tuple(own)
             bounds.append(FieldBounds(field.path, field.direction, ranges, met))
         residual = conjunction([conditions[place] for place in self.left]) if self.left else None
-        return Plan(index_scan(self.index, bounds, self.direction, exact=self.exact), residual, self.provides_sort)
+        if self.index.wildcard is not None:
+            (only,) = bounds
+            scan = wildcard_scan(self.index, WildcardBounds(only.path, only.ranges, below=False), self.direction)
+        else:
+            scan = index_scan(self.index, bounds, self.direction, exact=self.exact)
+        return Plan(scan, residual, self.provides_sort)
 
 
 def _ranges(conditions: Sequence[Filter]) -> Ranges:
@@ -292,14 +306,13 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
     access = plan.access
     if not isinstance(access, IndexScan) or access.once or not _is_plain(access.index):
         return None
-    if access.index.wildcard is not None:
-        # Which keys stand in it for a value depends on the path.
-        return None
     spoken_of = _first_paths(tree, sort)
     if not all(_is_plain(index) or _is_beside(index, spoken_of, tree) for index in indexes):
         return None
-    conditions = conjuncts(tree)
-    asked = bounding(tree)
+    if access.wildcard is not None:
+        return _of_path(tree, plan, access, access.wildcard)
+    as_asked = asked_of(tree, access.index.collation)
+    conditions, asked = conjuncts(as_asked), bounding(as_asked)
     hashed = {path for path, direction in access.index.fields if not direction}
     beside: set[int] = set()
     fields = []
@@ -328,6 +341,23 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
     if any(isinstance(each, Or) and place not in left for place, each in enumerate(conditions)):
         return None
     found = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), left)
+    return found if found.bind(tree) == plan else None
+
+
+def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) -> Prepared | None:
+    """As `prepared`, where an index of wildcard paths is asked for one path."""
+    index, asked = access.index, bounding(asked_of(tree, access.index.collation))
+    if item.below or len(index.fields) > 1:
+        return None
+    places = tuple(place for place, (path, each) in enumerate(asked) if path == item.path and has_entry(each))
+    if len(places) > 1:
+        free = all(has_free_value(asked[place][1]) for place in places)
+        # Where there are arrays one of several was chosen, else what is left of them must not depend on their values.
+        if index.multikey or not free or access.bounds[0].is_point:
+            return None
+    left = tuple(range(len(conjuncts(tree))))
+    field = PreparedField(item.path, 1, places)
+    found = Prepared(index, access.direction, False, plan.provides_sort, (field,), left)
     return found if found.bind(tree) == plan else None
 
 
@@ -369,5 +399,5 @@ def _path(condition: Filter) -> str:
 
 
 def _is_plain(index: IndexInfo) -> bool:
-    """Whether what the index has to offer is the same for all filters of a shape: it is one of values as they stand."""
-    return all(each is None for each in (index.geometry, index.text, index.collation))
+    """Whether what the index has to offer is the same for all filters of a shape: it is one of values."""
+    return index.geometry is None and index.text is None

@@ -208,8 +208,8 @@ def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> li
         if not path or (multikey and any(name.isdigit() for name in path.split("."))):
             continue
         usable = PathConditions(
-            [condition for condition in entry.single if _has_entry(condition)],
-            [group for group in entry.groups if group and all(map(_has_entry, group))],
+            [condition for condition in entry.single if has_entry(condition)],
+            [group for group in entry.groups if group and all(map(has_entry, group))],
         )
         bounded = path_ranges(usable, multikey)
         if bounded is not None and paths.holds(path):
@@ -231,7 +231,7 @@ def _existing(tree: Filter) -> list[str]:
     return [child.path for child in tree.children if isinstance(child, Exists)] if isinstance(tree, And) else []
 
 
-def _has_entry(condition: Condition) -> bool:
+def has_entry(condition: Condition) -> bool:
     """Whether all that meets the condition is a value with an entry of its own."""
     match condition:
         case Comparison(_, _, value):

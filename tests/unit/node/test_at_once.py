@@ -28,8 +28,27 @@ INDEXES: tuple[dict[str, Any], ...] = (
     {"key": {"e": 1}, "name": "e", "partialFilterExpression": {"a": {"$gt": 1}}},
     {"key": {"c": "hashed"}, "name": "ch"}, {"key": {"d": "hashed", "a": -1}, "name": "da"},
 )  # fmt: skip
+WILDCARDS: tuple[dict[str, Any], ...] = (
+    {"key": {"$**": 1}, "name": "all"}, {"key": {"x.$**": 1}, "name": "x"},
+    {"key": {"$**": 1}, "name": "some", "wildcardProjection": {"a": 1, "x": 1}},
+    {"key": {"$**": 1}, "name": "part", "partialFilterExpression": {"a": {"$gt": 1}}},
+)  # fmt: skip
+LOOSE, STRICT = {"locale": "en", "strength": 2}, {"locale": "en"}
+COLLATED: tuple[dict[str, Any], ...] = (
+    *({"key": {"a": 1}, "name": f"a{rules}", "collation": rules} for rules in (LOOSE, STRICT, {"locale": "simple"})),
+    {"key": {"a": -1, "b": 1}, "name": "a_b", "collation": LOOSE}, {"key": {"b": 1, "a": 1}, "name": "b_a"},
+    {"key": {"c": 1}, "name": "c", "sparse": True, "collation": LOOSE},
+    {"key": {"b": 1}, "name": "part", "collation": LOOSE, "partialFilterExpression": {"a": {"$gt": "a"}}},
+    {"key": {"c": "hashed"}, "name": "ch", "collation": LOOSE}, {"key": {"$**": 1}, "name": "all", "collation": LOOSE},
+    {"key": {"x.y": 1}, "name": "xy", "collation": LOOSE}, {"key": {"d": -1}, "name": "d", "collation": STRICT},
+)  # fmt: skip
+KINDS: dict[str, tuple[dict[str, Any], ...]] = {
+    "standalone": INDEXES, "shard": INDEXES, "clustered": INDEXES, "wildcard": (*WILDCARDS, *WILDCARDS, *INDEXES[:4]),
+    "collated": COLLATED, "collated by default": COLLATED,
+}  # fmt: skip
+"""The indexes that there may be in a collection of a kind."""
 SCALARS: tuple[Any, ...] = (
-    0, 1, 2, 3, -1, 2.0, 2.5, Int64(1), float("nan"), float("inf"), "", "a", "b", "ab", "ba", True, False, None,
+    0, 1, 2, 3, -1, 2.0, 2.5, Int64(1), float("nan"), float("inf"), "", "a", "A", "b", "ab", "bA", True, False, None,
     ObjectId(b"a" * 12), b"x", bson.Decimal128("2"), bson.MinKey(), bson.Timestamp(1, 1),
 )  # fmt: skip
 PATTERNS: tuple[Any, ...] = (
@@ -49,7 +68,7 @@ OTHERS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def document(rng: random.Random, identity: int, *, arrays: bool) -> dict[str, Any]:
+def document(rng: random.Random, identity: Any, *, arrays: bool) -> dict[str, Any]:
     values = VALUES if arrays else SCALARS
     fields = {name: rng.choice(values) for name in rng.sample("abcd", rng.randrange(4))}
     if rng.random() < 0.5:
@@ -143,6 +162,11 @@ def pipeline(rng: random.Random, wanted: dict[str, Any]) -> dict[str, Any]:
     return {"aggregate": "c", "pipeline": [{"$match": wanted}, *stages], "cursor": cursor}
 
 
+def identity(kind: str, number: int) -> Any:
+    """Those of clustered collections are of several types: their documents are in that order."""
+    return (number, f"{number:x}", number + 0.5, b"%x" % number)[number % 4] if kind == "clustered" else number
+
+
 async def everything(node: LocalNode, command: dict[str, Any]) -> tuple[list[Any], bool]:
     """(what a find gives, whether its first batch is all); the code of an error."""
     reply = await node.reply(command)
@@ -181,7 +205,7 @@ async def compare(
     node: LocalNode, command: dict[str, Any], monkeypatch: pytest.MonkeyPatch, rng: random.Random
 ) -> None:
     found, first = await everything(node, command)
-    version = {name: value for name, value in command.items() if name == "shardVersion"}
+    version = {name: value for name, value in command.items() if name in ("shardVersion", "collation")}
     with monkeypatch.context() as patch:
         patched(patch)
         expected, first_of_expected = await everything(node, command)
@@ -225,29 +249,41 @@ def outcome(reply: dict[str, Any], name: str) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(16))
-@pytest.mark.parametrize("role", ["standalone", "shard"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_found_at_once_is_what_the_general_way_finds(
-    seed: int, role: str, monkeypatch: pytest.MonkeyPatch
+    seed: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
         rng = random.Random(seed)
-        node = LocalNode(replicated=role == "shard")
-        await node.run({"createIndexes": "c", "indexes": rng.sample(INDEXES, 3)})
+        node = LocalNode(replicated=kind == "shard")
+        clustered = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}} if kind == "clustered" else {}
+        collated = {"collation": LOOSE} if kind == "collated by default" else {}
+        await node.run({"create": "c", **clustered, **collated})
+        await node.run({"createIndexes": "c", "indexes": _several(rng, kind)})
         # Arrays are met only later, when plans have been kept.
-        await node.insert("c", *(document(rng, number, arrays=False) for number in range(60)))
-        if role == "shard":
+        await node.insert("c", *(document(rng, identity(kind, number), arrays=False) for number in range(60)))
+        if kind == "shard":
             own_a_part(node)
         requests = [request(rng) for _ in range(25)]
+        if kind.startswith("collated"):
+            requests = [
+                each | rng.choice(({}, *({"collation": rules} for rules in (LOOSE, STRICT)))) for each in requests
+            ]
         for _turn in range(3):
             for command in requests:
                 asked = {name: each for name, each in command["filter"].items() if name not in ("$expr", "$nor")}
                 sent = command | {
                     "filter": command["filter"] | {path: _other(rng, each) for path, each in asked.items()}
                 }
-                await compare(node, sent | ({"shardVersion": VERSION} if role == "shard" else {}), monkeypatch, rng)
-            await _change(node, rng)
+                await compare(node, sent | ({"shardVersion": VERSION} if kind == "shard" else {}), monkeypatch, rng)
+            await _change(node, kind, rng)
 
     loop(work())
+
+
+def _several(rng: random.Random, kind: str) -> list[dict[str, Any]]:
+    """A few indexes."""
+    return list({each["name"]: each for each in rng.sample(KINDS[kind], 3)}.values())
 
 
 def _other(rng: random.Random, asked: Any) -> Any:
@@ -270,12 +306,13 @@ def _other(rng: random.Random, asked: Any) -> Any:
     return {name: rng.choice(SCALARS) if name in ("$gt", "$lt", "$eq") else value for name, value in asked.items()}
 
 
-async def _change(node: LocalNode, rng: random.Random) -> None:
+async def _change(node: LocalNode, kind: str, rng: random.Random) -> None:
     kept, node.node.shard_filter = node.node.shard_filter, None
-    await node.insert("c", *(document(rng, rng.randrange(1000, 10**9), arrays=True) for _ in range(20)))
-    names = [each["name"] for each in (await node.run({"listIndexes": "c"}))["cursor"]["firstBatch"]][1:]
-    await node.run({"dropIndexes": "c", "index": rng.choice(names)})
-    await node.reply({"createIndexes": "c", "indexes": [rng.choice(INDEXES)]})
+    more = (document(rng, identity(kind, rng.randrange(1000, 10**9)), arrays=True) for _ in range(20))
+    await node.insert("c", *more)
+    names = [each["name"] for each in (await node.run({"listIndexes": "c"}))["cursor"]["firstBatch"]]
+    await node.run({"dropIndexes": "c", "index": rng.choice([name for name in names if name != "_id_"])})
+    await node.reply({"createIndexes": "c", "indexes": [rng.choice(KINDS[kind])]})
     node.node.shard_filter = kept
 
 
@@ -355,6 +392,90 @@ def test_common_requests_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
             before = calls.served
             await node.run(command)
             assert calls.served == before + 1, command
+
+    loop(work())
+
+
+PREPARED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "clustered": ({"clusteredIndex": {"key": {"_id": 1}, "unique": True}}, [
+        {"find": "c", "filter": {"_id": {"$gte": 7, "$lt": 9}}}, {"find": "c", "filter": {"_id": {"$gt": 7}}},
+        {"find": "c", "sort": {"_id": -1}, "limit": 2}, {"find": "c", "limit": 2},
+        {"find": "c", "filter": {"_id": {"$in": [3, 1, 3]}}}, {"find": "c", "filter": {"_id": {"$in": [3]}, "c": 3}},
+        {"find": "c", "filter": {"_id": {"$in": [3, 1]}}, "sort": {"_id": -1}},
+        {"find": "c", "filter": {"_id": {"$in": [3, 1]}}, "sort": {"c": -1}, "limit": 1},
+        {"find": "c", "filter": {"_id": {"$lt": 20}, "c": {"$gt": 4}}, "sort": {"_id": -1}, "skip": 2},
+        {"find": "c", "filter": {"c": {"$gt": 4}}, "sort": {"c": 1}}, {"count": "c", "query": {"_id": {"$gt": 40}}},
+        {"find": "c", "filter": {"$or": [{"_id": 3}, {"_id": 5}]}},
+        {"distinct": "c", "key": "c", "query": {"_id": {"$lt": 5}}},
+        {"aggregate": "c", "pipeline": [{"$match": {"_id": {"$lt": 5}}}, STAGES[1]], "cursor": {}},
+    ]),
+    "wildcard": ({}, [
+        {"find": "c", "filter": {"x.y": 7}}, {"find": "c", "filter": {"x.y": {"$gte": 7, "$lt": 9}}},
+        {"find": "c", "filter": {"x.y": {"$in": [3, 5]}}}, {"find": "c", "filter": {"x.t": "T5", "x.y": 5}},
+        {"find": "c", "filter": {"x.y": {"$gt": 30}}, "sort": {"x.y": -1}, "limit": 2},
+        {"find": "c", "filter": {"x.t": bson.Regex("^T1")}}, {"find": "c", "filter": {"x.y": {"$gt": 3, "$ne": 5}}},
+        {"find": "c", "filter": {"x.y": {"$lt": 30}}, "sort": {"c": -1}, "limit": 2},
+        {"find": "c", "filter": {"$or": [{"x.y": 7}, {"x.t": "T3"}]}}, {"count": "c", "query": {"x.y": {"$gt": 40}}},
+        {"aggregate": "c", "pipeline": [{"$match": {"x.y": {"$lt": 5}}}, STAGES[1]], "cursor": {}},
+    ]),
+    "collated": ({}, [
+        {"find": "c", "filter": {"t": "t7"}, "collation": LOOSE}, {"find": "c", "filter": {"n": 7}, "collation": LOOSE},
+        {"find": "c", "filter": {"t": {"$gt": "t3", "$lt": "t5"}}, "collation": LOOSE},
+        {"find": "c", "filter": {"t": {"$gt": "t3"}}, "sort": {"t": -1}, "limit": 3, "collation": LOOSE},
+        {"find": "c", "filter": {"t": {"$gt": "t3"}}, "sort": {"u": 1}, "collation": LOOSE},
+        {"find": "c", "filter": {"t": "t3", "u": {"$in": ["U3", "u4"]}}, "collation": LOOSE},
+        {"find": "c", "filter": {"n": 7, "t": "t7"}, "collation": STRICT, "projection": {"t": 1}},
+        {"find": "c", "filter": {"_id": 7, "t": "t7"}, "collation": STRICT}, {"find": "c", "filter": {"t": "T7"}},
+        {"find": "c", "filter": {"t": "t7"}, "collation": STRICT}, {"find": "c", "filter": {"t": 7}},
+        {"find": "c", "filter": {"$or": [{"t": "t7"}, {"n": 3}]}, "collation": LOOSE},
+        {"count": "c", "query": {"t": "t7"}, "collation": LOOSE},
+    ]),
+    "collated by default": ({"collation": LOOSE}, [
+        {"find": "c", "filter": {"t": "t7"}}, {"find": "c", "filter": {"t": "t7"}, "collation": {"locale": "simple"}},
+        {"find": "c", "filter": {"_id": 7, "t": "t7"}}, {"find": "c", "sort": {"t": -1}, "limit": 2},
+        {"find": "c", "filter": {"n": 4}, "sort": {"t": 1}}, {"count": "c", "query": {"n": {"$gt": 4}, "u": "u7"}},
+    ]),
+}  # fmt: skip
+"""How a collection is made, and requests that are prepared in it."""
+
+
+@pytest.mark.parametrize("kind", PREPARED)
+def test_requests_are_prepared_in_collections_of_a_kind(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node, calls = LocalNode(), Calls(monkeypatch)
+        options, commands = PREPARED[kind]
+        await node.run({"create": "c", **options})
+        await node.run({"createIndexes": "c", "indexes": [
+            {"key": {"x.$**": 1}, "name": "x"}, {"key": {"t": 1, "u": 1}, "name": "t", "collation": LOOSE},
+            {"key": {"n": 1}, "name": "n"},
+        ]})  # fmt: skip
+        documents = (
+            {"_id": n, "c": n % 7, "n": n, "t": f"T{n}", "u": f"u{n}", "x": {"y": n, "t": f"T{n}"}} for n in range(50)
+        )
+        await node.insert("c", *documents)
+        for command in commands:
+            before = calls.served
+            found = await node.run(command)
+            assert calls.served == before + 1, command
+            with monkeypatch.context() as patch:
+                patched(patch)
+                assert found == await node.run(command), command
+
+    loop(work())
+
+
+def test_a_contradiction_says_nothing_of_other_filters_of_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node, calls = LocalNode(), Calls(monkeypatch)
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
+        await node.run({"create": "d", "clusteredIndex": {"key": {"_id": 1}, "unique": True}})
+        for name, path in (("c", "a"), ("d", "_id")):
+            await node.insert(name, *({"_id": number, "a": number} for number in range(9)))
+            assert await node.documents(name, {path: {"$gt": 5, "$lt": 3}}) == []
+            assert calls.served == 0
+            assert len(await node.documents(name, {path: {"$gt": 3, "$lt": 5}})) == 1
+            assert calls.served == 1
+            calls.served = 0
 
     loop(work())
 
