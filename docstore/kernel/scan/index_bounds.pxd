@@ -14,6 +14,8 @@ cpdef enum:
     _TRUE = 0x69
 
 cdef Py_ssize_t _PASSED_BY_READING
+cdef Py_ssize_t _SOUGHT_BLINDLY
+cdef Py_ssize_t _TRIED_AGAIN
 
 cdef class Bounded:
     cdef object _opened
@@ -32,6 +34,7 @@ cdef class Bounded:
     cdef Examined _examined
     cdef Sought _sought
     cdef Py_ssize_t _most_passed
+    cdef Py_ssize_t _blindly
     cdef _open_at(self, bytes place)
     cdef bint _is_within(self, bytes key) except -1
     cdef _pass_over_same(self, bytes key)

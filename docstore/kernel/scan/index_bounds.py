@@ -47,6 +47,11 @@ ABOVE = b"\xfe"
 """Above every key of a value, in either direction."""
 
 _PASSED_BY_READING = 24
+_SOUGHT_BLINDLY = 16
+_TRIED_AGAIN = 4
+"""Where reading on was in vain, an iterator that can be moved is, at once, so many times; then that many entries are
+tried again.
+"""
 
 
 class Bounded:
@@ -76,6 +81,7 @@ class Bounded:
     _examined: Examined
     _sought: Sought | None
     _most_passed: cython.Py_ssize_t
+    _blindly: cython.Py_ssize_t
 
     def __init__(
         self,
@@ -93,6 +99,7 @@ class Bounded:
     ) -> None:
         self._sought = sought
         self._most_passed = _PASSED_BY_READING
+        self._blindly = 0
         self._once = once
         self._opened = opened
         self._skipped = len(prefix)
@@ -118,6 +125,8 @@ class Bounded:
         key: bytes
         passed: cython.Py_ssize_t = 0
         while not self._done:
+            if self._most_passed == 0 and self._target is not None:
+                self._open_at(self._target)
             item = next(self._source, None)
             if item is None:
                 self._done = True
@@ -150,7 +159,12 @@ class Bounded:
     def _open_at(self, place: bytes) -> None:
         if self._sought is not None:
             # To move it costs as little as reading a few entries; what was in vain once is likely to be so again.
-            self._most_passed = max(self._most_passed // 2, 1)
+            if self._most_passed == 0:
+                self._blindly += 1
+            self._most_passed //= 4
+            if self._blindly == _SOUGHT_BLINDLY:
+                self._blindly = 0
+                self._most_passed = _TRIED_AGAIN
             self._sought.seek(place)
             self._source = self._sought
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH
-from docstore.bson.build import enclosed
+from docstore.bson.build import array_from, enclosed
 from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.execute import open_find
@@ -42,7 +42,8 @@ def run(context: Context, arguments: Arguments) -> Response:
     if documents is not None:
         found = DistinctValues(arguments["key"])
         found.add(documents)
-        return run_steps(context, _reply(context, found))
+        few = found.few_in_order()
+        return run_steps(context, _reply(context, found)) if few is None else _enclosed(context, array_from(few))
     return run_steps(context, _run(context, arguments, viewed(context)))
 
 
@@ -112,9 +113,13 @@ def _reply(context: Context, found: DistinctValues) -> Steps[bytes]:
         yield PAUSE
     if len(found) > RUN_LENGTH:
         free_later(found)
+    return _enclosed(context, enclosed(b"".join(parts)))
+
+
+def _enclosed(context: Context, values: bytes) -> bytes:
     at = context.at_cluster_time
     tail = b"" if at is None else b"\x11atClusterTime\0" + at.to_bytes(8, "little")
-    return enclosed(b"\x04values\0" + enclosed(b"".join(parts)) + tail)
+    return enclosed(b"\x04values\0" + values + tail)
 
 
 COMMAND = DISTINCT.command(run)

@@ -31,6 +31,11 @@ class DistinctValues:
         """The number of values found so far."""
         return len(self._values.found)
 
+    def few_in_order(self) -> list[Value] | None:
+        """The values in order, where they are no more than a step puts in order and together."""
+        found = self._values.found
+        return [found[key] for key in sorted(found)] if len(found) <= _AT_A_TIME else None
+
     def in_order(self) -> Iterator[list[Value]]:
         """The values in the order of their types and sizes, some at a time; the steps take a few milliseconds."""
         keys = iter(self._values.found)

@@ -143,3 +143,16 @@ def test_few_entries_are_looked_at(kernel: Kernel) -> None:
 
     assert len(found) == 5
     assert (examined.keys, examined.seeks, source.opened) == (10, 10, 11)
+
+
+@pytest.mark.parametrize(("each", "most_moved"), [(1, 420), (3, 1300), (40, 560)])
+def test_an_iterator_is_moved_about_once_for_each_of_many_entries(kernel: Kernel, each: int, most_moved: int) -> None:
+    keys = [kernel.encode_key(value(first)) for first in range(400) for _ in range(each)]
+    entries = sorted(PREFIX + key + number.to_bytes(8, "big") for number, key in enumerate(keys))
+    walk = Walk(entries)
+    sought = kernel.Sought(walk, None, False, lambda _: None)
+    source, examined = Entries(entries, reverse=False, pairs=False), kernel.scan.fetch.Examined()
+    bounded = kernel.scan.index_bounds.Bounded(source.open, PREFIX, END, [], [False], False, False, examined, 1, sought)
+    assert list(bounded) == entries[::each]
+    assert (source.opened, examined.keys) == (0, 0)
+    assert walk.moved <= most_moved
