@@ -38,10 +38,8 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_field_path(arguments["key"])
     if context.namespace == OPLOG_NS:
         raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by distinct")
-    documents = distinct_at_once(context, node_of(context), arguments)
-    if documents is not None:
-        found = DistinctValues(arguments["key"])
-        found.add(documents)
+    found = distinct_at_once(context, node_of(context), arguments)
+    if found is not None:
         few = found.few_in_order()
         return run_steps(context, _reply(context, found)) if few is None else _enclosed(context, array_from(few))
     return run_steps(context, _run(context, arguments, viewed(context)))

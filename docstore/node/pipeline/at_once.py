@@ -32,7 +32,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.pipeline.pieces import InFind, Piece, in_find, pieces_of
-from docstore.node.read.at_once import scan_of_newest, values_of_newest
+from docstore.node.read.at_once import collation_of, scan_of_newest, values_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
 from docstore.node.read.sources import kept_source
 from docstore.query.filter.compile import compile_filter
@@ -42,7 +42,7 @@ from docstore.query.plan.shapes import conjuncts, has_free_value
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
 
-_GIVEN = frozenset(("pipeline", "cursor"))
+_GIVEN = frozenset(("pipeline", "cursor", "collation"))
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize"))
 _MOST_GIVEN_BYTES = 1 << 20
 _LONGEST_STEP = 0.05
@@ -56,11 +56,14 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     for the next; None, with nothing done, where this way has none.
     """
     stages: list[bytes] = arguments["pipeline"]
-    if not arguments.given().keys() <= _GIVEN or not stages or arguments["cursor"] is None:
+    given = arguments.given()
+    if not given.keys() <= _GIVEN or not stages or arguments["cursor"] is None:
         return None
     if namespace in node.store.catalog.collections:
-        return _at_once(context, node, namespace, stages, batch_size_of(arguments))
-    resolved = _view(node, namespace)
+        collection = node.store.collection(namespace)
+        known, collation = (False, None) if collection is None else collation_of(collection, given)
+        return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation) if known else None
+    resolved = None if "collation" in given else _view(node, namespace)
     if resolved is None:
         return None
     return _at_once(context, node, resolved.ns, [*resolved.pipeline, *stages], batch_size_of(arguments))
@@ -90,19 +93,22 @@ def _view(node: DataNode, namespace: str) -> ResolvedView | None:
 
 
 def _at_once(
-    context: Context, node: DataNode, namespace: str, stages: Sequence[bytes], batch: int | None
+    context: Context,
+    node: DataNode,
+    namespace: str,
+    stages: Sequence[bytes],
+    batch: int | None,
+    collation: Collation | None = None,
 ) -> bytes | None:
     """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
     collection = node.store.collection(namespace)
-    if collection is None or collection.collation is not None:
+    if collection is None or context.api_strict or context.begun_progress is not None or batch == 0:
         return None
-    if context.api_strict or context.begun_progress is not None or batch == 0:
-        return None
-    pieces = pieces_of(stages)
+    pieces = pieces_of(stages, collation)
     if pieces is None:
         return None
     filter_, behind, more = pieces
-    found = _found(context, node, collection, filter_, behind)
+    found = _found(context, node, collection, filter_, behind, collation)
     if found is None:
         return None
     step = _Step(node, context.db)
@@ -132,14 +138,20 @@ def _at_once(
 
 
 def _found(
-    context: Context, node: DataNode, collection: Collection, filter_: bytes, behind: Piece
+    context: Context,
+    node: DataNode,
+    collection: Collection,
+    filter_: bytes,
+    behind: Piece,
+    collation: Collation | None,
 ) -> tuple[BoundScan, Predicate | None] | list[bytes] | None:
     """What the stages behind a filter are given: by a scan, or documents of the values that are all they want."""
     distinct = behind.distinct
     if filter_ == EMPTY_DOCUMENT and distinct is not None:
         return values_of_newest(context, node, collection, distinct)
     counted = behind.counted is not None
-    scan = scan_of_newest(context, node, collection, filter_, sort=behind.find.sort, counted=counted)
+    sort = behind.find.sort
+    scan = scan_of_newest(context, node, collection, filter_, sort=sort, counted=counted, collation=collation)
     if scan is None or distinct is None:
         return scan
     bound, owned = scan

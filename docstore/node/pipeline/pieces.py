@@ -24,6 +24,7 @@ from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, OBJECT, elem
 from docstore.errors import CommandError
 from docstore.node.pipeline.count import CountedGroup, counted_group
 from docstore.query.projection.projection import kept_paths
+from docstore.query.value.collation import Collation
 
 _STAGES = frozenset(
     (
@@ -33,7 +34,7 @@ _STAGES = frozenset(
     )
 )  # fmt: skip
 """Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
-_MATCH, _UNION = b"$match\0", b"$unionWith\0"
+_MATCH, _UNION, _LOOKUP = b"$match\0", b"$unionWith\0", b"$lookup\0"
 _NAME_AT = 5
 """Where the name of a stage stands in its document."""
 _MOST_BYTES = 4096
@@ -68,8 +69,8 @@ Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
 """(the filter in front, the stages behind it, what stands in each `$unionWith` and the stages behind that)."""
 
 
-def pieces_of(stages: Sequence[bytes]) -> Pieces | None:
-    """A pipeline taken apart; None where they are not such stages."""
+def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pieces | None:
+    """A pipeline taken apart; None where they are not such stages. Under a collation no other collection is read."""
     if not stages or sum(map(len, stages)) > _MOST_BYTES:
         return None
     filter_ = _of_stage(stages[0], _MATCH)
@@ -83,12 +84,15 @@ def pieces_of(stages: Sequence[bytes]) -> Pieces | None:
         at += 1
     unions = [place for place in range(at, len(stages)) if stages[place].startswith(_UNION, _NAME_AT)]
     ends = [*unions, len(stages)]
-    behind = _parsed(tuple(stages[at : ends[0]]), in_front=True)
-    if behind is None:
+    behind = _parsed(tuple(stages[at : ends[0]]), collation, in_front=True)
+    if behind is None or (unions and collation is not None):
         return None
     others: list[tuple[bytes, Piece]] = []
     for place, end in zip(unions, ends[1:], strict=True):
-        union, following = _of_stage(stages[place], _UNION), _parsed(tuple(stages[place + 1 : end]), in_front=False)
+        union, following = (
+            _of_stage(stages[place], _UNION),
+            _parsed(tuple(stages[place + 1 : end]), None, in_front=False),
+        )
         if union is None or following is None:
             return None
         others.append((union, following))
@@ -112,17 +116,17 @@ def _both(one: bytes, other: bytes) -> bytes | None:
 
 
 @lru_cache(maxsize=256)
-def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
+def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front: bool) -> Piece | None:
     """The stages behind the `$match` in front, or behind a `$unionWith`; None where they are not such
     stages.
     """
-    if not all(map(_is_plain, stages)):
+    if not all(map(_is_plain, stages)) or (collation is not None and any(_LOOKUP in each for each in stages)):
         return None
     find = in_find(stages) if in_front else InFind()
     try:
         # As a whole first: what is refused is refused by all of it.
-        parse_pipeline(stages, query_context=new_context())
-        pipeline = parse_pipeline(stages[find.stages :], query_context=new_context())
+        parse_pipeline(stages, query_context=new_context(collation=collation))
+        pipeline = parse_pipeline(stages[find.stages :], query_context=new_context(collation=collation))
     except CommandError:
         return None
     if any(isinstance(stage, Lookup) and not _is_asked_by_filter(stage) for stage in pipeline.stages):
@@ -131,7 +135,9 @@ def _parsed(stages: tuple[bytes, ...], *, in_front: bool) -> Piece | None:
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
     first = pipeline.stages[0] if pipeline.stages and not find.stages else None
-    distinct = first.distinct() if isinstance(first, Group) and counted is None else None
+    # Which of the values that are equal under a collation is given is told by the order of the documents.
+    by_values = isinstance(first, Group) and counted is None and collation is None
+    distinct = first.distinct() if isinstance(first, Group) and by_values else None
     return Piece(find, pipeline, counted, _needs(pipeline), distinct)
 
 

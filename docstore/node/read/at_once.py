@@ -23,6 +23,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, cursor_reply, opened_reply
+from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.snapshot import newest
 from docstore.node.read.sources import ReleasingSource, kept_source
 from docstore.node.slices import SLICE_SECONDS
@@ -37,7 +38,7 @@ _LONGEST = 1024
 """What is longer than this is not sent again as it is, and not remembered."""
 _MOST_KEPT_BYTES = 1 << 20
 """A cursor keeps no more of what has been found."""
-_OF_DISTINCT = frozenset(("key", "query"))
+_OF_DISTINCT = frozenset(("key", "query", "collation"))
 _OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
 
 
@@ -67,7 +68,7 @@ def scan_of_newest(
     return (bound, owned) if at_once else None
 
 
-def _collation(collection: Collection, given: Mapping[str, Any]) -> tuple[bool, Collation | None]:
+def collation_of(collection: Collection, given: Mapping[str, Any]) -> tuple[bool, Collation | None]:
     """What a request on the collection compares strings under, and whether that is known: the general way says what is
     wrong with it.
     """
@@ -96,7 +97,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
     filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
-    known, collation = _collation(collection, given)
+    known, collation = collation_of(collection, given)
     if not known or (collation is not None and projection is not None and not projection.is_plain):
         return None
     scan = scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation)
@@ -197,7 +198,7 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
         return None
     if not given:
         return _count_of_all(context, node, collection)
-    known, collation = _collation(collection, given)
+    known, collation = collation_of(collection, given)
     if not known:
         return None
     filter_ = given.get("query", EMPTY_DOCUMENT)
@@ -226,24 +227,41 @@ def _count_of_all(context: Context, node: DataNode, collection: Collection) -> i
     return collection.count if at_once else None
 
 
-def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
-    """The documents whose values a distinct is about, or others that have the same. Errors: as `find_at_once`."""
+def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:
+    """The values that a distinct is about. Errors: as `find_at_once`; those of the values."""
     return allowing(REFUSED, lambda: _distinct_at_once(context, node, arguments))
 
 
-def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> list[bytes] | None:
+def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:
     given = arguments.given()
     collection = node.store.collection(context.namespace)
-    if collection is None or collection.collation is not None or not given.keys() <= _OF_DISTINCT:
+    if collection is None or not given.keys() <= _OF_DISTINCT:
         return None
     path, filter_ = given["key"], given.get("query", EMPTY_DOCUMENT)
-    if filter_ == EMPTY_DOCUMENT:
-        return values_of_newest(context, node, collection, path)
-    scan = scan_of_newest(context, node, collection, filter_)
+    known, collation = collation_of(collection, given)
+    if not known or (collation is not None and any(path in dict(each.fields) for each in collection.indexes.values())):
+        # Of values that are equal to it the first one is given: by the order of an index, where one has them.
+        return None
+    if filter_ == EMPTY_DOCUMENT and collation is None:
+        documents = values_of_newest(context, node, collection, path)
+    else:
+        documents = _documents_with(context, node, collection, path, filter_, collation)
+    if documents is None:
+        return None
+    found = DistinctValues(path, collation)
+    found.add(documents)
+    return found
+
+
+def _documents_with(
+    context: Context, node: DataNode, collection: Collection, path: str, filter_: bytes, collation: Collation | None
+) -> list[bytes] | None:
+    """The documents of a filter, or others that have the same values at a path."""
+    scan = scan_of_newest(context, node, collection, filter_, collation=collation)
     if scan is None:
         return None
     bound, owned = scan
-    documents = None if owned is not None else bound.values_at(path, node.engine)
+    documents = None if owned is not None or collation is not None else bound.values_at(path, node.engine)
     if documents is None:
         documents = bound.documents(node.engine, MOST_LOOKS + 1, owned)
     if documents is not None:

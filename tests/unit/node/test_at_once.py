@@ -429,11 +429,18 @@ PREPARED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {"find": "c", "filter": {"t": "t7"}, "collation": STRICT}, {"find": "c", "filter": {"t": 7}},
         {"find": "c", "filter": {"$or": [{"t": "t7"}, {"n": 3}]}, "collation": LOOSE},
         {"count": "c", "query": {"t": "t7"}, "collation": LOOSE},
+        {"distinct": "c", "key": "c", "query": {"t": {"$gt": "t7"}}, "collation": LOOSE},
+        {"aggregate": "c", "pipeline": [{"$match": {"t": "t7"}}, STAGES[1]], "cursor": {}, "collation": LOOSE},
+        {"aggregate": "c", "pipeline": [{"$match": {"t": {"$gt": "t7"}}}, {"$sort": {"u": -1}}, {"$limit": 3}],
+         "cursor": {}, "collation": LOOSE},
+        {"aggregate": "c", "pipeline": [{"$match": {"t": {"$lt": "t3"}}}, {"$group": {"_id": "$u"}}],
+         "cursor": {}, "collation": LOOSE},
     ]),
     "collated by default": ({"collation": LOOSE}, [
         {"find": "c", "filter": {"t": "t7"}}, {"find": "c", "filter": {"t": "t7"}, "collation": {"locale": "simple"}},
         {"find": "c", "filter": {"_id": 7, "t": "t7"}}, {"find": "c", "sort": {"t": -1}, "limit": 2},
         {"find": "c", "filter": {"n": 4}, "sort": {"t": 1}}, {"count": "c", "query": {"n": {"$gt": 4}, "u": "u7"}},
+        {"aggregate": "c", "pipeline": [{"$match": {"t": "t7"}}, STAGES[1]], "cursor": {}},
     ]),
 }  # fmt: skip
 """How a collection is made, and requests that are prepared in it."""
