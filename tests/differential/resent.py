@@ -96,9 +96,18 @@ def index_in(rng: Random, kind: str) -> Case:
 def command_in(rng: Random, kind: str) -> Command:
     """A command on a collection of a kind."""
     found = command(rng)
-    if kind.startswith("collated") and "update" not in found and rng.random() < 0.7:
-        found["collation"] = rng.choice(_RULES)
+    if kind.startswith("collated") and rng.random() < 0.7:
+        for each in found.get("updates", [found]):
+            each["collation"] = rng.choice(_RULES)
     return found
+
+
+def _change_of_many(rng: Random) -> Any:
+    """A change that does not fail, whatever it is applied to before another."""
+    operator = rng.choice(["$push", "$addToSet", "$pull"])
+    return rng.choice(
+        [{"$set": {"w": value(rng), "a": value(rng)}}, {operator: {"v": value(rng)}}, {"$unset": {"w": 1}}]
+    )
 
 
 def index(rng: Random) -> Case:
@@ -140,7 +149,7 @@ def _change(rng: Random) -> Any:
 
 def command(rng: Random) -> Command:
     """A command on the collection `c`, whose answer does not depend on which index serves it."""
-    match rng.randint(0, 6):
+    match rng.randint(0, 7):
         case 0 | 1:
             found: Command = {"find": "c", "filter": condition(rng), "sort": randomly.sort(rng), "batchSize": 1000}
             if rng.random() < 0.3:
@@ -168,6 +177,8 @@ def command(rng: Random) -> Command:
         case 4:
             fields = {"sort": randomly.sort(rng), "update": _change(rng), "new": rng.random() < 0.5}
             return {"findAndModify": "c", "query": condition(rng), **fields}
+        case 5:
+            return {"update": "c", "updates": [{"q": condition(rng), "u": _change_of_many(rng), "multi": True}]}
         case _:
             statements = [{"q": {"_id": rng.randint(0, 30)}, "u": _change(rng)} for _ in range(rng.choice([1, 1, 3]))]
             return {"update": "c", "updates": statements, "ordered": rng.random() < 0.5}

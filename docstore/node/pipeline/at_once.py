@@ -61,7 +61,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
         return None
     if namespace in node.store.catalog.collections:
         collection = node.store.collection(namespace)
-        known, collation = (False, None) if collection is None else collation_of(collection, given)
+        known, collation = (False, None) if collection is None else collation_of(collection, given.get("collation"))
         return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation) if known else None
     resolved = None if "collation" in given else _view(node, namespace)
     if resolved is None:

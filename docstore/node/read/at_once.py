@@ -7,13 +7,11 @@ answer is the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from docstore.aggregation.expression_context import new_context
 from docstore.bson.build import bytes_of
-from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.bson.walk import EMPTY_DOCUMENT, Value, elements
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan, values_of_all
 from docstore.collection.read.taking import ScanSource, Taking, both
@@ -68,12 +66,11 @@ def scan_of_newest(
     return (bound, owned) if at_once else None
 
 
-def collation_of(collection: Collection, given: Mapping[str, Any]) -> tuple[bool, Collation | None]:
+def collation_of(collection: Collection, asked: bytes | None) -> tuple[bool, Collation | None]:
     """What a request on the collection compares strings under, and whether that is known: the general way says what is
-    wrong with it.
+    wrong with what is `asked` for.
     """
-    asked: bytes = given.get("collation", EMPTY_DOCUMENT)
-    if asked == EMPTY_DOCUMENT:
+    if asked is None or asked == EMPTY_DOCUMENT:
         return True, collection.collation
     try:
         return True, parse_collation(asked)
@@ -97,7 +94,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
     filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
-    known, collation = collation_of(collection, given)
+    known, collation = collation_of(collection, given.get("collation"))
     if not known or (collation is not None and projection is not None and not projection.is_plain):
         return None
     scan = scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation)
@@ -198,7 +195,7 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
         return None
     if not given:
         return _count_of_all(context, node, collection)
-    known, collation = collation_of(collection, given)
+    known, collation = collation_of(collection, given.get("collation"))
     if not known:
         return None
     filter_ = given.get("query", EMPTY_DOCUMENT)
@@ -238,9 +235,9 @@ def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) ->
     if collection is None or not given.keys() <= _OF_DISTINCT:
         return None
     path, filter_ = given["key"], given.get("query", EMPTY_DOCUMENT)
-    known, collation = collation_of(collection, given)
-    if not known or (collation is not None and any(path in dict(each.fields) for each in collection.indexes.values())):
-        # Of values that are equal to it the first one is given: by the order of an index, where one has them.
+    known, collation = collation_of(collection, given.get("collation"))
+    if not known or (collation is not None and _may_be_told(collection, path, filter_)):
+        # Of values that are equal to it the first one is given: by the order of an index that is read once for each.
         return None
     if filter_ == EMPTY_DOCUMENT and collation is None:
         documents = values_of_newest(context, node, collection, path)
@@ -251,6 +248,12 @@ def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) ->
     found = DistinctValues(path, collation)
     found.add(documents)
     return found
+
+
+def _may_be_told(collection: Collection, path: str, filter_: bytes) -> bool:
+    """Whether there is an index of the path and of all that the filter is about."""
+    names = {path, *(name for name, _, _ in elements(filter_) if not name.startswith("$"))}
+    return any(names <= dict(index.fields).keys() for index in collection.indexes.values())
 
 
 def _documents_with(

@@ -113,9 +113,11 @@ class DeleteWork(SearchingWork):
         general way. Errors: WriteConflict.
         """
         statement, target = self._statement, self._target
-        if self._evaluated is not None or not statement.is_plain or not target.is_plain(statement.multi):
+        if self._evaluated is not None or statement.hint is not None or not target.is_plain(statement.multi):
             return False
-        collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
+        collection, matches = target.matches_at_once(
+            statement.filter, owned, multi=statement.multi, collation=statement.collation
+        )
         if collection is None or matches is None:
             return False
         if matches:

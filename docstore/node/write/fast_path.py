@@ -33,7 +33,7 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.read.at_once import plain_projection
+from docstore.node.read.at_once import collation_of, plain_projection
 from docstore.node.shard_filter import enter_at_once, post_images_of
 from docstore.node.upkeep.execution import is_profiled
 from docstore.node.write.driver import (
@@ -61,7 +61,9 @@ _SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _MANY = ("multi", BOOL, b"\1")
 _SAID_OF_MANY = frozenset((_MANY, ("upsert", BOOL, b"\0")))
 _ONE = ("limit", INT32, b"\1\0\0\0")
-_OF_FIND_AND_MODIFY = frozenset(("query", "sort", "update", "remove", "new", "fields", "upsert", "arrayFilters"))
+_OF_FIND_AND_MODIFY = frozenset(
+    ("query", "sort", "update", "remove", "new", "fields", "upsert", "arrayFilters", "collation")
+)
 _NO_UPDATE = (NULL, b"")
 
 
@@ -81,17 +83,24 @@ class _Place(NamedTuple):
     concern: WriteConcern
     validator: Validator | None
 
-    def search(self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT) -> Match | None:
-        """The first document of a filter, in an order; NOTHING where there is none; None where this way has no scan."""
+    def search(
+        self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT, asked: bytes | None = None
+    ) -> Match | None:
+        """The first document of a filter, in an order and under a collation; NOTHING where there is none; None where
+        this way has no scan.
+        """
         engine, owned = self.node.engine, self.owned
+        known, collation = collation_of(self.collection, asked)
         identity = identity_in(filter_)
+        if not known or (collation is not None and identity is not None):
+            return None
         if identity is not None:
             found = self.collection.look_up(engine, identity)
             return NOTHING if found is None or (owned is not None and not owned.matches(found[1])) else found
         if "within" in arguments or "statementCounts" in arguments:
             # A router sees to it that a document that moves is met once.
             return None
-        bound = bound_scan(self.collection, filter_, engine, sort=sort, evaluates=False)
+        bound = bound_scan(self.collection, filter_, engine, sort=sort, collation=collation, evaluates=False)
         return None if bound is None else bound.first(engine, owned)
 
     def search_many(self, arguments: Arguments, filter_: bytes) -> list[Match] | None:
@@ -318,7 +327,8 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     else:
         query, filters = given.get("query", EMPTY_DOCUMENT), tuple(given.get("arrayFilters", ()))
         upsert = given.get("upsert", False)
-        update = plain_modification(node, query, (code, specification), filters, upsert=upsert)
+        collated = "collation" in given
+        update = plain_modification(node, query, (code, specification), filters, upsert=upsert, collated=collated)
         if update is None:
             return None
     projection = plain_projection(given["fields"]) if "fields" in given else None
@@ -327,7 +337,8 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     place = _place(context, node, arguments, bypass=False)
     if place is None or (update is not None and not _may_change(context, place, update)):
         return None
-    found = place.search(arguments, given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT))
+    query, sort = given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT)
+    found = place.search(arguments, query, sort, given.get("collation"))
     if found is None or (found is NOTHING and given.get("upsert", False)):
         return None
     if found is NOTHING:

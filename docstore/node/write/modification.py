@@ -272,16 +272,23 @@ def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> 
 
 
 def plain_modification(
-    node: DataNode, filter_: bytes, update: Value, array_filters: tuple[bytes, ...] = (), *, upsert: bool = False
+    node: DataNode,
+    filter_: bytes,
+    update: Value,
+    array_filters: tuple[bytes, ...] = (),
+    *,
+    upsert: bool = False,
+    collated: bool = False,
 ) -> Modification | None:
     """A prepared update, of which the filter says no more than it needs; None where there is none. It inserts nothing
-    by the filter. `upsert`: the statement may insert.
+    by the filter. `upsert`: the statement may insert. `collated`: there is a collation, so that none is given for an
+    update that compares values.
     """
-    if upsert and has_expression(filter_):
-        # The general way refuses it, whether a document is found or not.
+    if upsert and (collated or has_expression(filter_)):
+        # The general way refuses an expression, whether a document is found or not.
         return None
     prepared = prepared_update(update, array_filters)
-    if prepared is None:
+    if prepared is None or (collated and not _is_same_under_any(prepared)):
         return None
     if not prepared.needs_position:
         return Modification(node, MATCH_ALL, prepared)
@@ -293,6 +300,13 @@ def plain_modification(
     except CommandError:
         # The general way says so.
         return None
+
+
+def _is_same_under_any(update: Update) -> bool:
+    """Whether no collation has a say in what the update does."""
+    if isinstance(update, DirectUpdate):
+        return not update.compares and not update.needs_position
+    return update.is_replacement
 
 
 def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Update | None:

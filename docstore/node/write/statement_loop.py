@@ -18,6 +18,7 @@ from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
+from docstore.node.read.at_once import collation_of
 from docstore.node.read.requests import query_context_at, under
 from docstore.node.shard_filter import Hold, MustWait, post_images_of
 from docstore.node.upkeep.execution import Execution
@@ -119,18 +120,20 @@ class WriteTarget:
         return self.let is None and self.within is None and not held
 
     def matches_at_once(
-        self, filter_: bytes, owned: Predicate | None, *, multi: bool
+        self, filter_: bytes, owned: Predicate | None, *, multi: bool, collation: bytes | None = None
     ) -> tuple[Collection | None, list[tuple[int, bytes]] | None]:
         """(the collection, (record id, document) of what a filter matches, of one document unless `multi`), by a scan
-        that is prepared; None where there is none, or where changing them takes more than a step.
+        that is prepared; None where there is none, or where changing them takes more than a step. `collation`: that of
+        the statement.
         """
         if self.execution is not None and self.execution.exact:
             return None, None
         collection = self.node.store.collection(self.namespace)
-        if collection is None or collection.collation is not None or identity_in(filter_) is not None:
+        if collection is None or identity_in(filter_) is not None:
             return None, None
+        known, rules = collation_of(collection, collation)
         reader = self.reader
-        bound = bound_scan(collection, filter_, reader, evaluates=False)
+        bound = bound_scan(collection, filter_, reader, collation=rules, evaluates=False) if known else None
         found = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
         if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
             return None, None

@@ -87,19 +87,25 @@ class UpdateWork(SearchingWork):
         general way. Errors: WriteConflict.
         """
         statement, target = self._statement, self._target
-        if self._evaluated is not None or statement.hint is not None or not statement.is_plainly_said:
+        if self._evaluated is not None or statement.hint is not None:
+            return False
+        if statement.constants is not None or statement.sort is not None:
             return False
         if not target.is_plain(statement.multi):
             return False
         if identity_in(statement.filter) is not None:
             # Looked up, not scanned.
             return False
+        collated = statement.collation is not None or target.collation is not None
         update = plain_modification(
-            target.node, statement.filter, statement.update, statement.array_filters, upsert=statement.upsert
-        )
+            target.node, statement.filter, statement.update, statement.array_filters,
+            upsert=statement.upsert, collated=collated,
+        )  # fmt: skip
         if update is None or (statement.multi and update.update.is_replacement):
             return False
-        collection, matches = target.matches_at_once(statement.filter, owned, multi=statement.multi)
+        collection, matches = target.matches_at_once(
+            statement.filter, owned, multi=statement.multi, collation=statement.collation
+        )
         rules = target.post_images()
         if collection is None or matches is None or (rules is not None and rules.concerned(update.changed)):
             return False

@@ -11,6 +11,8 @@ import pytest
 from pymongo.database import Database
 
 from docstore.errors import Code
+from docstore.node.commands import find_and_modify
+from docstore.node.write.statement_loop import WriteTarget
 from tests.harness.reference import reference_server
 from tests.unit.node.local import LocalNode, loop
 
@@ -253,5 +255,61 @@ def test_explain_shows_the_collation_of_the_request_and_of_the_index() -> None:
         plain = await node.run({"explain": {"find": "c", "filter": {"a": "X"}}, "verbosity": "queryPlanner"})
         assert "collation" not in plain["queryPlanner"]
         assert plain["queryPlanner"]["winningPlan"]["stage"] == "COLLSCAN"
+
+    loop(work())
+
+
+def statement(rng: Random, rules: dict[str, Any] | None) -> dict[str, Any]:
+    """A command that writes to whatever its filter finds, or to the first of that."""
+    collated = {} if rules is None else {"collation": rules}
+    change = rng.choice(
+        [{"$set": {"u": rng.choice(TEXTS)}}, {"$push": {"v": "a"}}, {"$addToSet": {"v": "A"}}, {"$unset": {"u": 1}}]
+    )
+    match rng.randrange(4):
+        case 0:
+            return {"delete": "c", "deletes": [{"q": {**query(rng), "_id": {"$gt": 30}}, "limit": 0, **collated}]}
+        case 1:
+            return {"findAndModify": "c", "query": query(rng), "sort": {"_id": 1}, "update": change, **collated}
+        case 2:
+            upserts = {"upsert": True, "multi": True}
+            return {
+                "update": "c",
+                "updates": [{"q": {**query(rng), "_id": rng.randrange(99)}, "u": change, **upserts, **collated}],
+            }
+        case _:
+            return {"update": "c", "updates": [{"q": query(rng), "u": change, "multi": True, **collated}]}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("default", [None, EN2])
+def test_what_is_written_at_once_is_what_the_general_way_writes(
+    seed: int, default: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        rng = Random(seed)
+        nodes = LocalNode(), LocalNode()
+        rows = [document(rng, number) for number in range(50)]
+        indexes = [
+            {
+                "key": {path: 1},
+                "name": path,
+                **rng.choice([{}, {"collation": EN2}, {"collation": {"locale": "simple"}}]),
+            }
+            for path in ("t", "u")
+        ]
+        for node in nodes:
+            await node.run({"create": "c", **({} if default is None else {"collation": default})})
+            await node.run({"createIndexes": "c", "indexes": indexes})
+            await node.insert("c", *rows)
+        for _ in range(60):
+            command = statement(rng, rng.choice([None, EN2, EN2, {"locale": "simple"}, {"locale": "de"}]))
+            given = await nodes[0].reply(command)
+            with monkeypatch.context() as patch:
+                patch.setattr(WriteTarget, "matches_at_once", lambda *_, **__: (None, None))
+                patch.setattr(find_and_modify, "find_and_modify_one", lambda *_: None)
+                expected = await nodes[1].reply(command)
+            assert given == expected, command
+            left = [await node.documents("c", {}) for node in nodes]
+            assert left[0] == left[1], command
 
     loop(work())
