@@ -184,16 +184,22 @@ def command(rng: Random) -> Command:
             return {"update": "c", "updates": statements, "ordered": rng.random() < 0.5}
 
 
-def again(rng: Random, sent: Any, *, others: float) -> Any:
-    """The command with other values; `others` is the share of those that are of another type."""
+def again(rng: Random, sent: Any, *, others: float, rare: bool = True) -> Any:
+    """The command with other values; `others` is the share of those that are of another type, `rare`: among them may be
+    those that a real server shows as others where it groups under a collation.
+    """
     if isinstance(sent, dict):
-        return {name: member if name in _KEPT else again(rng, member, others=others) for name, member in sent.items()}
+        return {
+            name: member if name in _KEPT else again(rng, member, others=others, rare=rare)
+            for name, member in sent.items()
+        }
     if isinstance(sent, list):
-        return [again(rng, member, others=others) for member in sent]
+        return [again(rng, member, others=others, rare=rare) for member in sent]
     if isinstance(sent, bool) or (isinstance(sent, str) and (sent.startswith("$") or sent == "c")):
         return sent
     if rng.random() < others:
-        return rng.choice(_OTHERS)
+        chosen = rng.choice(_OTHERS)
+        return chosen if rare or not isinstance(chosen, MinKey | MaxKey | Code) else None
     match sent:
         case Int64():
             return Int64(rng.randint(-3, 8))

@@ -113,10 +113,13 @@ def test_commands_that_are_sent_again_with_other_values(reference: Database[dict
         for _ in range(3 * A_ROUND):
             if rng.random() < 0.1:
                 name = f"i{rng.randint(0, 3)}"
-                # On both: one that is hashed, or of two fields, refuses documents.
-                await pair.both({"createIndexes": "c", "indexes": [{"name": name, **resent.index_in(rng, kind)}]})
+                index = {"name": name, **resent.index_in(rng, kind)}
+                made: Command = {"createIndexes": "c", "indexes": [index]}
+                # On both: one that is hashed, or of two fields, refuses documents. A real server's wildcard index loses
+                # some: it is asked for what is no less than null, say, and has no entries of what is missing.
+                await (pair.ours(made) if "$**" in "".join(index["key"]) else pair.both(made))
                 await pair.both({"dropIndexes": "c", "index": f"i{rng.randint(0, 3)}"})
-            command = resent.again(rng, rng.choice(commands), others=others)
+            command = resent.again(rng, rng.choice(commands), others=others, rare=not kind.startswith("collated"))
             theirs, ours = await pair.both(command)
             after = {"find": "c", "sort": {"_id": 1}, "batchSize": 1000}
             became, left = await pair.both(after)

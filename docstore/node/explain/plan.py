@@ -289,11 +289,16 @@ def count_scan(access: IndexScan) -> Stage | None:
     """The stage that counts the entries of an index between two keys; None where they are not all that lie there."""
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
-    if access.checked or access.wildcard is not None:
-        return None
-    bounds = list(access.bounds)
+    fields, bounds, details = index.fields, list(access.bounds), index_details(index)
     keys: dict[str, Any] = {"startKey": {}, "startKeyInclusive": True, "endKey": {}, "endKeyInclusive": True}
-    for place, (path, direction) in enumerate(index.fields):
+    if access.checked or (access.wildcard is not None and (len(fields) > 1 or len(access.ranges) > 1)):
+        return None
+    if access.wildcard is not None:
+        inner = access.wildcard.path
+        fields = ((inner, 1),)
+        details["keyPattern"] = {PATH_FIELD: 1, inner: 1}
+        keys |= {"startKey": {PATH_FIELD: inner}, "endKey": {PATH_FIELD: inner}}
+    for place, (path, direction) in enumerate(fields):
         edges = range_edges(bounds[place].ranges[0]) if place < len(bounds) else ((MinKey(), True), (MaxKey(), True))
         if edges is None:
             return None
@@ -305,7 +310,7 @@ def count_scan(access: IndexScan) -> Stage | None:
                 value = MaxKey() if name == "startKey" else MinKey()
             keys[name][path] = value
             keys[name + "Inclusive"] = keys[name + "Inclusive"] and inclusive
-    return Stage("COUNT_SCAN", details=index_details(index) | {"indexBounds": keys})
+    return Stage("COUNT_SCAN", details=details | {"indexBounds": keys})
 
 
 def index_details(index: Index) -> dict[str, Any]:

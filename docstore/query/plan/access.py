@@ -74,10 +74,10 @@ class IndexScan:
         return found
 
 
-def wildcard_scan(index: IndexInfo, item: WildcardBounds, direction: int) -> IndexScan:
-    """The scan of what an index of wildcard paths alone holds of one path. It never tells all that a filter asks."""
-    field = FieldBounds(item.path, 1, item.ranges)
-    return IndexScan(index, item.key_ranges(), direction, exact=False, bounds=(field,), wildcard=item)
+def wildcard_scan(index: IndexInfo, item: WildcardBounds, direction: int, *, exact: bool) -> IndexScan:
+    """The scan of what an index of wildcard paths alone holds of one path."""
+    field = FieldBounds(item.path, 1, item.ranges, item.met)
+    return IndexScan(index, item.key_ranges(), direction, exact=exact, bounds=(field,), wildcard=item)
 
 
 def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int, *, exact: bool = False) -> IndexScan:

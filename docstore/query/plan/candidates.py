@@ -86,15 +86,16 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidat
         return _compound_wildcard_plans(tree, index, index.wildcard, sort)
     found: list[Candidate] = []
     for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
-        field = FieldBounds(item.path, 1, item.ranges)
+        field = FieldBounds(item.path, 1, item.ranges, item.met)
+        rest = residual(tree, [field], index.collation)
         by_path = tuple(path for path, _ in sort.fields) == (item.path,) and sort.collation == index.collation
         ordered = by_path and not index.multikey and not item.below
         direction = sort.fields[0][1] if ordered else 0
         if not item.ranges:
             return [((0,), Plan(Eof(), None, True))]
-        scan = wildcard_scan(index, item, direction or 1)
+        scan = wildcard_scan(index, item, direction or 1, exact=rest is None and not index.multikey)
         # An index of the path alone is smaller than one of all paths.
-        found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, tree, not sort or ordered)))
+        found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, rest, not sort or ordered)))
     return found
 
 

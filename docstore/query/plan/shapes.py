@@ -279,7 +279,8 @@ class Prepared:
         residual = conjunction([conditions[place] for place in self.left]) if self.left else None
         if self.index.wildcard is not None:
             (only,) = bounds
-            scan = wildcard_scan(self.index, WildcardBounds(only.path, only.ranges, below=False), self.direction)
+            item = WildcardBounds(only.path, only.ranges, False, only.met)
+            scan = wildcard_scan(self.index, item, self.direction, exact=self.exact)
         else:
             scan = index_scan(self.index, bounds, self.direction, exact=self.exact)
         return Plan(scan, residual, self.provides_sort)
@@ -346,7 +347,8 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
 
 def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) -> Prepared | None:
     """As `prepared`, where an index of wildcard paths is asked for one path."""
-    index, asked = access.index, bounding(asked_of(tree, access.index.collation))
+    index, as_asked = access.index, asked_of(tree, access.index.collation)
+    asked = bounding(as_asked)
     if item.below or len(index.fields) > 1:
         return None
     places = tuple(place for place, (path, each) in enumerate(asked) if path == item.path and has_entry(each))
@@ -355,9 +357,9 @@ def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) 
         # Where there are arrays one of several was chosen, else what is left of them must not depend on their values.
         if index.multikey or not free or access.bounds[0].is_point:
             return None
-    left = tuple(range(len(conjuncts(tree))))
+    left = tuple(place for place, each in enumerate(conjuncts(as_asked)) if each not in item.met)
     field = PreparedField(item.path, 1, places)
-    found = Prepared(index, access.direction, False, plan.provides_sort, (field,), left)
+    found = Prepared(index, access.direction, access.exact, plan.provides_sort, (field,), left)
     return found if found.bind(tree) == plan else None
 
 

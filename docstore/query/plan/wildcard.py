@@ -35,6 +35,8 @@ from docstore.query.value.long_lists import sort_keys
 from docstore.query.value.values import string_value
 
 _WITHOUT_ENTRY = frozenset((OBJECT, ARRAY, NULL, UNDEFINED, MIN_KEY, MAX_KEY))
+_OF_VALUES = (Comparison, In, RegexMatch, Mod, TypeIs)
+"""The conditions that an entry may meet."""
 _EMPTY_ARRAY: Value = (UNDEFINED, b"")
 
 ARRAYS_MET, SEVERAL_ENTRIES = 1, 2
@@ -176,11 +178,14 @@ def path_key(path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class WildcardBounds:
-    """What one index is asked for: the values in `ranges` at `path`; `below`: and everything below the path."""
+    """What one index is asked for: the values in `ranges` at `path`; `below`: and everything below the path. `met`: the
+    conditions that every value in the ranges satisfies.
+    """
 
     path: str
     ranges: Ranges
     below: bool
+    met: tuple[Condition, ...] = ()
 
     def fields(self) -> list[FieldBounds]:
         """The bounds of the two parts of an entry: the path, and the value."""
@@ -213,7 +218,9 @@ def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> li
         )
         bounded = path_ranges(usable, multikey)
         if bounded is not None and paths.holds(path):
-            found.append(WildcardBounds(path, bounded[0], below=False))
+            # What stands under an `$elemMatch` is named from there.
+            met = tuple(each for each in bounded[1] if isinstance(each, _OF_VALUES) and each.path == path)
+            found.append(WildcardBounds(path, bounded[0], False, met))
     found += [
         WildcardBounds(path, EVERYTHING, below=True)
         for path in _existing(tree)

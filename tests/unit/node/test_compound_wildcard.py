@@ -137,3 +137,26 @@ def test_a_field_with_a_dot_in_its_name_has_no_entry() -> None:
             assert [each["_id"] for each in found["cursor"]["firstBatch"]] == expected
 
     loop(work())
+
+
+def test_what_one_path_is_asked_for_is_told_by_entries() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"d.$**": 1}, "name": "w"}]})
+        await node.insert("c", *({"_id": number, "d": {"x": number % 5, "y": number % 3}} for number in range(30)))
+        for arrays in (False, True):
+            found = await _winning(node, {"find": "c", "filter": {"d.x": 1, "q": {"$ne": 3}}})
+            assert found["filter"] == {"q": {"$not": {"$eq": 3}}}
+            counted = (await _winning(node, {"count": "c", "query": {"d.x": {"$gt": 3}}}))["inputStage"]
+            assert counted["stage"] == "COUNT_SCAN"
+            assert counted["indexBounds"]["startKey"] == {"$_path": "d.x", "d.x": 3}
+            assert (await node.run({"count": "c", "query": {"d.x": {"$gt": 3}}}))["n"] == 6 + arrays
+            await node.insert("c", {"_id": 99, "d": {"x": [4, 5, 6, [7]]}})
+
+    loop(work())
+
+
+async def _winning(node: LocalNode, command: dict[str, Any]) -> dict[str, Any]:
+    """The plan that a command is carried out by."""
+    found: dict[str, Any] = (await node.run({"explain": command, "verbosity": "queryPlanner"}))["queryPlanner"]
+    return found["winningPlan"]  # type: ignore[no-any-return]
