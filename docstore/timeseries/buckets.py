@@ -16,7 +16,7 @@ Always true of a bucket that is made here:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
+from functools import lru_cache
 from operator import itemgetter
 
 from docstore.bson.build import array_from, document_from
@@ -25,35 +25,23 @@ from docstore.bson.walk import (
     ARRAY,
     DATE,
     OBJECT,
-    OBJECT_ID,
     Value,
     elements,
+    encoded_name,
     get_field,
     get_path,
     value_count,
     values,
 )
 from docstore.errors import Code, CommandError
-from docstore.kernel.series.packing import Columns
-from docstore.query.value.values import int32_value
-from docstore.timeseries.definition import CONTROL, DATA, META, TimeseriesDefinition
+from docstore.kernel.series.bucket import Rules
+from docstore.kernel.series.filling import Lane
+from docstore.timeseries.definition import DATA, TimeseriesDefinition
 
 MOST_MEASUREMENTS = 1000
 MOST_BYTES = 125 * 1024
 
-_VERSION = int32_value(1)
-_IDENTITY_TAIL = 8
 _NESTED = (OBJECT, ARRAY)
-
-
-class Full(Enum):
-    """Why a bucket takes no more of the measurements that come."""
-
-    COUNT = "too many"
-    SIZE = "too large"
-    FORWARD = "later than its span"
-    BACKWARD = "earlier than its begin"
-    SCHEMA = "a field has another type"
 
 
 def time_and_metadata(definition: TimeseriesDefinition, raw: bytes) -> tuple[int, Value | None]:
@@ -99,92 +87,19 @@ def measurement_count(raw: bytes, time_field: str) -> int:
     return 0 if times is None else value_count(times[1])
 
 
-class Bucket:
-    """One bucket that measurements are added to: `count` of them so far, of `size` bytes as they came."""
+@lru_cache(maxsize=256)
+def rules_of(definition: TimeseriesDefinition) -> Rules:
+    """How the buckets of a collection are filled."""
+    own = definition.meta_field
+    names = encoded_name(definition.time_field), None if own is None else encoded_name(own)
+    spans = definition.span_seconds * 1000, definition.rounding_seconds * 1000
+    return Rules(*names, spans, (MOST_MEASUREMENTS, MOST_BYTES), _alike, extreme)
 
-    __slots__ = ("_begin", "_columns", "_definition", "_end", "_identity", "_meta", "count", "size")
 
-    def __init__(self, definition: TimeseriesDefinition, identity: bytes, meta: Value | None, begin: int) -> None:
-        self._definition = definition
-        self._identity = identity
-        self._meta = meta
-        self._begin = begin
-        self._end = begin + definition.span_seconds * 1000
-        left_out = None if definition.meta_field is None else definition.meta_field.encode()
-        self._columns = Columns(left_out, _alike, extreme)
-        self.size = 0
-        self.count = 0
-
-    @classmethod
-    def begun(cls, definition: TimeseriesDefinition, time: int, meta: Value | None, identity: bytes) -> Bucket:
-        """An empty bucket that takes a measurement of that time. `meta`: normalized; `identity`: a new ObjectId, whose
-        time is replaced.
-        """
-        begin = definition.rounded(time)
-        seconds = (begin // 1000) & 0xFFFFFFFF
-        return cls(definition, seconds.to_bytes(4, "big") + identity[-_IDENTITY_TAIL:], meta, begin)
-
-    @classmethod
-    def stored(cls, definition: TimeseriesDefinition, raw: bytes, size: int) -> Bucket:
-        """The bucket that a document is. `size`: of its measurements in bytes. Errors: LookupError for a document that
-        somebody else has written and that is none.
-        """
-
-        def part(path: str) -> bytes:
-            value = get_path(raw, path)
-            if value is None:
-                raise LookupError(f"a bucket without {path}")
-            return value[1]
-
-        least, greatest = _by_name(part(f"{CONTROL}.min")), _by_name(part(f"{CONTROL}.max"))
-        _, begin = least[definition.time_field]
-        bucket = cls(definition, part("_id"), get_field(raw, META), int.from_bytes(begin, "little", signed=True))
-        for name, _, column in elements(part(DATA)):
-            bucket._columns.load(name.encode(), column, least[name], greatest[name])
-        bucket.count, bucket.size = value_count(part(f"{DATA}.{definition.time_field}")), size
-        return bucket
-
-    @property
-    def identity(self) -> bytes:
-        """The 12 bytes of its `_id`."""
-        return self._identity
-
-    @property
-    def meta(self) -> Value | None:
-        return self._meta
-
-    def take(self, raw: bytes, time: int) -> Full | None:
-        """Add a measurement of that time; why it is not for this bucket, None where it has been added."""
-        if time < self._begin:
-            return Full.BACKWARD
-        if time >= self._end:
-            return Full.FORWARD
-        if self.count >= MOST_MEASUREMENTS:
-            return Full.COUNT
-        size = self.size + len(raw)
-        if size > MOST_BYTES and self.count:
-            return Full.SIZE
-        if not self._columns.fits(raw):
-            return Full.SCHEMA
-        self._columns.add(raw, self.count)
-        self.size = size
-        self.count += 1
-        return None
-
-    def document(self) -> bytes:
-        """The bucket as it is stored."""
-        time_field = self._definition.time_field
-        begin = (time_field, DATE, self._begin.to_bytes(8, "little", signed=True))
-        least = [begin if field[0] == time_field else field for field in self._columns.extremes(greatest=False)]
-        control = [
-            ("version", *_VERSION),
-            ("min", OBJECT, document_from(least)),
-            ("max", OBJECT, document_from(self._columns.extremes(greatest=True))),
-        ]
-        fields = [("_id", OBJECT_ID, self._identity), (CONTROL, OBJECT, document_from(control))]
-        if self._meta is not None:
-            fields.append((META, *self._meta))
-        return document_from([*fields, (DATA, OBJECT, document_from(self._columns.documents()))])
+def lane_of(meta: Value | None) -> Lane:
+    """The lane of the series of metadata as they come."""
+    own = None if meta is None else normalized(meta)
+    return Lane(series_key(own), own)
 
 
 def _by_name(raw: bytes) -> dict[str, Value]:

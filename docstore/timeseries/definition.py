@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -61,9 +62,9 @@ class TimeseriesDefinition:
             return Granularity(self.custom_seconds, self.custom_seconds)
         return GRANULARITIES[self.granularity]
 
-    def rounded(self, time: int) -> int:
-        """The begin of a bucket whose first measurement is of that time; both in milliseconds since 1970."""
-        return time - time % (self._bucketing.rounding_seconds * 1000)
+    @property
+    def rounding_seconds(self) -> int:
+        return self._bucketing.rounding_seconds
 
     def document(self) -> bytes:
         """As the options of the collection show it."""
@@ -110,6 +111,7 @@ def check_bucketing(given: Mapping[str, Any]) -> int | None:
     return found
 
 
+@lru_cache(maxsize=1024)
 def buckets_of(namespace: str) -> str:
     """The namespace of the buckets of a time-series collection."""
     database, _, name = namespace.partition(".")

@@ -1,9 +1,12 @@
 from docstore.bson.order cimport compare_at
-from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, name_text, part, value_end
+from docstore.bson.walk cimport ARRAY, DATE, OBJECT, document_stop, find, name_end, part, value_end
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef class FieldColumn:
     cdef bytes name
+    cdef bytes bucket
+    cdef Py_ssize_t at
+    cdef Py_ssize_t end
     cdef KeyWriter out
     cdef int least_code
     cdef bytes least
@@ -12,7 +15,6 @@ cdef class FieldColumn:
     cdef Py_ssize_t position
     cdef Py_ssize_t last
     cdef Py_ssize_t walk
-    cdef str text(self)
 
 cdef class Columns:
     cdef list _columns
@@ -21,10 +23,16 @@ cdef class Columns:
     cdef object _alike
     cdef object _extreme
     cdef Py_ssize_t _walks
-    cpdef bint fits(self, bytes raw) except -1
-    cpdef int add(self, bytes raw, Py_ssize_t place) except -1
-    cdef FieldColumn _made(self, bytes name, tuple least, tuple greatest)
+    cdef bint load(self, bytes bucket, Py_ssize_t data, Py_ssize_t least, Py_ssize_t greatest) except -1
+    cdef bint fits(self, bytes raw) except -1
+    cdef int add(self, bytes raw, Py_ssize_t place) except -1
+    cdef int put_least(self, KeyWriter out, bytes time_field, long long begin) except -1
+    cdef int put_greatest(self, KeyWriter out) except -1
+    cdef int put_values(self, KeyWriter out) except -1
+    cdef FieldColumn _made(self, bytes name)
     cdef FieldColumn _find(self, bytes raw, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t expected)
     cdef int _widen(self, FieldColumn column, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
+cdef int _end(KeyWriter out, Py_ssize_t at) except -1
+cdef Py_ssize_t _field_at(bytes raw, Py_ssize_t document, Py_ssize_t expected, bytes name) except? -2
 cdef bint _is_name(bytes name, bytes raw, Py_ssize_t begin, Py_ssize_t end) noexcept

@@ -10,22 +10,25 @@ from collections.abc import Callable
 
 import cython
 
-from docstore.bson.build import enclosed
 from docstore.bson.walk import Value
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.order import compare_at
-    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, name_text, part, value_end
+    from docstore.bson.walk import ARRAY, DATE, OBJECT, document_stop, find, name_end, part, value_end
 
-Field = tuple[str, int, bytes]
-"""A field's name, type byte and value."""
+Extreme = Callable[[Value, Value, int], Value]
 
 
 class FieldColumn:
-    """The values of one field. `last`: the place of the latest; `walk`: when it was last looked at."""
+    """The values of one field: those at [at, end) of the bucket that was there, and behind them those that have been
+    added. `last`: the place of the latest; `walk`: when it was last looked at.
+    """
 
     name: bytes
+    bucket: bytes
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
     out: KeyWriter
     least_code: cython.int
     least: bytes
@@ -35,18 +38,16 @@ class FieldColumn:
     last: cython.Py_ssize_t
     walk: cython.Py_ssize_t
 
-    def __init__(self, name: bytes, position: int, least: Value, greatest: Value) -> None:
+    def __init__(self, name: bytes, position: int) -> None:
         self.name = name
+        self.bucket = b""
+        self.at = self.end = 0
         self.out = KeyWriter()
-        self.least_code, self.least = least
-        self.greatest_code, self.greatest = greatest
+        self.least_code = self.greatest_code = 0
+        self.least = self.greatest = b""
         self.position = position
         self.last = -1
         self.walk = 0
-
-    def text(self) -> str:
-        """The name. Errors: InvalidBSON for one that is not UTF-8."""
-        return name_text(self.name, 0, len(self.name))
 
 
 class Columns:
@@ -60,15 +61,10 @@ class Columns:
     _by_name: dict[bytes, FieldColumn]
     _left_out: bytes | None
     _alike: Callable[[Value, Value], bool]
-    _extreme: Callable[[Value, Value, int], Value]
+    _extreme: Extreme
     _walks: cython.Py_ssize_t
 
-    def __init__(
-        self,
-        left_out: bytes | None,
-        alike: Callable[[Value, Value], bool],
-        extreme: Callable[[Value, Value, int], Value],
-    ) -> None:
+    def __init__(self, left_out: bytes | None, alike: Callable[[Value, Value], bool], extreme: Extreme) -> None:
         self._columns = []
         self._by_name = {}
         self._left_out = left_out
@@ -76,10 +72,40 @@ class Columns:
         self._extreme = extreme
         self._walks = 0
 
-    def load(self, name: bytes, column: bytes, least: Value, greatest: Value) -> None:
-        """Begin with a column that is there: a document of values."""
-        made: FieldColumn = self._made(name, least, greatest)
-        made.out.put_part(column, 4, len(column) - 1)
+    def load(
+        self, bucket: bytes, data: cython.Py_ssize_t, least: cython.Py_ssize_t, greatest: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Begin with the columns that are there, of which a bucket has documents at these places: the values, the
+        least, the greatest. Whether each has all three. Errors: InvalidBSON.
+        """
+        stop: cython.Py_ssize_t = document_stop(bucket, data, len(bucket))
+        at: cython.Py_ssize_t = data + 4
+        low: cython.Py_ssize_t = least + 4
+        high: cython.Py_ssize_t = greatest + 4
+        named: cython.Py_ssize_t
+        column: FieldColumn
+        while at < stop:
+            named = name_end(bucket, at + 1, stop)
+            if bucket[at] != OBJECT:
+                return False
+            column = self._made(part(bucket, at + 1, named))
+            column.bucket = bucket
+            column.at = named + 5
+            at = value_end(bucket, OBJECT, named + 1, stop)
+            column.end = document_stop(bucket, named + 1, at)
+            low = _field_at(bucket, least, low, column.name)
+            high = _field_at(bucket, greatest, high, column.name)
+            if low < 0 or high < 0:
+                return False
+            named = low + len(column.name) + 2
+            column.least_code = bucket[low]
+            low = value_end(bucket, column.least_code, named, len(bucket))
+            column.least = part(bucket, named, low)
+            named = high + len(column.name) + 2
+            column.greatest_code = bucket[high]
+            high = value_end(bucket, column.greatest_code, named, len(bucket))
+            column.greatest = part(bucket, named, high)
+        return True
 
     def fits(self, raw: bytes) -> cython.bint:
         """Whether each field of a document is like the values that its column has. Errors: InvalidBSON."""
@@ -116,7 +142,6 @@ class Columns:
         end: cython.Py_ssize_t
         code: cython.int
         name: bytes
-        value: Value
         column: FieldColumn | None
         while at < stop:
             code = raw[at]
@@ -126,8 +151,11 @@ class Columns:
             if column is None:
                 name = part(raw, at + 1, named)
                 if name != self._left_out:
-                    value = code, part(raw, named + 1, end)
-                    column = self._made(name, value, value)
+                    column = self._made(name)
+                    column.least_code = column.greatest_code = code
+                    column.least = column.greatest = part(raw, named + 1, end)
+            elif column.last != place:
+                self._widen(column, code, raw, named + 1, end)
             if column is not None:
                 expected = column.position + 1
                 if column.last != place:
@@ -136,31 +164,58 @@ class Columns:
                     column.out.put_digits(place)
                     column.out.put(0)
                     column.out.put_part(raw, named + 1, end)
-                    self._widen(column, code, raw, named + 1, end)
             at = end
         return 0
 
-    def extremes(self, *, greatest: cython.bint) -> list[Field]:
-        """The greatest value of each field, or the least."""
+    def put_least(self, out: KeyWriter, time_field: bytes, begin: cython.longlong) -> cython.int:
+        """Write a document of the least value of each field, of the time one that is given instead."""
         column: FieldColumn
-        fields: list[Field] = []
+        at: cython.Py_ssize_t = out.size
+        out.put_little(0, 4)
         for column in self._columns:
-            if greatest:
-                fields.append((column.text(), column.greatest_code, column.greatest))
+            if column.name == time_field:
+                out.put(DATE)
+                out.put_bytes(column.name)
+                out.put(0)
+                out.put_little(begin, 8)
             else:
-                fields.append((column.text(), column.least_code, column.least))
-        return fields
+                out.put(column.least_code)
+                out.put_bytes(column.name)
+                out.put(0)
+                out.put_bytes(column.least)
+        return _end(out, at)
 
-    def documents(self) -> list[Field]:
-        """The columns as documents."""
+    def put_greatest(self, out: KeyWriter) -> cython.int:
+        """Write a document of the greatest value of each field."""
         column: FieldColumn
-        fields: list[Field] = []
+        at: cython.Py_ssize_t = out.size
+        out.put_little(0, 4)
         for column in self._columns:
-            fields.append((column.text(), OBJECT, enclosed(column.out.taken())))
-        return fields
+            out.put(column.greatest_code)
+            out.put_bytes(column.name)
+            out.put(0)
+            out.put_bytes(column.greatest)
+        return _end(out, at)
 
-    def _made(self, name: bytes, least: Value, greatest: Value) -> FieldColumn:
-        column = FieldColumn(name, len(self._columns), least, greatest)
+    def put_values(self, out: KeyWriter) -> cython.int:
+        """Write a document of the columns."""
+        column: FieldColumn
+        at: cython.Py_ssize_t = out.size
+        begin: cython.Py_ssize_t
+        out.put_little(0, 4)
+        for column in self._columns:
+            out.put(OBJECT)
+            out.put_bytes(column.name)
+            out.put(0)
+            begin = out.size
+            out.put_little(0, 4)
+            out.put_part(column.bucket, column.at, column.end)
+            out.put_bytes(column.out.taken())
+            _end(out, begin)
+        return _end(out, at)
+
+    def _made(self, name: bytes) -> FieldColumn:
+        column = FieldColumn(name, len(self._columns))
         self._columns.append(column)
         self._by_name[name] = column
         return column
@@ -192,6 +247,21 @@ class Columns:
             column.greatest_code = code
             column.greatest = part(raw, at, end)
         return 0
+
+
+def _end(out: KeyWriter, at: cython.Py_ssize_t) -> cython.int:
+    """End the document that begins at `at`."""
+    out.put(0)
+    out.set_little(at, out.size - at, 4)
+    return 0
+
+
+def _field_at(raw: bytes, document: cython.Py_ssize_t, expected: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
+    """Where the field of that name of the document begins, most often at the place that is expected; -1: nowhere."""
+    stop: cython.Py_ssize_t = document_stop(raw, document, len(raw))
+    if expected < stop and _is_name(name, raw, expected + 1, name_end(raw, expected + 1, stop)):
+        return expected
+    return find(raw, document, len(raw), name)
 
 
 def _is_name(name: bytes, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:

@@ -12,62 +12,59 @@ as it is, and another one is begun.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from uuid import UUID
+from itertools import chain
+from secrets import randbits
+from typing import TYPE_CHECKING, TypeVar
 
-from bson.objectid import ObjectId
-
-from docstore.bson import OBJECT_ID, Value, validate
+from docstore.bson import OBJECT_ID, validate
 from docstore.bson.walk import encoded_name
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
-from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
-from docstore.kernel.series.intake import measured
+from docstore.kernel.series.bucket import Bucket
+from docstore.kernel.series.filling import Filling, Identities, Lane
+from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.node.node import DataNode
 from docstore.node.timeseries.indexes import measured_paths
 from docstore.node.timeseries.series import Series, series_of
 from docstore.node.timeseries.statistics import counters_of
 from docstore.node.write.documents import check_size
 from docstore.node.write.driver import Outcome
-from docstore.timeseries.buckets import Bucket, Full, check_indexed, normalized, series_key, time_and_metadata
+from docstore.storage import Family
+from docstore.storage.engine import getter_of
+from docstore.timeseries.buckets import check_indexed, lane_of, rules_of, series_key, time_and_metadata
 
+if TYPE_CHECKING:
+    from docstore.collection.unit_of_work import WriteUnitOfWork
+
+T = TypeVar("T")
 GATHERED_MEASUREMENTS = 1000
 GATHERED_BYTES = 1024 * 1024
-"""So much is gathered before buckets are written."""
-_CLOCK_EVERY = 32
+"""So much is gathered, or read to add to it, before buckets are written."""
+_CLOCK_EVERY = 128
+_CLOCK_EVERY_BUCKETS = 16
 _MOST_OPEN = 10_000
 _CHANGED = frozenset((b"control", b"data"))
 
 
-class OpenBuckets(OrderedDict[tuple[UUID, bytes], tuple[bytes, int]]):
-    """A part of a node: by collection and series the `_id` of the bucket that takes measurements, and how many bytes it
-    has taken; the least recently used first.
+class OpenBuckets(OrderedDict[bytes, tuple[bytes, int]]):
+    """A part of a node: by the uuid of the collection and the key of the series, one behind the other, the `_id` of the
+    bucket that takes measurements, and how many bytes it has taken; the least recently used first.
     """
 
-    def keep(self, key: tuple[UUID, bytes], bucket: Bucket) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.identities = Identities(randbits(64))
+
+    def keep(self, key: bytes, bucket: Bucket) -> None:
         self[key] = (bucket.identity, bucket.size)
         self.move_to_end(key)
         if len(self) > _MOST_OPEN:
             self.popitem(last=False)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A bucket that is to be written with the measurements that have been added, which stand at these `positions` of
-    the command; `stored` is (record id, document) as it was before, None for a new one. `full`: why the bucket of the
-    series before it took no more.
-    """
-
-    key: bytes
-    bucket: Bucket
-    stored: tuple[int, bytes] | None = None
-    full: Full | None = None
-    positions: list[int] = field(default_factory=list)
 
 
 class SeriesInserts:
@@ -91,15 +88,10 @@ class SeriesInserts:
         self._ordered = ordered
         self._session = session
         self._session_write = session_write
-        self._known: OpenBuckets = node.parts.setdefault(OpenBuckets, OpenBuckets())
+        known = node.parts.get(OpenBuckets)
+        self._known: OpenBuckets = node.parts.setdefault(OpenBuckets, OpenBuckets()) if known is None else known
         self._at = 0
-        self._gathered = 0
-        self._bytes = 0
-        # Of metadata as they come: as a bucket has them, and what tells their series.
-        self._series: dict[Value | None, tuple[Value | None, bytes]] = {None: (None, series_key(None))}
-        # Those to be written, the oldest first, and of them the one that each series goes into.
-        self._drafts: list[_Draft] = []
-        self._current: dict[bytes, _Draft] = {}
+        self._filling: Filling | None = None
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
         del owned
@@ -107,52 +99,69 @@ class SeriesInserts:
         if series is None:
             self.fail_rest(CommandError(Code.NamespaceNotFound, f"{self._namespace} was dropped meanwhile"))
             return True
-        while self._at < len(self._documents) or self._drafts:
-            if self._at < len(self._documents) and not self._enough():
-                self._gather(series, until)
+        filling = self._resumed(series)
+        documents, drafts = self._documents, filling.drafts
+        while self._at < len(documents) or drafts:
+            if self._at < len(documents) and not _enough(filling):
+                self._gather(series, filling, until)
             else:
-                self._write(series, until)
+                self._write(series, filling, until)
             if self._node.clock() >= until:
                 break
-        return self._at >= len(self._documents) and not self._drafts
+        return self._at >= len(documents) and not drafts
 
     def outlives(self, _error: CommandError) -> bool:
         return False
 
     def fail_rest(self, error: CommandError) -> None:
-        left = [position for draft in self._drafts for position in draft.positions]
-        left += range(self._at, len(self._documents))
+        left = list(range(self._at, len(self._documents)))
+        if self._filling is not None:
+            left += chain.from_iterable([draft.positions for draft in self._filling.drafts])
+            self._filling.give_up()
         for position in sorted(left)[: 1 if self._ordered else None]:
             self.outcome.fail(position, error)
-        self._drafts.clear()
         self._at = len(self._documents)
 
     def close(self) -> None:
         """Nothing is held between steps."""
 
-    def _enough(self) -> bool:
-        return self._gathered >= GATHERED_MEASUREMENTS or self._bytes >= GATHERED_BYTES
+    def _resumed(self, series: Series) -> Filling:
+        """What is being filled, as it stands after others have run."""
+        rules = rules_of(series.definition)
+        filling = self._filling
+        if filling is None:
+            filling = self._filling = Filling(rules, self._known.identities, lane_of)
+            return filling
+        filling.rules = rules
+        filling.close_lanes()
+        for draft in list(filling.drafts):
+            before = draft.stored
+            if (
+                before is not None
+                and self._node.engine.get(Family.RECORDS, series.buckets.prefix + draft.rid) != before
+            ):
+                lane = filling.take_back(draft, self._documents)
+                for position in draft.positions:
+                    raw = self._documents[position]
+                    self._add(series, filling, position, time_and_metadata(series.definition, raw)[0], lane)
+        return filling
 
-    def _gather(self, series: Series, until: float) -> None:
+    def _gather(self, series: Series, filling: Filling, until: float) -> None:
         """Put measurements into drafts, up to an ordered command's first error."""
-        indexed, definition = measured_paths(series), series.definition
-        time_field = encoded_name(definition.time_field)
-        meta_field = None if definition.meta_field is None else encoded_name(definition.meta_field)
-        documents = self._documents
-        together = not indexed and self._none_executed()
-        while self._at < len(documents):
-            begin, end = self._at, min(self._at + _CLOCK_EVERY, len(documents))
-            read: Sequence[tuple[int, Value | None] | None] = [None] * (end - begin)
+        documents, indexed = self._documents, measured_paths(series)
+        paths = [list(map(encoded_name, path.split("."))) for path in indexed]
+        together = self._none_executed()
+        while self._at < len(documents) and not _enough(filling):
+            end = min(self._at + _CLOCK_EVERY, len(documents))
             if together:
-                read = measured(documents, begin, end, time_field, meta_field, MAX_DOCUMENT_BYTES)
-            for position, each in enumerate(read, begin):
-                self._at = position + 1
-                if each is not None:
-                    self._add(series, position, *each)
-                elif not self._taken(series, position, indexed):
+                self._open(series, filling, filling.read(documents, self._at, end, MAX_DOCUMENT_BYTES, paths))
+                self._at = filling.fill(documents, self._at, GATHERED_MEASUREMENTS, GATHERED_BYTES)
+            while self._at < end and not _enough(filling):
+                self._at += 1
+                if not self._taken(series, filling, self._at - 1, indexed):
                     return
-                if self._enough():
-                    return
+                if together:
+                    break
             if self._node.clock() >= until:
                 return
 
@@ -164,10 +173,10 @@ class SeriesInserts:
         statements = [self._statement(position) for position in range(self._at, len(self._documents))]
         return self._node.store.sessions.none_executed(row.lsid, row.txn_number, statements)
 
-    def _taken(self, series: Series, position: int, indexed: list[str]) -> bool:
+    def _taken(self, series: Series, filling: Filling, position: int, indexed: list[str]) -> bool:
         """Take one by itself; whether those behind it have their turn."""
         try:
-            self._take(series, position, indexed)
+            self._take(series, filling, position, indexed)
         except CommandError as error:
             self.outcome.fail(position, error)
             if self._ordered:
@@ -175,7 +184,7 @@ class SeriesInserts:
                 return False
         return True
 
-    def _take(self, series: Series, position: int, indexed: list[str]) -> None:
+    def _take(self, series: Series, filling: Filling, position: int, indexed: list[str]) -> None:
         """Errors: those of a document that is none or too large, of `time_and_metadata` and of `check_indexed`."""
         if self._session_write is not None and self._executed(self._statement(position)):
             self.outcome.n += 1
@@ -185,7 +194,7 @@ class SeriesInserts:
         time, meta = time_and_metadata(series.definition, raw)
         if indexed:
             check_indexed(raw, indexed)
-        self._add(series, position, time, meta)
+        self._add(series, filling, position, time, filling.lane(meta))
 
     def _statement(self, position: int) -> int:
         assert self._session is not None, "a retryable write belongs to a session"
@@ -199,93 +208,105 @@ class SeriesInserts:
         self.outcome.retried.append(statement)
         return True
 
-    def _add(self, series: Series, position: int, time: int, meta: Value | None) -> None:
-        """Add a measurement to the draft of its series, or to one of the bucket that is open, or of a new bucket."""
-        raw = self._documents[position]
-        known = self._series.get(meta)
-        if known is None:
-            assert meta is not None, "what has none is known"
-            own = normalized(meta)
-            known = self._series[meta] = own, series_key(own)
-        of_bucket, key = known
-        current = self._current.get(key)
-        draft = current or self._open(series, key)
-        full = None if draft is None else draft.bucket.take(raw, time)
-        if draft is None or full is not None:
-            draft = _Draft(key, Bucket.begun(series.definition, time, of_bucket, ObjectId().binary), full=full)
-            refused = draft.bucket.take(raw, time)
-            assert refused is None, "a bucket takes the measurement that it was begun for"
-        if draft is not current:
-            self._current[key] = draft
-            self._drafts.append(draft)
-        draft.positions.append(position)
-        self._gathered += 1
-        self._bytes += len(raw)
+    def _add(self, series: Series, filling: Filling, position: int, time: int, lane: Lane) -> None:
+        """Add a measurement to the bucket that is open, or to a new one."""
+        if not lane.opened:
+            self._open(series, filling, [lane])
+        filling.add(self._documents[position], position, time, lane)
 
-    def _open(self, series: Series, key: bytes) -> _Draft | None:
-        """The bucket that took the last measurement of the series, as it stands now."""
-        known = self._known.get((series.buckets.uuid, key))
-        found = None if known is None else series.buckets.by_id(self._node.engine, (OBJECT_ID, known[0]))
-        if known is None or found is None:
-            return None
-        try:
-            bucket = Bucket.stored(series.definition, found[1], known[1])
-        except LookupError:
-            return None
-        return _Draft(key, bucket, found) if series_key(bucket.meta) == key else None
+    def _open(self, series: Series, filling: Filling, lanes: list[Lane]) -> None:
+        """Find the buckets that took the last measurements of these series, as they stand now; not all of them where
+        they are large.
+        """
+        buckets, engine, known = series.buckets, self._node.engine, self._known
+        uuid, id_prefix, prefix = buckets.uuid.bytes, buckets.id_prefix, buckets.prefix
+        entry_of, record_of = getter_of(engine, Family.INDEXES), getter_of(engine, Family.RECORDS)
+        size = 0
+        for lane in lanes:
+            if size > GATHERED_BYTES:
+                return
+            lane.opened = True
+            found = known.get(uuid + lane.key)
+            entry = None if found is None else entry_of(id_prefix + encode_key((OBJECT_ID, found[0])))
+            if found is None or entry is None:
+                continue
+            rid = entry[-RECORD_ID_BYTES:]
+            raw = record_of(prefix + rid)
+            assert raw is not None, f"{buckets.ns}: the _id index leads to no record"
+            size += len(raw)
+            bucket = filling.stored(rid, raw, found[1])
+            if bucket is not None and series_key(bucket.meta) == lane.key:
+                lane.bucket = bucket
 
-    def _write(self, series: Series, until: float) -> None:
+    def _write(self, series: Series, filling: Filling, until: float) -> None:
         """Write the oldest drafts, as many as there is time for. Errors: WriteConflict."""
-        drafts: list[_Draft] = []
+        documents: list[bytes] = []
+        for draft in filling.drafts:
+            documents.append(draft.document())
+            if len(documents) % _CLOCK_EVERY_BUCKETS == 0 and self._node.clock() >= until:
+                break
+        drafts = filling.drafts[: len(documents)]
         try:
             with self._node.store.unit(session=self._session_write) as unit:
-                while self._drafts and (not drafts or self._node.clock() < until):
-                    self._renew_first(series)
-                    draft = self._drafts.pop(0)
-                    drafts.append(draft)
-                    self._put(unit, series, draft)
+                self._put(unit, series, drafts, documents)
                 self.outcome.last = unit.commit() or self.outcome.last
         except WriteConflict:
-            # It is made anew when the transaction that it has met has ended.
-            self._drafts[:0] = drafts
+            # They are looked at anew when the transaction that they have met has ended.
             raise
         except CommandError as error:
-            self._drafts[:0] = drafts
             self.fail_rest(error)
             return
-        self._written(series, drafts)
+        del filling.drafts[: len(drafts)]
+        uuid = series.buckets.uuid.bytes
+        for key, bucket in filling.written(drafts):
+            self._known.keep(uuid + key, bucket)
+        self.outcome.n += counters_of(self._node, series).note(drafts)
 
-    def _renew_first(self, series: Series) -> None:
-        """Make the oldest draft anew, where others have changed its bucket since it was read."""
-        draft = self._drafts[0]
-        while draft.stored is not None:
-            record_id, before = draft.stored
-            if series.buckets.record(self._node.engine, record_id) == before:
-                return
-            self._drafts.pop(0)
-            if self._current.get(draft.key) is draft:
-                del self._current[draft.key]
-            for position in draft.positions:
-                self._gathered -= 1
-                self._bytes -= len(self._documents[position])
-                self._add(series, position, *time_and_metadata(series.definition, self._documents[position]))
-            draft = self._drafts[0]
+    def _put(self, unit: WriteUnitOfWork, series: Series, drafts: list[Bucket], documents: list[bytes]) -> None:
+        """Put buckets into a unit: many at once where each has one statement, or statements do not count."""
+        buckets = series.buckets
+        statements = None if self._session_write is None else [self._statements(draft.positions) for draft in drafts]
+        ids = None if statements is None else [each[0] for each in statements]
+        new: list[int] = []
+        old: list[int] = []
+        single: list[int] = []
+        for place, draft in enumerate(drafts):
+            several = statements is not None and len(statements[place]) > 1
+            (single if several else new if draft.stored is None else old).append(place)
+        if not (
+            len(new) > 1 and unit.insert_each(buckets, _at(documents, new), None if ids is None else _at(ids, new))
+        ):
+            single += new
+        if not (len(old) > 1 and _replaced(unit, series, _at(drafts, old), _at(documents, old), ids and _at(ids, old))):
+            single += old
+        for place in sorted(single):
+            draft, stmt_id = drafts[place], None if statements is None else statements[place]
+            if draft.stored is None:
+                unit.insert(buckets, documents[place], stmt_id=stmt_id)
+            else:
+                unit.replace(
+                    buckets, long_of(draft.rid), draft.stored, documents[place], stmt_id=stmt_id, changed=_CHANGED
+                )
 
-    def _written(self, series: Series, drafts: list[_Draft]) -> None:
-        counters = counters_of(self._node, series)
-        for draft in drafts:
-            if self._current.get(draft.key) is draft:
-                del self._current[draft.key]
-                self._known.keep((series.buckets.uuid, draft.key), draft.bucket)
-            self.outcome.n += len(draft.positions)
-            counters.note(len(draft.positions), begun=draft.stored is None, full=draft.full)
-        if not self._drafts:
-            self._gathered = self._bytes = 0
+    def _statements(self, positions: list[int]) -> tuple[int, ...]:
+        return tuple(map(self._statement, positions))
 
-    def _put(self, unit: WriteUnitOfWork, series: Series, draft: _Draft) -> None:
-        statements = None if self._session_write is None else tuple(map(self._statement, draft.positions))
-        document = draft.bucket.document()
-        if draft.stored is None:
-            unit.insert(series.buckets, document, stmt_id=statements)
-        else:
-            unit.replace(series.buckets, *draft.stored, document, stmt_id=statements, changed=_CHANGED)
+
+def _replaced(
+    unit: WriteUnitOfWork, series: Series, drafts: list[Bucket], documents: list[bytes], stmt_ids: list[int] | None
+) -> bool:
+    """Put buckets in the place of what they were, where that can be done at once."""
+    indexes = series.buckets.indexes_of(_CHANGED)
+    if any(index.unique for index in indexes):
+        return False
+    rids = [draft.rid for draft in drafts]
+    before = [draft.stored for draft in drafts if draft.stored is not None]
+    return unit.replace_each(series.buckets, rids, before, documents, None, stmt_ids, indexes)
+
+
+def _enough(filling: Filling) -> bool:
+    return filling.gathered >= GATHERED_MEASUREMENTS or filling.gathered_bytes >= GATHERED_BYTES
+
+
+def _at(values: list[T], places: list[int]) -> list[T]:
+    return [values[place] for place in places]

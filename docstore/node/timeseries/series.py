@@ -23,11 +23,14 @@ from docstore.timeseries.definition import TimeseriesDefinition, buckets_of, mea
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A time-series collection: its namespace, what defines it, and the collection of its buckets."""
+    """A time-series collection: what defines it, and the collection of its buckets."""
 
-    ns: str
     definition: TimeseriesDefinition
     buckets: Collection
+
+    @property
+    def ns(self) -> str:
+        return measured_of(self.buckets.ns)
 
     def view(self, definition: TimeseriesDefinition) -> ViewDefinition:
         """The view under that definition."""
@@ -47,7 +50,7 @@ def series_of(store: Store, namespace: str) -> Series | None:
 def series_over(buckets: Collection) -> Series | None:
     """The time-series collection whose buckets a collection holds, if it does."""
     definition = buckets.options.timeseries
-    return None if definition is None else Series(measured_of(buckets.ns), definition, buckets)
+    return None if definition is None else Series(definition, buckets)
 
 
 def buckets_options(

@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any
 from uuid import UUID
 
 from bson.int64 import Int64
 
+from docstore.kernel.series.bucket import BACKWARD, COUNT, FORWARD, SCHEMA, SIZE, TAKEN, Bucket, tally
 from docstore.node.node import DataNode
 from docstore.node.timeseries.series import Series
-from docstore.timeseries.buckets import Full
 
-_CLOSED = {
-    Full.COUNT: "Count",
-    Full.SCHEMA: "SchemaChange",
-    Full.SIZE: "Size",
-    Full.FORWARD: "TimeForward",
-    Full.BACKWARD: "TimeBackward",
-}
+_CLOSED = {COUNT: "Count", SCHEMA: "SchemaChange", SIZE: "Size", FORWARD: "TimeForward", BACKWARD: "TimeBackward"}
 
 
 @dataclass(slots=True)
 class SeriesCounters:
-    """What has been done for one collection since the process began. `opened`: buckets of series that had none."""
+    """What has been done for one collection since the process began. `opened`: buckets of series that had none;
+    `closed`: buckets
+    that were full, by why.
+    """
 
     inserts: int = 0
     updates: int = 0
     opened: int = 0
     measurements: int = 0
-    closed: dict[Full, int] = field(default_factory=lambda: dict.fromkeys(Full, 0))
+    closed: list[int] = field(default_factory=lambda: [0] * (SCHEMA + 1))
 
-    def note(self, measurements: int, *, begun: bool, full: Full | None) -> None:
-        """A bucket has been written with so many more measurements: a new one, for the one before that was full."""
+    def note(self, written: list[Bucket]) -> int:
+        """Buckets have been written with more measurements, so many; new ones, for those before that were full, too."""
+        measurements, full = tally(written)
         self.measurements += measurements
-        if not begun:
-            self.updates += 1
-            return
-        self.inserts += 1
-        if full is None:
-            self.opened += 1
-        else:
-            self.closed[full] += 1
+        self.opened += full[TAKEN]
+        self.closed = list(map(add, self.closed, full))
+        begun = sum(full)
+        self.inserts += begun
+        self.updates += len(written) - begun
+        return measurements
 
 
 class AllSeriesCounters(dict[UUID, SeriesCounters]):
@@ -50,7 +47,8 @@ class AllSeriesCounters(dict[UUID, SeriesCounters]):
 
 def counters_of(node: DataNode, series: Series) -> SeriesCounters:
     counters: AllSeriesCounters = node.parts.setdefault(AllSeriesCounters, AllSeriesCounters())
-    return counters.setdefault(series.buckets.uuid, SeriesCounters())
+    found = counters.get(series.buckets.uuid)
+    return counters.setdefault(series.buckets.uuid, SeriesCounters()) if found is None else found
 
 
 def series_section(node: DataNode, series: Series, scale: int) -> dict[str, Any]:

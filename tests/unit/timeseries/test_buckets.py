@@ -7,15 +7,15 @@ from typing import Any
 
 import bson
 import pytest
-from bson.objectid import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.bson import compare, elements, from_python
-from docstore.kernel.series.intake import measured
+from docstore.kernel.series.bucket import BACKWARD, FORWARD, SCHEMA, SIZE, TAKEN
+from docstore.kernel.series.filling import Filling, Identities
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.timeseries.buckets import Bucket, Full, extreme, measurement_count, time_and_metadata
+from docstore.timeseries.buckets import extreme, lane_of, measurement_count, rules_of, time_and_metadata
 from docstore.timeseries.conditions import of_begun, of_measured, of_metadata
 from docstore.timeseries.definition import TimeseriesDefinition
 from docstore.timeseries.index_keys import bucket_key, measured_key
@@ -25,20 +25,28 @@ DEFINITION = TimeseriesDefinition("t", "m", "seconds")
 BEGIN = datetime(2024, 5, 6, 7, 8, 9, 123000)
 
 
+def filled() -> Filling:
+    return Filling(rules_of(DEFINITION), Identities(7), lane_of)
+
+
 def packed(rows: list[dict[str, Any]]) -> list[bytes]:
     """The buckets that rows of one series go into, stored and read again before each."""
     made: list[bytes] = []
+    filling = filled()
     for row in rows:
         raw = bson.encode(row)
         time, meta = time_and_metadata(DEFINITION, raw)
-        assert measured([raw], 0, 1, b"t", b"m", len(raw)) == [(time, meta)]
-        bucket = Bucket.stored(DEFINITION, made[-1], 0) if made else None
-        if bucket is None or bucket.take(raw, time) is not None:
-            bucket = Bucket.begun(DEFINITION, time, meta, ObjectId().binary)
+        bucket = filling.stored(b"", made[-1], 0) if made else None
+        if bucket is None or bucket.take(raw, time) != TAKEN:
+            bucket = filling.begun(time, meta)
             made.append(b"")
-            assert bucket.take(raw, time) is None
+            assert bucket.take(raw, time) == TAKEN
         made[-1] = bucket.document()
     return made
+
+
+def taken_apart(bucket: bytes) -> list[bytes]:
+    return measurements(bucket, "t", "m")
 
 
 VALUES = st.recursive(
@@ -73,7 +81,7 @@ CONDITIONS = st.dictionaries(PATHS, st.dictionaries(OPERATORS, VALUES, min_size=
 @given(ROWS)
 def test_measurements_come_out_as_they_went_in(rows: list[dict[str, Any]]) -> None:
     buckets = packed(rows)
-    found = [row for bucket in buckets for row in measurements(bucket, "t", "m")]
+    found = [row for bucket in buckets for row in taken_apart(bucket)]
     assert sum(measurement_count(bucket, "t") for bucket in buckets) == len(rows)
     for given_row, row in zip(rows, found, strict=True):
         assert sorted(elements(row)) == sorted(elements(bson.encode(given_row)))
@@ -89,7 +97,7 @@ def test_a_bucket_with_a_measurement_that_is_asked_for_is_found(
         return
     wanted, of_buckets = compile_filter(parse_filter(raw)), compile_filter(parse_filter(said))
     for bucket in packed(rows):
-        if any(wanted.matches(row) for row in measurements(bucket, "t", "m")):
+        if any(wanted.matches(row) for row in taken_apart(bucket)):
             assert of_buckets.matches(bucket), (condition, bson.decode(bucket)["control"])
 
 
@@ -107,7 +115,7 @@ def test_a_bucket_is_found_by_when_it_was_begun(time: datetime, bounds: list[Any
     conditions = [bson.encode({"t": bound}) for bound in bounds]
     said = of_begun(conditions, "t", DEFINITION.span_seconds)
     (bucket,) = packed([{"t": time}])
-    (row,) = measurements(bucket, "t", "m")
+    (row,) = taken_apart(bucket)
     if said is not None and all(compile_filter(parse_filter(each)).matches(row) for each in conditions):
         assert compile_filter(parse_filter(said)).matches(bucket), bson.decode(said)
 
@@ -137,22 +145,23 @@ def test_extremes_are_not_beyond_either(one: Any, other: Any) -> None:
 
 
 def test_a_bucket_is_closed_for_a_reason() -> None:
-    def why(first: dict[str, Any], then: dict[str, Any]) -> Full | None:
+    def why(first: dict[str, Any], then: dict[str, Any]) -> int:
         (raw,) = packed([{"t": BEGIN, **first}])
-        bucket = Bucket.stored(DEFINITION, raw, 100_000 if "large" in first else 100)
+        bucket = filled().stored(b"", raw, 100_000 if "large" in first else 100)
+        assert bucket is not None
         later = bson.encode({"t": BEGIN, **then})
         return bucket.take(later, time_and_metadata(DEFINITION, later)[0])
 
-    assert why({"a": 1}, {"a": 2.5, "b": None}) is None
-    assert why({"a": 1}, {"a": "x"}) is Full.SCHEMA
-    assert why({"a": {"p": 1}}, {"a": {"q": "x"}}) is None
-    assert why({"a": {"p": 1}}, {"a": {"p": "x"}}) is Full.SCHEMA
-    assert why({"a": [1, 2]}, {"a": [3]}) is None
-    assert why({}, {"t": BEGIN + timedelta(hours=1)}) is Full.FORWARD
-    assert why({}, {"t": BEGIN + timedelta(minutes=59, seconds=50)}) is None
-    assert why({}, {"t": BEGIN - timedelta(seconds=9)}) is None
-    assert why({}, {"t": BEGIN - timedelta(seconds=10)}) is Full.BACKWARD
-    assert why({"large": 1}, {"large": 1, "x": "y" * 30_000}) is Full.SIZE
+    assert why({"a": 1}, {"a": 2.5, "b": None}) == TAKEN
+    assert why({"a": 1}, {"a": "x"}) == SCHEMA
+    assert why({"a": {"p": 1}}, {"a": {"q": "x"}}) == TAKEN
+    assert why({"a": {"p": 1}}, {"a": {"p": "x"}}) == SCHEMA
+    assert why({"a": [1, 2]}, {"a": [3]}) == TAKEN
+    assert why({}, {"t": BEGIN + timedelta(hours=1)}) == FORWARD
+    assert why({}, {"t": BEGIN + timedelta(minutes=59, seconds=50)}) == TAKEN
+    assert why({}, {"t": BEGIN - timedelta(seconds=9)}) == TAKEN
+    assert why({}, {"t": BEGIN - timedelta(seconds=10)}) == BACKWARD
+    assert why({"large": 1}, {"large": 1, "x": "y" * 30_000}) == SIZE
 
 
 @pytest.mark.parametrize(

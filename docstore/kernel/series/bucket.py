@@ -1,0 +1,200 @@
+"""A bucket that is being filled, and what it takes.
+
+Always true: `control.min` has the begin of the bucket as its time, of everything else, as `control.max`, what the
+columns say (`docstore.kernel.series.packing`); it is written anew as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.series.packing import Columns, Extreme
+
+if not cython.compiled:
+    from docstore.bson.allowance import spend
+    from docstore.bson.walk import DATE, OBJECT, OBJECT_ID, document_stop, find, int64_at, name_end, value_end
+
+    TAKEN = 0
+    COUNT = 1
+    SIZE = 2
+    FORWARD = 3
+    BACKWARD = 4
+    SCHEMA = 5
+    """What a bucket says of a measurement: it has taken it, or why it takes no more of those that come."""
+
+_WRITER = KeyWriter()
+_VERSION = b"\x10version\0\1\0\0\0"
+
+
+class Rules:
+    """What buckets of a collection take: `span`, how much time they cover, and what their begin is a multiple of
+    (`rounding`), in milliseconds; how many measurements, and bytes of them. The metadata of a measurement stand in its
+    `meta_field`. `alike`, `extreme`: as those of `Columns`.
+    """
+
+    time_field: bytes
+    meta_field: bytes | None
+    span: cython.longlong
+    rounding: cython.longlong
+    most_measurements: cython.Py_ssize_t
+    most_bytes: cython.Py_ssize_t
+    alike: Callable[[Value, Value], bool]
+    extreme: Extreme
+
+    def __init__(
+        self,
+        time_field: bytes,
+        meta_field: bytes | None,
+        spans: Sequence[int],
+        limits: Sequence[int],
+        alike: Callable[[Value, Value], bool],
+        extreme: Extreme,
+    ) -> None:
+        self.time_field = time_field
+        self.meta_field = meta_field
+        self.span, self.rounding = spans
+        self.most_measurements, self.most_bytes = limits
+        self.alike = alike
+        self.extreme = extreme
+
+
+class Bucket:
+    """One bucket that measurements are added to: `count` of them so far, of `size` bytes as they came. `positions`:
+    where those that have been added stand in the command; `lane`: the way on which they came. `full`: why the bucket of
+    the series before it took no more (`TAKEN`: there was none). `rid`, `stored`: the record id and the document that it
+    was; None for a new one.
+    """
+
+    identity: bytes
+    meta: Value | None
+    lane: Any
+    count: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    positions: list[int]
+    full: cython.int
+    rid: bytes
+    stored: bytes | None
+    _begin: cython.longlong
+    _columns: Columns
+    _rules: Rules
+
+    def __init__(self, rules: Rules, identity: bytes, meta: Value | None, begin: int) -> None:
+        self.identity = identity
+        self.meta = meta
+        self.lane = None
+        self.count = self.size = 0
+        self.positions = []
+        self.full = TAKEN
+        self.rid = b""
+        self.stored = None
+        self._begin = begin
+        self._columns = Columns(rules.meta_field, rules.alike, rules.extreme)
+        self._rules = rules
+
+    def take(self, raw: bytes, time: cython.longlong) -> cython.int:
+        """Add a measurement of that time: TAKEN, or why it is not for this bucket. Errors: InvalidBSON."""
+        rules: Rules = self._rules
+        if time < self._begin:
+            return BACKWARD
+        passed: cython.ulonglong = time - self._begin
+        if passed >= cython.cast(cython.ulonglong, rules.span):
+            return FORWARD
+        if self.count >= rules.most_measurements:
+            return COUNT
+        if self.count:
+            if self.size + len(raw) > rules.most_bytes:
+                return SIZE
+            if not self._columns.fits(raw):
+                return SCHEMA
+        self._columns.add(raw, self.count)
+        self.size += len(raw)
+        self.count += 1
+        return TAKEN
+
+    def document(self) -> bytes:
+        """The bucket as it is stored."""
+        out: KeyWriter = _WRITER
+        control: cython.Py_ssize_t
+        document: bytes
+        out.clear()
+        out.put_little(0, 4)
+        out.put(OBJECT_ID)
+        out.put_bytes(b"_id\0")
+        out.put_bytes(self.identity)
+        out.put(OBJECT)
+        out.put_bytes(b"control\0")
+        control = out.size
+        out.put_little(0, 4)
+        out.put_bytes(_VERSION)
+        out.put(OBJECT)
+        out.put_bytes(b"min\0")
+        self._columns.put_least(out, self._rules.time_field, self._begin)
+        out.put(OBJECT)
+        out.put_bytes(b"max\0")
+        self._columns.put_greatest(out)
+        out.put(0)
+        out.set_little(control, out.size - control, 4)
+        if self.meta is not None:
+            code, data = self.meta
+            out.put(code)
+            out.put_bytes(b"meta\0")
+            out.put_bytes(data)
+        out.put(OBJECT)
+        out.put_bytes(b"data\0")
+        self._columns.put_values(out)
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        document = out.taken()
+        spend(len(document))
+        return document
+
+    def load(self, raw: bytes) -> cython.bint:
+        """Begin with the measurements of a bucket that is stored; whether it has all parts of one. Errors:
+        InvalidBSON."""
+        control: cython.Py_ssize_t = _document_at(raw, 0, b"control")
+        data: cython.Py_ssize_t = _document_at(raw, 0, b"data")
+        least: cython.Py_ssize_t
+        greatest: cython.Py_ssize_t
+        times: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        if control < 0 or data < 0:
+            return False
+        least = _document_at(raw, control, b"min")
+        greatest = _document_at(raw, control, b"max")
+        times = _document_at(raw, data, self._rules.time_field)
+        if least < 0 or greatest < 0 or times < 0:
+            return False
+        at = find(raw, least, len(raw), self._rules.time_field)
+        if at < 0 or raw[at] != DATE or not self._columns.load(raw, data, least, greatest):
+            return False
+        self._begin = int64_at(raw, at + len(self._rules.time_field) + 2)
+        stop = document_stop(raw, times, len(raw))
+        at = times + 4
+        while at < stop:
+            at = value_end(raw, raw[at], name_end(raw, at + 1, stop) + 1, stop)
+            self.count += 1
+        return True
+
+
+def tally(buckets: list[Bucket]) -> tuple[int, list[int]]:
+    """(how many measurements buckets have been written with, of the new ones how many have each `full`)."""
+    bucket: Bucket
+    measurements: cython.Py_ssize_t = 0
+    counts = [0] * (SCHEMA + 1)
+    for bucket in buckets:
+        measurements += len(bucket.positions)
+        if bucket.stored is None:
+            counts[bucket.full] += 1
+    return measurements, counts
+
+
+def _document_at(raw: bytes, document: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
+    """Where the document in a field of the document begins; -1: nowhere."""
+    at: cython.Py_ssize_t = find(raw, document, len(raw), name)
+    return at + len(name) + 2 if at >= 0 and raw[at] == OBJECT else -1

@@ -1,0 +1,350 @@
+"""Buckets that are being filled with the measurements of a command.
+
+Each series has a `Lane`, which holds the bucket that its measurements go into. Always true: `Filling.drafts` are the
+buckets that have taken measurements of the command, in the order in which each took its first one; no measurement is
+in two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cython
+
+from docstore.bson.validation import validate
+from docstore.bson.walk import Value
+from docstore.errors import CommandError
+from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.series.bucket import Bucket, Rules
+
+if not cython.compiled:
+    from docstore.bson.order import compare_bytes
+    from docstore.bson.walk import (
+        ARRAY,
+        DATE,
+        OBJECT,
+        OBJECT_ID,
+        document_stop,
+        find,
+        int64_at,
+        name_end,
+        part,
+        value_end,
+    )
+    from docstore.kernel.series.bucket import TAKEN
+
+_WRITER = KeyWriter()
+_IDENTITY_TAIL = 1 << 64
+_PLAIN_DEPTH = 8
+
+
+class Identities:
+    """Gives out the last eight bytes of the `_id` of buckets, one after the other, from `first` on."""
+
+    _next: cython.ulonglong
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+
+    def taken(self) -> cython.ulonglong:
+        number: cython.ulonglong = self._next
+        self._next = number + 1 if cython.compiled else (number + 1) % _IDENTITY_TAIL
+        return number
+
+
+class Lane:
+    """The way of a series into its buckets: `meta`, normalized, and the `key` that tells it from others. `bucket`: what
+    takes the next measurement, None where that is not there or, unless `opened`, has not been looked for.
+    """
+
+    key: bytes
+    meta: Value | None
+    opened: cython.bint
+    bucket: Bucket | None
+
+    def __init__(self, key: bytes, meta: Value | None) -> None:
+        self.key = key
+        self.meta = meta
+        self.opened = False
+        self.bucket = None
+
+
+class Filling:
+    """Puts measurements into buckets, by `rules` that may change. `gathered` of them, of `gathered_bytes`, are in
+    `drafts`. `lane_of` makes the lane of metadata as they come.
+    """
+
+    drafts: list[Bucket]
+    gathered: cython.Py_ssize_t
+    gathered_bytes: cython.Py_ssize_t
+    rules: Rules
+    _identities: Identities
+    _lane_of: Callable[[Value | None], Lane]
+    _lanes: dict[bytes, Lane]
+    _first: cython.Py_ssize_t
+    _times: list[int]
+    _read: list[Lane | None]
+
+    def __init__(self, rules: Rules, identities: Identities, lane_of: Callable[[Value | None], Lane]) -> None:
+        self.drafts = []
+        self.gathered = self.gathered_bytes = 0
+        self.rules = rules
+        self._identities = identities
+        self._lane_of = lane_of
+        self._lanes = {}
+        self._first = 0
+        self._times = []
+        self._read = []
+
+    def begun(self, time: cython.longlong, meta: Value | None) -> Bucket:
+        """An empty bucket that takes a measurement of that time."""
+        out: KeyWriter = _WRITER
+        begin: cython.longlong = time % self.rules.rounding
+        if begin < 0:
+            begin += self.rules.rounding
+        begin = time - begin
+        out.clear()
+        out.put_number(_seconds(begin), 4)
+        out.put_number(self._identities.taken(), 8)
+        return Bucket(self.rules, out.taken(), meta, begin)
+
+    def stored(self, rid: bytes, raw: bytes, size: int) -> Bucket | None:
+        """The bucket that a document is; None for one that somebody else has written and that is none. `size`: of its
+        measurements in bytes. Errors: InvalidBSON.
+        """
+        at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
+        meta: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        own: Value | None = None
+        bucket: Bucket
+        if at < 0 or raw[at] != OBJECT_ID:
+            return None
+        meta = find(raw, 0, len(raw), b"meta")
+        if meta >= 0:
+            begin = meta + 6
+            own = raw[meta], part(raw, begin, value_end(raw, raw[meta], begin, len(raw)))
+        bucket = Bucket(self.rules, part(raw, at + 5, at + 17), own, 0)
+        if not bucket.load(raw):
+            return None
+        bucket.size = size
+        bucket.rid = rid
+        bucket.stored = raw
+        return bucket
+
+    def read(
+        self,
+        documents: list[bytes],
+        begin: int,
+        end: int,
+        most_bytes: int,
+        indexed: Sequence[Sequence[bytes]],
+    ) -> list[Lane]:
+        """Look at the documents from `begin` up to `end`, which `fill` takes then; the lanes that they go into and that
+        are still to be opened, each once. `indexed`: paths that may hold no array.
+        """
+        place: cython.Py_ssize_t
+        most: cython.Py_ssize_t = most_bytes
+        raw: bytes
+        lane: Lane | None
+        closed: dict[bytes, Lane] = {}
+        self._first = begin
+        self._times = []
+        self._read = []
+        for place in range(begin, end):
+            raw = documents[place]
+            lane = None
+            try:
+                validate(raw)
+                if len(raw) <= most and not _has_array(raw, indexed):
+                    lane = self._lane(raw)
+            except CommandError:
+                lane = None
+            self._read.append(lane)
+            if lane is None:
+                self._times.append(0)
+            elif not lane.opened:
+                closed[lane.key] = lane
+        return list(closed.values())
+
+    def fill(self, documents: list[bytes], position: int, most: int, most_bytes: int) -> int:
+        """Add those that were read, from `position` on; the position of the first one that has not been added. It is
+        not well formed, too large or has no time, which is for others to say; or it is to go into a lane that is
+        not opened; or there is enough. Errors: InvalidBSON.
+        """
+        at: cython.Py_ssize_t = position
+        end: cython.Py_ssize_t = self._first + len(self._read)
+        lane: Lane | None
+        while at < end and self.gathered < most and self.gathered_bytes < most_bytes:
+            lane = self._read[at - self._first]
+            if lane is None or not lane.opened:
+                break
+            self.add(documents[at], at, self._times[at - self._first], lane)
+            at += 1
+        return at
+
+    def add(self, raw: bytes, position: cython.Py_ssize_t, time: cython.longlong, lane: Lane) -> cython.int:
+        """Add a measurement to the bucket of its lane, or to a new one. Errors: InvalidBSON."""
+        full: cython.int = TAKEN
+        bucket: Bucket | None = lane.bucket
+        if bucket is not None:
+            full = bucket.take(raw, time)
+        if bucket is None or full != TAKEN:
+            bucket = self.begun(time, lane.meta)
+            bucket.full = full
+            full = bucket.take(raw, time)
+            assert full == TAKEN, "a bucket takes the measurement that it was begun for"
+            lane.bucket = bucket
+        if not bucket.positions:
+            bucket.lane = lane
+            self.drafts.append(bucket)
+        bucket.positions.append(position)
+        self.gathered += 1
+        self.gathered_bytes += len(raw)
+        return 0
+
+    def take_back(self, bucket: Bucket, documents: list[bytes]) -> Lane:
+        """Have a draft taken nothing, so that its measurements can be added to its lane, which is closed where they
+        were to go on into that draft."""
+        position: cython.Py_ssize_t
+        lane: Lane | None = bucket.lane
+        raw: bytes
+        assert lane is not None, "a draft has a lane"
+        self.drafts.remove(bucket)
+        self.gathered -= len(bucket.positions)
+        for position in bucket.positions:
+            raw = documents[position]
+            self.gathered_bytes -= len(raw)
+        if lane.bucket is bucket:
+            lane.bucket = None
+            lane.opened = False
+        bucket.lane = None
+        return lane
+
+    def close_lanes(self) -> None:
+        """Forget the buckets that were looked for and have taken nothing."""
+        lane: Lane
+        for lane in self._lanes.values():
+            if lane.bucket is None or not lane.bucket.positions:
+                lane.bucket = None
+                lane.opened = False
+
+    def written(self, buckets: list[Bucket]) -> list[tuple[bytes, Bucket]]:
+        """Drafts are as they are stored now, and no drafts any more; those that take the next measurements of a series,
+        with its key. What they have become is to be looked for."""
+        bucket: Bucket
+        lane: Lane | None
+        open_ones: list[tuple[bytes, Bucket]] = []
+        for bucket in buckets:
+            lane = bucket.lane
+            bucket.lane = None
+            if lane is not None and lane.bucket is bucket:
+                lane.bucket = None
+                lane.opened = False
+                open_ones.append((lane.key, bucket))
+        if not self.drafts:
+            self.gathered = self.gathered_bytes = 0
+        return open_ones
+
+    def give_up(self) -> None:
+        """Let go of the drafts."""
+        bucket: Bucket
+        for bucket in self.drafts:
+            bucket.lane = None
+        self.drafts.clear()
+        self._lanes.clear()
+
+    def lane(self, meta: Value | None) -> Lane:
+        """The lane of metadata as they come."""
+        key: bytes = b"" if meta is None else bytes((meta[0],)) + meta[1]
+        found: Lane | None = self._lanes.get(key)
+        made: Lane
+        if found is None:
+            made = self._lane_of(meta)
+            # They may have come in another order.
+            found = self._lanes[key] = self._lanes.setdefault(made.key, made)
+        return found
+
+    def _lane(self, raw: bytes) -> Lane | None:
+        """The lane of a document, and its time to `_times`; None for one that has no time."""
+        rules: Rules = self.rules
+        at: cython.Py_ssize_t = find(raw, 0, len(raw), rules.time_field)
+        begin: cython.Py_ssize_t
+        lane: Lane | None
+        own: bytes | None = rules.meta_field
+        meta: bytes = b""
+        if at < 0 or raw[at] != DATE:
+            return None
+        time: cython.longlong = int64_at(raw, at + len(rules.time_field) + 2)
+        if own is not None:
+            at = find(raw, 0, len(raw), own)
+            if at >= 0:
+                begin = at + len(own) + 2
+                _WRITER.clear()
+                _WRITER.put(raw[at])
+                _WRITER.put_part(raw, begin, value_end(raw, raw[at], begin, len(raw)))
+                meta = _WRITER.taken()
+        lane = self._lanes.get(meta)
+        if lane is None:
+            if not meta or _is_normal(meta, meta[0], 1, len(meta), 0):
+                # Most are what tells their series from others.
+                lane = Lane(meta, (meta[0], part(meta, 1, len(meta))) if meta else None)
+                self._lanes[meta] = lane
+            else:
+                lane = self.lane((meta[0], part(meta, 1, len(meta))))
+        self._times.append(time)
+        return lane
+
+
+def _seconds(begin: cython.longlong) -> cython.ulonglong:
+    """The seconds of a time in milliseconds, rounded down."""
+    if cython.compiled and begin % 1000 < 0:
+        return begin // 1000 - 1
+    return begin // 1000
+
+
+def _is_normal(
+    raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
+) -> cython.bint:
+    """Whether a value is what `lane_of` makes of it, as is plain to see: the fields of each document in it stand in the
+    order of their names, each once. Errors: InvalidBSON.
+    """
+    stop: cython.Py_ssize_t
+    named: cython.Py_ssize_t
+    last: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t = 0
+    if code not in (OBJECT, ARRAY):
+        return True
+    if depth > _PLAIN_DEPTH:
+        return False
+    stop = document_stop(raw, at, end)
+    at += 4
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        if code == OBJECT and last and compare_bytes(raw, last, last + size, raw, at + 1, named) >= 0:
+            return False
+        last = at + 1
+        size = named - last
+        code_of: cython.int = raw[at]
+        at = value_end(raw, code_of, named + 1, stop)
+        if not _is_normal(raw, code_of, named + 1, at, depth + 1):
+            return False
+    return True
+
+
+def _has_array(raw: bytes, paths: Sequence[Sequence[bytes]]) -> cython.bint:
+    """Whether there is an array on one of the paths through embedded documents."""
+    at: cython.Py_ssize_t
+    document: cython.Py_ssize_t
+    name: bytes
+    for path in paths:
+        document = 0
+        for name in path:
+            at = find(raw, document, len(raw), name)
+            if at < 0:
+                break
+            if raw[at] == ARRAY:
+                return True
+            if raw[at] != OBJECT:
+                break
+            document = at + len(name) + 2
+    return False
