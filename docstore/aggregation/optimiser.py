@@ -8,7 +8,7 @@ out, nor their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from docstore.aggregation.expressions.dependencies import top
@@ -18,14 +18,14 @@ from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.graph_lookup import GraphLookup
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.lookup import Lookup
-from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.match import Match, parts_of
 from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unpack_bucket import UnpackBucket
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import OBJECT, Value, elements, values
+from docstore.bson.walk import OBJECT, Value
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.projection import KEEP
@@ -72,7 +72,7 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
     leaves_alone = _leaves_alone(first)
     before: list[bytes] = []
     after: list[bytes] = []
-    for part in _parts(filter_of(second)):
+    for part in parts_of(filter_of(second)):
         fields = None if leaves_alone is None else fields_of_filter(parse_filter(part, query_context=query_context))
         moves = leaves_alone is not None and fields is not None and all(map(leaves_alone, fields))
         (before if moves else after).append(part)
@@ -87,7 +87,7 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
 
 def _over_buckets(first: UnpackBucket, second: Match, query_context: QueryContext) -> list[Stage] | None:
     """What a filter on measurements says of buckets in front of the stage, and what is left of it."""
-    moved, left, implied = first.over_buckets(_parts(filter_of(second)))
+    moved, left, implied = first.over_buckets(filter_of(second))
     if second.taken:
         implied = []
     if not moved and not implied:
@@ -113,16 +113,6 @@ def _leaves_alone(stage: Stage) -> Callable[[str], bool] | None:
             return lambda name: name != top(stage.as_path)
         case _:
             return None
-
-
-def _parts(raw: bytes) -> Iterator[bytes]:
-    """Filters of which the conjunction is this one."""
-    for name, code, data in elements(raw):
-        if name == "$and":
-            for _, member in values(data):
-                yield from _parts(member)
-        else:
-            yield document_from([(name, code, data)])
 
 
 def _match(filters: list[bytes], query_context: QueryContext) -> Match:

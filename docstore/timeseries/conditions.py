@@ -22,7 +22,7 @@ _LOWER = {"$gt": "$gt", "$gte": "$gte", "$eq": "$gte"}
 _UPPER = {"$lt": "$lt", "$lte": "$lte", "$eq": "$lte"}
 _COMPARED = NUMBERS | {BOOL, DATE, OBJECT_ID, TIMESTAMP}
 """The types whose values a collation has no say in."""
-_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+LEAST_TIME, GREATEST_TIME = -(1 << 63), (1 << 63) - 1
 _WRAPPED_SECONDS = 1 << 32
 
 
@@ -62,7 +62,7 @@ def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes |
         least: list[tuple[str, int, bytes]] = []
         greatest: list[tuple[str, int, bytes]] = []
         for operator, kind, value in comparisons:
-            if kind not in _COMPARED or (operator not in _LOWER and operator not in _UPPER) or _is_nan((kind, value)):
+            if (operator not in _LOWER and operator not in _UPPER) or not is_compared((kind, value)):
                 continue
             if operator in _LOWER:
                 greatest.append((_LOWER[operator], kind, value))
@@ -88,7 +88,7 @@ def of_begun(conditions: Iterable[bytes], time_field: str, span_seconds: int) ->
     seconds of their begin; None where they say nothing. The seconds of times that need more than 32 bits start over:
     of those, and of what is bounded on one side only, which includes them, nothing is said.
     """
-    least, greatest = _LEAST, _GREATEST
+    least, greatest = LEAST_TIME, GREATEST_TIME
     for condition in conditions:
         for path, code, data in elements(condition):
             if path != time_field:
@@ -101,20 +101,28 @@ def of_begun(conditions: Iterable[bytes], time_field: str, span_seconds: int) ->
                     least = max(least, time)
                 if operator in _UPPER:
                     greatest = min(greatest, time)
-    first, last = least // 1000 - span_seconds, greatest // 1000
-    if first < 0 or last >= _WRAPPED_SECONDS or first > last:
+    begun = begun_between(least, greatest, span_seconds)
+    if begun is None:
         return None
-    bounds = [
-        ("$gte", OBJECT_ID, first.to_bytes(4, "big") + bytes(8)),
-        ("$lte", OBJECT_ID, last.to_bytes(4, "big") + b"\xff" * 8),
-    ]
+    bounds = [("$gte", OBJECT_ID, begun[0]), ("$lte", OBJECT_ID, begun[1])]
     return document_from([("_id", OBJECT, document_from(bounds))])
 
 
-def _is_nan(value: Value) -> bool:
-    return value[0] in NUMBERS and isnan(number_of(value))
+def begun_between(least: int, greatest: int, span_seconds: int) -> tuple[bytes, bytes] | None:
+    """The least and the greatest `_id` of buckets of that span with measurements of these times, in milliseconds since
+    1970; None where nothing is said of them, as in `of_begun`.
+    """
+    first, last = least // 1000 - span_seconds, greatest // 1000
+    if first < 0 or last >= _WRAPPED_SECONDS or first > last:
+        return None
+    return first.to_bytes(4, "big") + bytes(8), last.to_bytes(4, "big") + b"\xff" * 8
+
+
+def is_compared(value: Value) -> bool:
+    """Whether a comparison with the value says something of the least and the greatest value of a bucket."""
+    return value[0] in _COMPARED and not (value[0] in NUMBERS and isnan(number_of(value)))
 
 
 def _moved(date: bytes, seconds: int) -> bytes:
     time = int.from_bytes(date, "little", signed=True) + seconds * 1000
-    return min(max(time, _LEAST), _GREATEST).to_bytes(8, "little", signed=True)
+    return min(max(time, LEAST_TIME), GREATEST_TIME).to_bytes(8, "little", signed=True)

@@ -19,8 +19,6 @@ MAX_CUSTOM_SECONDS = 365 * 24 * 60 * 60
 BUCKETS_PREFIX = "system.buckets."
 CONTROL, DATA, META = "control", "data", "meta"
 UNPACK = "$_internalUnpackBucket"
-TYPE_BYTES = tuple(bytes((code,)) for code in range(256))
-"""The byte of each type, which stands before the name of a field."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, encoded_name, get_field
 from docstore.errors import CommandError
-from docstore.kernel.series.unpacking import unpack
+from docstore.kernel.match.predicate import PathPredicate, Predicate
+from docstore.kernel.series.unpacking import Unpacking, is_plain
 from docstore.query.value.notation import display
 from docstore.query.value.values import int32_value, truncated_of
-from docstore.timeseries.definition import CONTROL, DATA, META, TYPE_BYTES
+from docstore.timeseries.definition import CONTROL, DATA
 
-_COLUMNS = DATA.encode()
 _VERSION = int32_value(1)
 _COMPRESSED = 2
 
 
-def measurements(
-    raw: bytes, time_field: str, meta_field: str | None, wanted: frozenset[str] | None = None
-) -> list[bytes]:
-    """The documents that were put into the bucket: the time first, then the metadata, then the other fields in the
-    order of the bucket; of the fields those that are `wanted`, where that is said.
-
-    Errors: 10065, 5346509, 5346700, 5857700, 5857900, 5857902 and 5857903 for what is no bucket of that time field.
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Those of buckets of one collection. Methods raise 10065, 5346509, 5346700, 5857700, 5857900, 5857902 and 5857903
+    for what is no bucket of that time field, and what the predicate raises.
     """
-    _check(raw)
-    # What stands in every measurement behind the time.
-    shared = b""
-    if meta_field is not None and (wanted is None or meta_field in wanted):
-        meta = get_field(raw, META)
-        if meta is not None:
-            shared = TYPE_BYTES[meta[0]] + encoded_name(meta_field) + b"\0" + meta[1]
+
+    unpacking: Unpacking
+
+    def of(self, raw: bytes) -> list[bytes]:
+        """Those that were put into a bucket, and are asked for: the time first, then the metadata, then the other
+        fields in the order of the bucket."""
+        if not is_plain(raw):
+            _check(raw)
+        found = self.unpacking.rows(raw)
+        if found is None:
+            raise _empty(raw)
+        return found
+
+    def count(self, raw: bytes) -> int:
+        """How many `of` would give."""
+        if not is_plain(raw):
+            _check(raw)
+        count = self.unpacking.count(raw)
+        if count < 0:
+            raise _empty(raw)
+        return count
+
+
+def measurements(
+    time_field: str,
+    meta_field: str | None,
+    wanted: frozenset[str] | None = None,
+    tests: Sequence[PathPredicate] = (),
+    predicate: Predicate | None = None,
+) -> Measurements:
+    """The measurements of buckets; of their fields those that are `wanted`, where that is said, of which the `tests` of
+    single fields hold and, of each as a whole, the predicate.
+    """
+    given = meta_field is not None and (wanted is None or meta_field in wanted)
+    meta = encoded_name(meta_field) if given and meta_field is not None else None
     names = None if wanted is None else {encoded_name(name) for name in wanted}
-    found = unpack(raw, _COLUMNS, encoded_name(time_field), shared, names)
-    if not found:
-        raise _empty(raw)
-    return found
+    return Measurements(Unpacking(encoded_name(time_field), meta, names, tests, predicate))
 
 
 def _check(raw: bytes) -> None:

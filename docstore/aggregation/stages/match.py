@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, Value
+from docstore.bson.walk import OBJECT, Value, elements, values
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import scan
@@ -67,6 +68,16 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
         raise CommandError(15959, "the match filter must be an expression in an object")
     query_context = replace(query_context, excluded=query_context.excluded | _NOT_IN_PIPELINES)
     return [Match(document_from([("$match", *value)]), parse_filter(value[1], query_context=query_context))]
+
+
+def parts_of(raw: bytes) -> Iterator[bytes]:
+    """Filters of which the conjunction is this one."""
+    for name, code, data in elements(raw):
+        if name == "$and":
+            for _, member in values(data):
+                yield from parts_of(member)
+        else:
+            yield document_from([(name, code, data)])
 
 
 DECLARATIONS = (Declaration("$match", _parse),)

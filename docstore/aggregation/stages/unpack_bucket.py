@@ -6,11 +6,12 @@ It is the one stage of the view that such a collection is; a filter behind it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.looked_at import fields_of_stages
 from docstore.aggregation.stage import Declaration, Environment, Stage, Stream
+from docstore.aggregation.stages.match import parts_of
 from docstore.aggregation.streams import Expanded
 from docstore.bson.build import document_from
 from docstore.bson.walk import INT32, INT64, OBJECT, STRING, Value, elements
@@ -40,19 +41,17 @@ class UnpackBucket(Stage):
         return replace(self, wanted=fields_of_stages(following)), 0
 
     def open(self, source: Stream, environment: Environment) -> Stream:
-        return Expanded(source, self._unpacked, environment.clock)
+        unpacked = measurements(self.time_field, self.meta_field, self.wanted)
+        return Expanded(source, unpacked.of, environment.clock)
 
-    def _unpacked(self, bucket: bytes) -> list[bytes]:
-        return measurements(bucket, self.time_field, self.meta_field, self.wanted)
-
-    def over_buckets(self, conditions: Iterable[bytes]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    def over_buckets(self, filter_: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
         """(filters of buckets that say the same as some of the conditions, the other conditions, filters that hold of
-        all buckets with a measurement that meets those) of conditions on measurements.
+        all buckets with a measurement that meets those) of the conditions that a filter on measurements is.
         """
         moved: list[bytes] = []
         left: list[bytes] = []
         implied: list[bytes] = []
-        for condition in conditions:
+        for condition in parts_of(filter_):
             same = of_metadata(condition, self.meta_field)
             if same is not None:
                 moved.append(same)

@@ -1,6 +1,9 @@
 from docstore.bson.allowance cimport spend
-from docstore.bson.walk cimport OBJECT, document_stop, find, name_end, name_text, part, value_end
+from docstore.bson.walk cimport (
+    DATE, INT32, OBJECT, document_stop, find, int32_at, int64_at, name_end, name_text, part, value_end,
+)
 from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.kernel.match.predicate cimport MISSING, PathPredicate, Predicate
 
 cdef class Column:
     cdef readonly bytes name
@@ -8,9 +11,24 @@ cdef class Column:
     cdef Py_ssize_t value
     cdef Py_ssize_t end
     cdef bint ended
+    cdef bint wanted
     cdef bytes _raw
     cdef Py_ssize_t _stop
     cdef int advance(self) except -1
     cdef bint is_at(self, Py_ssize_t place, Py_ssize_t value) noexcept
 
-cdef Column _column(bytes bucket, Py_ssize_t at, Py_ssize_t named)
+cdef class Unpacking:
+    cdef bytes _time_field
+    cdef bytes _meta_field
+    cdef object _wanted
+    cdef list _tests
+    cdef list _names
+    cdef Predicate _predicate
+    cdef list _others
+    cdef list _tested
+    cdef Column _begin(self, bytes bucket, bint counting)
+    cdef bint _passes(self, bytes bucket, Column times, object tested) except -1
+    cdef bytes _shared(self, bytes bucket)
+
+cdef Column _column(bytes bucket, Py_ssize_t at, Py_ssize_t named, bint wanted)
+cdef int _check_column(bytes bucket, Py_ssize_t at, Py_ssize_t named) except -1

@@ -1,21 +1,36 @@
 """The measurements of a bucket, put together from its columns.
 
 A column is a document that has a field for each measurement with a value, named by the measurement's place. Columns are
-walked side by side: they have the places in the order in which the times have them.
+walked side by side: they have the places in the order in which the times have them. What is asked of a field is asked
+of its column, so that a measurement which is not wanted is not put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import cython
 
 from docstore.errors import CommandError
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.match.predicate import PathPredicate, Predicate
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
-    from docstore.bson.walk import OBJECT, document_stop, find, name_end, name_text, part, value_end
+    from docstore.bson.walk import (
+        DATE,
+        INT32,
+        OBJECT,
+        document_stop,
+        find,
+        int32_at,
+        int64_at,
+        name_end,
+        name_text,
+        part,
+        value_end,
+    )
+    from docstore.kernel.match.predicate import MISSING
 
 _WRITER = KeyWriter()
 _NO_COLUMN = 10065
@@ -24,7 +39,8 @@ _NO_TIMES = 5346700
 
 class Column:
     """A column being walked: what stands before each of its values in a measurement, behind the type, and where its
-    next value stands in the bucket. `place`: where the field of that value begins.
+    next value stands in the bucket. `place`: where the field of that value begins. `wanted`: whether measurements are
+    given with it.
     """
 
     name: bytes
@@ -32,12 +48,14 @@ class Column:
     value: cython.Py_ssize_t
     end: cython.Py_ssize_t
     ended: cython.bint
+    wanted: cython.bint
     _raw: bytes
     _stop: cython.Py_ssize_t
 
-    def __init__(self, raw: bytes, name: bytes, at: cython.Py_ssize_t) -> None:
+    def __init__(self, raw: bytes, name: bytes, at: cython.Py_ssize_t, wanted: cython.bint) -> None:
         """`at`: where the column, a document, begins. Errors: InvalidBSON."""
         self.name = name
+        self.wanted = wanted
         self._raw = raw
         self._stop = document_stop(raw, at, len(raw))
         self.place = self.value = 0
@@ -67,67 +85,224 @@ class Column:
         return at == size
 
 
-def unpack(bucket: bytes, columns: bytes, time_field: bytes, shared: bytes, wanted: Set[bytes] | None) -> list[bytes]:
-    """The documents that were put into the bucket: the time first, then `shared` (encoded fields), then the other
-    fields in the order of the columns, which are in the bucket's field of that name. `wanted`: of time and other fields
-    those that are given; None: all.
+class Unpacking:
+    """The measurements of buckets whose times are in the column `time_field`: the time first, then the metadata as
+    `meta_field` (None: none are given), then the other fields in the order of the columns; of time and other fields
+    those that are `wanted` (None: all).
 
-    Errors: 5346700 without a column of times, 10065 for a column that is no document; InvalidBSON.
+    Given are those of whose fields each of the `tests` holds, which are told by the first name of their paths, and of
+    which, put together, the `predicate` holds.
     """
-    times: Column | None = None
-    others: list[Column] = []
-    at: cython.Py_ssize_t = find(bucket, 0, len(bucket), columns)
-    stop: cython.Py_ssize_t
-    named: cython.Py_ssize_t
-    end: cython.Py_ssize_t
-    name: bytes
-    if at >= 0 and bucket[at] == OBJECT:
-        at += len(columns) + 2
-        stop = document_stop(bucket, at, len(bucket))
-        at += 4
-        while at < stop:
-            named = name_end(bucket, at + 1, stop)
-            end = value_end(bucket, bucket[at], named + 1, stop)
-            name = part(bucket, at + 1, named)
-            if times is None and name == time_field:
-                times = _column(bucket, at, named)
-            elif wanted is None or name in wanted:
-                others.append(_column(bucket, at, named))
-            at = end
-    if times is None:
-        raise CommandError(
-            _NO_TIMES, "The $_internalUnpackBucket stage requires the data region to have a timeField object"
-        )
-    return _rows(bucket, times, others, shared, wanted is None or time_field in wanted)
+
+    _time_field: bytes
+    _meta_field: bytes | None
+    _wanted: Set[bytes] | None
+    _tests: list[PathPredicate]
+    _names: list[bytes]
+    _predicate: Predicate | None
+    _others: list[Column]
+    _tested: list[Column | None]
+
+    def __init__(
+        self,
+        time_field: bytes,
+        meta_field: bytes | None,
+        wanted: Set[bytes] | None,
+        tests: Sequence[PathPredicate] = (),
+        predicate: Predicate | None = None,
+    ) -> None:
+        self._time_field = time_field
+        self._meta_field = meta_field
+        self._wanted = wanted
+        self._tests = list(tests)
+        self._names = [test.path.partition(".")[0].encode() for test in self._tests]
+        self._predicate = predicate
+        self._others = []
+        self._tested = []
+
+    def rows(self, bucket: bytes) -> list[bytes] | None:
+        """The measurements of a bucket, as documents; None where it has none.
+
+        Errors: 5346700 without a column of times, 10065 for a column that is no document; InvalidBSON; those of
+        `predicate`.
+        """
+        out: KeyWriter = _WRITER
+        rows: list[bytes] = []
+        row: bytes
+        column: Column
+        times: Column = self._begin(bucket, False)
+        others: list[Column] = self._others
+        tested: list[Column | None] = self._tested
+        shared: bytes = self._shared(bucket)
+        size: cython.Py_ssize_t
+        if times.ended:
+            return None
+        while not times.ended:
+            if tested and not self._passes(bucket, times, tested):
+                for column in others:
+                    if column.is_at(times.place, times.value):
+                        column.advance()
+                times.advance()
+                continue
+            out.clear()
+            out.put_little(0, 4)
+            if times.wanted:
+                out.put(bucket[times.place])
+                out.put_bytes(times.name)
+                out.put_part(bucket, times.value, times.end)
+            out.put_bytes(shared)
+            for column in others:
+                if column.is_at(times.place, times.value):
+                    if column.wanted:
+                        out.put(bucket[column.place])
+                        out.put_bytes(column.name)
+                        out.put_part(bucket, column.value, column.end)
+                    column.advance()
+            out.put(0)
+            size = out.size
+            out.set_little(0, size, 4)
+            row = out.taken()
+            times.advance()
+            spend(size)
+            if self._predicate is None or self._predicate.test(row, 0, size):
+                rows.append(row)
+        return rows
+
+    def count(self, bucket: bytes) -> int:
+        """How many measurements `rows` would give; -1 where the bucket has none. Errors: those of `rows`."""
+        column: Column
+        times: Column
+        others: list[Column]
+        tested: list[Column | None]
+        count: cython.Py_ssize_t = 0
+        if self._predicate is not None:
+            rows = self.rows(bucket)
+            return -1 if rows is None else len(rows)
+        times = self._begin(bucket, True)
+        others = self._others
+        tested = self._tested
+        if times.ended:
+            return -1
+        while not times.ended:
+            if not tested or self._passes(bucket, times, tested):
+                count += 1
+            for column in others:
+                if column.is_at(times.place, times.value):
+                    column.advance()
+            times.advance()
+        spend(len(bucket) >> 3)
+        return count
+
+    def _begin(self, bucket: bytes, counting: cython.bint) -> Column:
+        """The column of times; the others that are to be walked, `counting` those that are tested, are noted."""
+        times: Column | None = None
+        others: list[Column] = []
+        tested: list[Column | None] = [None] * len(self._tests)
+        column: Column
+        at: cython.Py_ssize_t = find(bucket, 0, len(bucket), b"data")
+        place: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        named: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        name: bytes
+        wanted: cython.bint
+        asked: cython.bint
+        if at >= 0 and bucket[at] == OBJECT:
+            at += 6
+            stop = document_stop(bucket, at, len(bucket))
+            at += 4
+            while at < stop:
+                named = name_end(bucket, at + 1, stop)
+                end = value_end(bucket, bucket[at], named + 1, stop)
+                name = part(bucket, at + 1, named)
+                wanted = self._wanted is None or name in self._wanted
+                asked = bool(self._names) and name in self._names
+                if times is None and name == self._time_field:
+                    times = column = _column(bucket, at, named, wanted)
+                elif asked or (wanted and not counting):
+                    column = _column(bucket, at, named, wanted)
+                    others.append(column)
+                else:
+                    if wanted:
+                        _check_column(bucket, at, named)
+                    at = end
+                    continue
+                if asked:
+                    for place in range(len(tested)):
+                        if tested[place] is None and self._names[place] == name:
+                            tested[place] = column
+                at = end
+        if times is None:
+            raise CommandError(
+                _NO_TIMES, "The $_internalUnpackBucket stage requires the data region to have a timeField object"
+            )
+        self._others = others
+        self._tested = tested
+        return times
+
+    def _passes(self, bucket: bytes, times: Column, tested: Sequence[Column | None]) -> cython.bint:
+        place: cython.Py_ssize_t
+        test: PathPredicate
+        column: Column | None
+        for place in range(len(tested)):
+            test = self._tests[place]
+            column = tested[place]
+            if column is not None and column.is_at(times.place, times.value):
+                if not test._test_at(bucket[column.place], bucket, column.value, column.end, 0):
+                    return False
+            elif not test.test_value(MISSING, bucket, 0, 0):
+                return False
+        return True
+
+    def _shared(self, bucket: bytes) -> bytes:
+        """What stands in every measurement behind the time: the metadata."""
+        own: bytes | None = self._meta_field
+        out: KeyWriter = _WRITER
+        at: cython.Py_ssize_t = -1 if own is None else find(bucket, 0, len(bucket), b"meta")
+        if own is None or at < 0:
+            return b""
+        out.clear()
+        out.put(bucket[at])
+        out.put_bytes(own)
+        out.put(0)
+        out.put_part(bucket, at + 6, value_end(bucket, bucket[at], at + 6, len(bucket)))
+        return out.taken()
 
 
-def _column(bucket: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> Column:
+def is_plain(bucket: bytes) -> bool:
+    """Whether a document has, as is plain to see, the parts of a bucket that is not compressed, and columns. Errors:
+    InvalidBSON.
+    """
+    at: cython.Py_ssize_t = find(bucket, 0, len(bucket), b"control")
+    if at < 0 or bucket[at] != OBJECT:
+        return False
+    at = find(bucket, at + 9, len(bucket), b"version")
+    if at < 0 or bucket[at] != INT32 or int32_at(bucket, at + 9) != 1:
+        return False
+    at = find(bucket, 0, len(bucket), b"data")
+    return at >= 0 and bucket[at] == OBJECT and document_stop(bucket, at + 6, len(bucket)) > at + 10
+
+
+def greatest_time(bucket: bytes, time_field: bytes) -> int | None:
+    """The greatest time of the measurements of a bucket, in milliseconds since 1970; None where it does not say.
+    Errors: InvalidBSON.
+    """
+    at: cython.Py_ssize_t = find(bucket, 0, len(bucket), b"control")
+    if at < 0 or bucket[at] != OBJECT:
+        return None
+    at = find(bucket, at + 9, len(bucket), b"max")
+    if at < 0 or bucket[at] != OBJECT:
+        return None
+    at = find(bucket, at + 5, len(bucket), time_field)
+    return int64_at(bucket, at + len(time_field) + 2) if at >= 0 and bucket[at] == DATE else None
+
+
+def _column(bucket: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, wanted: cython.bint) -> Column:
+    _check_column(bucket, at, named)
+    return Column(bucket, part(bucket, at + 1, named + 1), named + 1, wanted)
+
+
+def _check_column(bucket: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.int:
     if bucket[at] != OBJECT:
         raise CommandError(_NO_COLUMN, f"invalid parameter: expected an object ({name_text(bucket, at + 1, named)})")
-    return Column(bucket, part(bucket, at + 1, named + 1), named + 1)
-
-
-def _rows(bucket: bytes, times: Column, others: list[Column], shared: bytes, timed: cython.bint) -> list[bytes]:
-    out: KeyWriter = _WRITER
-    rows: list[bytes] = []
-    column: Column
-    while not times.ended:
-        out.clear()
-        out.put_little(0, 4)
-        if timed:
-            out.put(bucket[times.place])
-            out.put_bytes(times.name)
-            out.put_part(bucket, times.value, times.end)
-        out.put_bytes(shared)
-        for column in others:
-            if column.is_at(times.place, times.value):
-                out.put(bucket[column.place])
-                out.put_bytes(column.name)
-                out.put_part(bucket, column.value, column.end)
-                column.advance()
-        out.put(0)
-        out.set_little(0, out.size, 4)
-        rows.append(out.taken())
-        spend(out.size)
-        times.advance()
-    return rows
+    return 0

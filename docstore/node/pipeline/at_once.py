@@ -9,7 +9,7 @@ does a `$unionWith` whose pipeline is one of these. A view is read as the stages
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -31,10 +31,15 @@ from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.pipeline.pieces import InFind, Piece, in_find, pieces_of
+from docstore.node.pipeline.pieces import InFind, Piece, SeriesPiece, in_find, pieces_of, series_pieces
 from docstore.node.read.at_once import collation_of, scan_of_newest, values_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
+from docstore.node.read.snapshot import newest
 from docstore.node.read.sources import kept_source
+from docstore.node.slices import SLICE_SECONDS
+from docstore.node.timeseries.reading import asking, taken_apart
+from docstore.node.timeseries.series import Series, series_over
+from docstore.node.upkeep.execution import is_profiled
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, DocumentTest
 from docstore.query.pausing import PAUSING, REFUSED
@@ -45,6 +50,8 @@ from docstore.query.value.values import text_of
 _GIVEN = frozenset(("pipeline", "cursor", "collation"))
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize"))
 _MOST_GIVEN_BYTES = 1 << 20
+_NEWEST = (True, None)
+"""A request reads the newest state at once, and all of it is owned."""
 _LONGEST_STEP = 0.05
 """Seconds after which a step gives up and all is done anew the general way. It is far more than what reads so few
 documents takes, also where a machine has much else to do: what makes much out of them is meant.
@@ -66,7 +73,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     resolved = None if "collation" in given else _view(node, namespace)
     if resolved is None:
         return None
-    return _at_once(context, node, resolved.ns, [*resolved.pipeline, *stages], batch_size_of(arguments))
+    return _of_view(context, node, resolved, stages, batch_size_of(arguments))
 
 
 def find_on_view_at_once(
@@ -77,8 +84,7 @@ def find_on_view_at_once(
         return None
     if natural_sort(arguments) is not None:
         return None
-    stages = [*resolved.pipeline, *find_stages(arguments)]
-    return _at_once(context, node, resolved.ns, stages, arguments["batchSize"])
+    return _of_view(context, node, resolved, find_stages(arguments), arguments["batchSize"])
 
 
 def _view(node: DataNode, namespace: str) -> ResolvedView | None:
@@ -90,6 +96,22 @@ def _view(node: DataNode, namespace: str) -> ResolvedView | None:
     except CommandError:
         return None
     return None if resolved is None or resolved.collation is not None else resolved
+
+
+def _of_view(
+    context: Context, node: DataNode, resolved: ResolvedView, stages: Sequence[bytes], batch: int | None
+) -> bytes | None:
+    """As `_at_once`, of stages over a view."""
+    collection = node.store.collection(resolved.ns)
+    series = None if collection is None else series_over(collection)
+    if series is None or list(resolved.pipeline[:1]) != [series.definition.unpack_stage()]:
+        return _at_once(context, node, resolved.ns, [*resolved.pipeline, *stages], batch)
+    if context.api_strict or context.begun_progress is not None or batch == 0:
+        return None
+    pieces = series_pieces([*resolved.pipeline[1:], *stages])
+    if pieces is None or series.buckets.collation is not None or is_profiled(context) or newest(context) != _NEWEST:
+        return None
+    return _answered(context, node, batch, lambda step: step.measured(series, *pieces))
 
 
 def _at_once(
@@ -111,13 +133,25 @@ def _at_once(
     found = _found(context, node, collection, filter_, behind, collation)
     if found is None:
         return None
-    step = _Step(node, context.db)
-    level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
-    try:
+
+    def work(step: _Step) -> list[bytes]:
         documents = step.documents(*found, behind) if isinstance(found, tuple) else step.through(found, behind.pipeline)
         for union, next_stages in more:
             documents += step.united(union)
             documents = step.through(documents, next_stages.pipeline)
+        return documents
+
+    return _answered(context, node, batch, work)
+
+
+def _answered(
+    context: Context, node: DataNode, batch: int | None, work: Callable[[_Step], list[bytes]]
+) -> bytes | None:
+    """The reply with what comes of some work."""
+    step = _Step(node, context.db)
+    level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
+    try:
+        documents = work(step)
     except (CommandError, _More):
         # The general way ends with an error too, where it does not find room.
         return None
@@ -210,6 +244,24 @@ class _Step:
             if not ended and self._node.clock() >= self._until:
                 raise _More
         return documents
+
+    def measured(self, series: Series, filter_: bytes, behind: SeriesPiece) -> list[bytes]:
+        """What stages make of the measurements of a time-series collection that satisfy a filter."""
+        node, until = self._node, self._until
+        asked = asking(series, filter_)
+        buckets = None if asked is None else asked.buckets(node.engine, node.clock, node.clock() + SLICE_SECONDS)
+        if asked is None or buckets is None:
+            raise _More
+        if behind.sorted_by == series.definition.time_field and behind.first is not None:
+            buckets = asked.of_newest(buckets, behind.direction, behind.first)
+        measured = asked.measurements(behind.wanted)
+        if behind.counted is not None:
+            count = sum(map(measured.count, buckets))
+            return self.through(behind.counted.documents(count), behind.pipeline)
+        found = taken_apart(buckets, measured.of, node.clock, until)
+        if found is None:
+            raise _More
+        return self.through(found, behind.pipeline)
 
     def _environment(self) -> Environment:
         return Environment(clock=self._node.clock, buffers=self._buffers, foreign=self)

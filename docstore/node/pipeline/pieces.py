@@ -14,11 +14,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from docstore.aggregation.expression_context import new_context
+from docstore.aggregation.looked_at import fields_of_stages
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.project import Project
+from docstore.aggregation.stages.sort import SortStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, OBJECT, elements, values
 from docstore.errors import CommandError
@@ -65,6 +67,20 @@ class Piece:
     """The path of which only the different values are wanted."""
 
 
+class SeriesPiece(NamedTuple):
+    """The stages behind the `$match` of a pipeline over measurements, of which they look at these fields (None: any),
+    and the group in front of them that is nothing but a count. `sorted_by`, `direction`: the first field of a `$sort`
+    in front of them, of which they take so many documents (`first`; None: all).
+    """
+
+    pipeline: Pipeline
+    counted: CountedGroup | None
+    wanted: frozenset[str] | None
+    sorted_by: str = ""
+    direction: int = 0
+    first: int | None = None
+
+
 Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
 """(the filter in front, the stages behind it, what stands in each `$unionWith` and the stages behind that)."""
 
@@ -73,15 +89,7 @@ def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pi
     """A pipeline taken apart; None where they are not such stages. Under a collation no other collection is read."""
     if not stages or sum(map(len, stages)) > _MOST_BYTES:
         return None
-    filter_ = _of_stage(stages[0], _MATCH)
-    at = 0 if filter_ is None else 1
-    filter_ = filter_ or EMPTY_DOCUMENT
-    while at < len(stages) and (more := _of_stage(stages[at], _MATCH)) is not None:
-        both = _both(filter_, more)
-        if both is None:
-            break
-        filter_ = both
-        at += 1
+    filter_, at = _in_front(stages)
     unions = [place for place in range(at, len(stages)) if stages[place].startswith(_UNION, _NAME_AT)]
     ends = [*unions, len(stages)]
     behind = _parsed(tuple(stages[at : ends[0]]), collation, in_front=True)
@@ -97,6 +105,31 @@ def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pi
             return None
         others.append((union, following))
     return filter_, behind, others
+
+
+def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
+    """(the filter in front, the stages behind it) of a pipeline over measurements; None where they are not such
+    stages.
+    """
+    if sum(map(len, stages)) > _MOST_BYTES:
+        return None
+    filter_, at = _in_front(stages)
+    behind = _over_measurements(tuple(stages[at:]))
+    return None if behind is None else (filter_, behind)
+
+
+def _in_front(stages: Sequence[bytes]) -> tuple[bytes, int]:
+    """(the filter that the `$match` stages in front are, how many they are)."""
+    filter_ = _of_stage(stages[0], _MATCH) if stages else None
+    at = 0 if filter_ is None else 1
+    filter_ = filter_ or EMPTY_DOCUMENT
+    while at < len(stages) and (more := _of_stage(stages[at], _MATCH)) is not None:
+        both = _both(filter_, more)
+        if both is None:
+            break
+        filter_ = both
+        at += 1
+    return filter_, at
 
 
 def _of_stage(stage: bytes, name: bytes) -> bytes | None:
@@ -139,6 +172,21 @@ def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front:
     by_values = isinstance(first, Group) and counted is None and collation is None
     distinct = first.distinct() if isinstance(first, Group) and by_values else None
     return Piece(find, pipeline, counted, _needs(pipeline), distinct)
+
+
+@lru_cache(maxsize=256)
+def _over_measurements(stages: tuple[bytes, ...]) -> SeriesPiece | None:
+    piece = _parsed(stages, in_front=False)
+    if piece is None or any(isinstance(stage, Lookup) for stage in piece.pipeline.stages):
+        return None
+    counted = counted_group(piece.pipeline.stages)
+    if counted is not None:
+        return SeriesPiece(Pipeline(piece.pipeline.stages[1:], piece.pipeline.query_context), counted, frozenset())
+    run = piece.pipeline.as_run()
+    first = run[0] if run else None
+    last = first.limit if isinstance(first, SortStage) and first.sort.collation is None else None
+    path, direction = first.sort.fields[0] if isinstance(first, SortStage) and first.sort.fields else ("", 0)
+    return SeriesPiece(piece.pipeline, None, fields_of_stages(run), path, direction, last)
 
 
 def _needs(pipeline: Pipeline) -> frozenset[str] | None:

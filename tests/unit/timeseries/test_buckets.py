@@ -46,7 +46,7 @@ def packed(rows: list[dict[str, Any]]) -> list[bytes]:
 
 
 def taken_apart(bucket: bytes) -> list[bytes]:
-    return measurements(bucket, "t", "m")
+    return measurements("t", "m").of(bucket)
 
 
 VALUES = st.recursive(

@@ -1,0 +1,157 @@
+"""What filters of one form ask of measurements, said of their buckets and of their fields.
+
+Always true: the measurements that satisfy a filter are those of which the tests and the predicate of its `Bound` hold,
+in buckets of which its own predicate holds and whose `_id` lie between its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from docstore.aggregation.expression_context import new_context
+from docstore.aggregation.expressions.dependencies import top
+from docstore.aggregation.looked_at import fields_of_filter
+from docstore.aggregation.stages.match import parts_of
+from docstore.bson.walk import DATE, Value
+from docstore.errors import CommandError
+from docstore.kernel.match.form import form_of
+from docstore.kernel.match.predicate import And, PathPredicate, Predicate
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Comparison, Filter, Op, conjunction
+from docstore.query.plan.free_conditions import FreeTest, Tests, compared, places_of, tests_of
+from docstore.query.plan.shapes import conjuncts
+from docstore.timeseries.conditions import GREATEST_TIME, LEAST_TIME, begun_between, is_compared, of_metadata
+from docstore.timeseries.definition import CONTROL, TimeseriesDefinition
+
+_AT_LEAST = {Op.GT: Op.GT, Op.GTE: Op.GTE, Op.EQ: Op.GTE}
+_AT_MOST = {Op.LT: Op.LT, Op.LTE: Op.LTE, Op.EQ: Op.LTE}
+_MIN, _MAX = f"{CONTROL}.min.", f"{CONTROL}.max."
+
+
+class Bound(NamedTuple):
+    """A filter of a request. `buckets`: holds of all that have a measurement; `ends`: the least and the greatest `_id`
+    of those, where something is said of it; `tests`: of single fields; `predicate`: of a measurement as a whole.
+    """
+
+    buckets: Predicate | None
+    ends: tuple[bytes, bytes] | None
+    tests: list[PathPredicate]
+    predicate: Predicate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What filters of a form ask. `moved`: of the metadata, under the name that buckets have for them; `free`: of
+    single fields; `rest`: everything else, which looks at these `fields` (None: at any); `bounds`: the comparisons of
+    measured fields, as (path, operator, place of the value).
+    """
+
+    moved: Tests | None
+    free: tuple[FreeTest, ...]
+    rest: Tests | None
+    fields: frozenset[str] | None
+    bounds: tuple[tuple[str, Op, int], ...]
+
+    def bound(self, values: Sequence[Value], definition: TimeseriesDefinition) -> Bound | None:
+        """The filter with these values; None where there is more to one of them. Errors: those of regular
+        expressions.
+        """
+        tests: list[PathPredicate] = []
+        for each in self.free:
+            test = compile_filter(each.condition(values))
+            if not isinstance(test, PathPredicate):
+                return None
+            tests.append(test)
+        parts = [] if self.moved is None else [self.moved.predicate(values)]
+        least, greatest = LEAST_TIME, GREATEST_TIME
+        for path, op, place in self.bounds:
+            value = values[place]
+            if not is_compared(value):
+                continue
+            if op in _AT_LEAST:
+                parts.append(compile_filter(Comparison(_MAX + path, _AT_LEAST[op], value)))
+            if op in _AT_MOST:
+                parts.append(compile_filter(Comparison(_MIN + path, _AT_MOST[op], value)))
+            if path == definition.time_field and value[0] == DATE:
+                time = int.from_bytes(value[1], "little", signed=True)
+                least = max(least, time) if op in _AT_LEAST else least
+                greatest = min(greatest, time) if op in _AT_MOST else greatest
+        buckets = None if not parts else parts[0] if len(parts) == 1 else And(parts)
+        rest = None if self.rest is None else self.rest.predicate(values)
+        return Bound(buckets, begun_between(least, greatest, definition.span_seconds), tests, rest)
+
+
+class _Sample:
+    """A filter that stands for all of its form: those of a form are equal."""
+
+    __slots__ = ("_own", "meta_field", "raw", "values")
+
+    def __init__(self, form: bytes, meta_field: str | None, raw: bytes, values: list[Value]) -> None:
+        self._own = (form, meta_field)
+        self.meta_field = meta_field
+        self.raw = raw
+        self.values = values
+
+    def __hash__(self) -> int:
+        return hash(self._own)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Sample) and self._own == other._own
+
+
+def asked_of(raw: bytes, meta_field: str | None) -> tuple[Asked, list[Value], bytes] | None:
+    """(what a filter asks, its values, its form); None where it has no form, or cannot be said by its form."""
+    formed = form_of(raw)
+    if formed is None:
+        return None
+    form, values = formed
+    asked = _asked(_Sample(form, meta_field, raw, values))
+    return None if asked is None else (asked, values, form)
+
+
+@lru_cache(maxsize=256)
+def _asked(sample: _Sample) -> Asked | None:
+    places: dict[int, int] = {}
+    moved: list[Filter] = []
+    left: list[Filter] = []
+    known: list[Value] = []
+    try:
+        # As a whole first: what is refused is refused by all of it, and what depends on a request by a context that
+        # knows none.
+        parse_filter(sample.raw, query_context=new_context())
+        for condition in parts_of(sample.raw):
+            own = [value for _, value in compared(condition)]
+            renamed = of_metadata(condition, sample.meta_field)
+            raw = condition if renamed is None else renamed
+            tree = parse_filter(raw, query_context=new_context())
+            found = places_of(raw, own, tree)
+            if found is None:
+                return None
+            places |= {each: place + len(known) for each, place in found.items()}
+            known += own
+            (left if renamed is None else moved).extend(conjuncts(tree))
+    except CommandError:
+        # The general way says so.
+        return None
+    if known != sample.values:
+        return None
+    bounds = [
+        (each.path, each.op, places[id(each)]) for each in left if isinstance(each, Comparison) and id(each) in places
+    ]
+    tests = tests_of(left, places)
+    assert all(top(each.path) != sample.meta_field for each in tests.free), "what is of the metadata alone is moved"
+    # Conditions of single fields whose values the form leaves out are tested by columns, all others of documents.
+    others = Tests(tests.constant, (), tests.either, tests.of_elements)
+    has_rest = others.constant is not None or bool(others.either or others.of_elements)
+    fields = fields_of_filter(conjunction(left)) if has_rest else set[str]()
+    return Asked(
+        tests_of(moved, places) if moved else None,
+        tests.free,
+        others if has_rest else None,
+        None if fields is None else frozenset(fields),
+        tuple(bounds),
+    )
