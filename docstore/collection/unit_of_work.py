@@ -187,7 +187,7 @@ class WriteUnitOfWork(PendingReader):
     def replace(
         self, coll: Collection, record_id: int, before: bytes, after: bytes, *,
         stmt_id: StatementIds | None = None, image: Image | None = None, changed: frozenset[bytes] | None = None,
-        paths: Paths | None = None, ahead: KeysAhead | None = None,
+        paths: Paths | bytes | None = None, ahead: KeysAhead | None = None,
     ) -> None:  # fmt: skip
         """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
 
@@ -228,7 +228,8 @@ class WriteUnitOfWork(PendingReader):
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
 
     def replace_each(
-        self, coll: Collection, rids: list[bytes], before: list[bytes], after: list[bytes], paths: Paths | None,
+        self, coll: Collection, rids: list[bytes], before: list[bytes], after: list[bytes],
+        paths: Paths | Sequence[bytes | None] | None,
         stmt_ids: list[int] | None = None, indexes: Sequence[Index] = (),
     ) -> bool:  # fmt: skip
         """`replace` of many documents at once, by the record ids in their keys, where no `_id` has other bytes and only
@@ -250,7 +251,8 @@ class WriteUnitOfWork(PendingReader):
         if growth or coll.guards:
             self._count(coll, 0, growth)
         if journal is not None:
-            operations = [] if journal.replaying else list(map(make_update, before, after, repeat(paths)))
+            said = paths if isinstance(paths, list) else repeat(paths)
+            operations = [] if journal.replaying else list(map(make_update, before, after, said))
             logged = ManyChanged(operations, record_keys, after, before, made, removed, stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:

@@ -28,6 +28,7 @@ if not cython.compiled:
     """What a bucket says of a measurement: it has taken it, or why it takes no more of those that come."""
 
 _WRITER = KeyWriter()
+_DIFF = b"\x10$v\0\x02\0\0\0\x03diff\0\0\0\0\0"
 _VERSION = b"\x10version\0\1\0\0\0"
 
 
@@ -119,9 +120,37 @@ class Bucket:
     def document(self) -> bytes:
         """The bucket as it is stored."""
         out: KeyWriter = _WRITER
-        control: cython.Py_ssize_t
         document: bytes
         out.clear()
+        self._put(out, False)
+        document = out.taken()
+        spend(len(document))
+        return document
+
+    def update(self) -> bytes:
+        """What an entry of the log says of the change from `stored` (`docstore.collection.oplog.diff`); nothing where
+        that is no document as buckets are written here.
+        """
+        out: KeyWriter = _WRITER
+        diff: cython.Py_ssize_t
+        out.clear()
+        self._put(out, True)
+        if out.taken() != self.stored:
+            return b""
+        out.clear()
+        out.put_little(0, 4)
+        out.put_bytes(_DIFF)
+        diff = out.size - 4
+        self._columns.put_changes(out, self._rules.time_field)
+        out.put(0)
+        out.set_little(diff, out.size - diff, 4)
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        return out.taken()
+
+    def _put(self, out: KeyWriter, before: cython.bint) -> cython.int:
+        """Write the bucket, or what it was `before`."""
+        control: cython.Py_ssize_t
         out.put_little(0, 4)
         out.put(OBJECT_ID)
         out.put_bytes(b"_id\0")
@@ -133,10 +162,10 @@ class Bucket:
         out.put_bytes(_VERSION)
         out.put(OBJECT)
         out.put_bytes(b"min\0")
-        self._columns.put_least(out, self._rules.time_field, self._begin)
+        self._columns.put_least(out, self._rules.time_field, self._begin, before)
         out.put(OBJECT)
         out.put_bytes(b"max\0")
-        self._columns.put_greatest(out)
+        self._columns.put_greatest(out, before)
         out.put(0)
         out.set_little(control, out.size - control, 4)
         if self.meta is not None:
@@ -146,12 +175,9 @@ class Bucket:
             out.put_bytes(data)
         out.put(OBJECT)
         out.put_bytes(b"data\0")
-        self._columns.put_values(out)
+        self._columns.put_values(out, before)
         out.put(0)
-        out.set_little(0, out.size, 4)
-        document = out.taken()
-        spend(len(document))
-        return document
+        return out.set_little(0, out.size, 4)
 
     def load(self, raw: bytes) -> cython.bint:
         """Begin with the measurements of a bucket that is stored; whether it has all parts of one. Errors:

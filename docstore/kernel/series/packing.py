@@ -20,9 +20,25 @@ if not cython.compiled:
 Extreme = Callable[[Value, Value, int], Value]
 
 
+class Extremes:
+    """The least and the greatest value that a field had."""
+
+    least_code: cython.int
+    least: bytes
+    greatest_code: cython.int
+    greatest: bytes
+
+    def __init__(self, least_code: int, least: bytes, greatest_code: int, greatest: bytes) -> None:
+        self.least_code = least_code
+        self.least = least
+        self.greatest_code = greatest_code
+        self.greatest = greatest
+
+
 class FieldColumn:
     """The values of one field: those at [at, end) of the bucket that was there, and behind them those that have been
-    added. `last`: the place of the latest; `walk`: when it was last looked at.
+    added; `before`: the field as it was, None for a new one. `last`: the place of the latest; `walk`: when it was last
+    looked at.
     """
 
     name: bytes
@@ -34,6 +50,7 @@ class FieldColumn:
     least: bytes
     greatest_code: cython.int
     greatest: bytes
+    before: Extremes | None
     position: cython.Py_ssize_t
     last: cython.Py_ssize_t
     walk: cython.Py_ssize_t
@@ -45,6 +62,7 @@ class FieldColumn:
         self.out = KeyWriter()
         self.least_code = self.greatest_code = 0
         self.least = self.greatest = b""
+        self.before = None
         self.position = position
         self.last = -1
         self.walk = 0
@@ -105,6 +123,7 @@ class Columns:
             column.greatest_code = bucket[high]
             high = value_end(bucket, column.greatest_code, named, len(bucket))
             column.greatest = part(bucket, named, high)
+            column.before = Extremes(column.least_code, column.least, column.greatest_code, column.greatest)
         return True
 
     def fits(self, raw: bytes) -> cython.bint:
@@ -167,52 +186,109 @@ class Columns:
             at = end
         return 0
 
-    def put_least(self, out: KeyWriter, time_field: bytes, begin: cython.longlong) -> cython.int:
-        """Write a document of the least value of each field, of the time one that is given instead."""
+    def put_least(self, out: KeyWriter, time_field: bytes, begin: cython.longlong, before: cython.bint) -> cython.int:
+        """Write a document of the least value of each field, of the time one that is given instead. `before`: as the
+        bucket was."""
         column: FieldColumn
         at: cython.Py_ssize_t = out.size
         out.put_little(0, 4)
         for column in self._columns:
+            if before and column.before is None:
+                continue
             if column.name == time_field:
                 out.put(DATE)
-                out.put_bytes(column.name)
-                out.put(0)
+                _put_name(out, column.name)
                 out.put_little(begin, 8)
+            elif before and column.before is not None:
+                _put_field(out, column.before.least_code, column.name, column.before.least)
             else:
-                out.put(column.least_code)
-                out.put_bytes(column.name)
-                out.put(0)
-                out.put_bytes(column.least)
+                _put_field(out, column.least_code, column.name, column.least)
         return _end(out, at)
 
-    def put_greatest(self, out: KeyWriter) -> cython.int:
+    def put_greatest(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write a document of the greatest value of each field."""
         column: FieldColumn
         at: cython.Py_ssize_t = out.size
         out.put_little(0, 4)
         for column in self._columns:
-            out.put(column.greatest_code)
-            out.put_bytes(column.name)
-            out.put(0)
-            out.put_bytes(column.greatest)
+            if not before:
+                _put_field(out, column.greatest_code, column.name, column.greatest)
+            elif column.before is not None:
+                _put_field(out, column.before.greatest_code, column.name, column.before.greatest)
         return _end(out, at)
 
-    def put_values(self, out: KeyWriter) -> cython.int:
+    def put_values(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write a document of the columns."""
         column: FieldColumn
         at: cython.Py_ssize_t = out.size
         begin: cython.Py_ssize_t
         out.put_little(0, 4)
         for column in self._columns:
-            out.put(OBJECT)
-            out.put_bytes(column.name)
-            out.put(0)
-            begin = out.size
-            out.put_little(0, 4)
+            if before and column.before is None:
+                continue
+            begin = _begin(out, b"", column.name)
             out.put_part(column.bucket, column.at, column.end)
-            out.put_bytes(column.out.taken())
+            if not before:
+                out.put_bytes(column.out.taken())
             _end(out, begin)
         return _end(out, at)
+
+    def put_changes(self, out: KeyWriter, time_field: bytes) -> cython.int:
+        """Write the fields of the difference between the bucket as it was and as it is
+        (`docstore.kernel.compute.differences`).
+        """
+        column: FieldColumn
+        begin: cython.Py_ssize_t
+        own: cython.Py_ssize_t
+        at: cython.Py_ssize_t = _begin(out, b"s", b"control")
+        begin = _begin(out, b"s", b"min")
+        self._put_changed(out, time_field, False)
+        _end_unless_empty(out, begin, 6)
+        begin = _begin(out, b"s", b"max")
+        self._put_changed(out, time_field, True)
+        _end_unless_empty(out, begin, 6)
+        _end_unless_empty(out, at, 10)
+        at = _begin(out, b"s", b"data")
+        begin = _begin(out, b"", b"i")
+        for column in self._columns:
+            if column.before is None:
+                own = _begin(out, b"", column.name)
+                out.put_bytes(column.out.taken())
+                _end(out, own)
+        _end_unless_empty(out, begin, 3)
+        for column in self._columns:
+            if column.before is not None and column.out.size:
+                begin = _begin(out, b"s", column.name)
+                own = _begin(out, b"", b"i")
+                out.put_bytes(column.out.taken())
+                _end(out, own)
+                _end(out, begin)
+        return _end(out, at)
+
+    def _put_changed(self, out: KeyWriter, time_field: bytes, greatest: cython.bint) -> cython.int:
+        """Write which of the extremes have changed, and the new ones."""
+        column: FieldColumn
+        before: Extremes | None
+        code: cython.int
+        value: bytes
+        begin: cython.Py_ssize_t = _begin(out, b"", b"u")
+        for column in self._columns:
+            before = column.before
+            if before is None:
+                continue
+            if greatest:
+                if column.greatest_code != before.greatest_code or column.greatest != before.greatest:
+                    _put_field(out, column.greatest_code, column.name, column.greatest)
+            elif column.name != time_field and (column.least_code != before.least_code or column.least != before.least):
+                _put_field(out, column.least_code, column.name, column.least)
+        _end_unless_empty(out, begin, 3)
+        begin = _begin(out, b"", b"i")
+        for column in self._columns:
+            if column.before is None:
+                code = column.greatest_code if greatest else column.least_code
+                value = column.greatest if greatest else column.least
+                _put_field(out, code, column.name, value)
+        return _end_unless_empty(out, begin, 3)
 
     def _made(self, name: bytes) -> FieldColumn:
         column = FieldColumn(name, len(self._columns))
@@ -247,6 +323,36 @@ class Columns:
             column.greatest_code = code
             column.greatest = part(raw, at, end)
         return 0
+
+
+def _put_name(out: KeyWriter, name: bytes) -> cython.int:
+    out.put_bytes(name)
+    return out.put(0)
+
+
+def _put_field(out: KeyWriter, code: cython.int, name: bytes, value: bytes) -> cython.int:
+    out.put(code)
+    _put_name(out, name)
+    return out.put_bytes(value)
+
+
+def _begin(out: KeyWriter, before: bytes, name: bytes) -> cython.Py_ssize_t:
+    """Begin a field that is a document, whose name is put together from two; where the document begins."""
+    out.put(OBJECT)
+    out.put_bytes(before)
+    _put_name(out, name)
+    out.put_little(0, 4)
+    return out.size - 4
+
+
+def _end_unless_empty(out: KeyWriter, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.int:
+    """End the document that begins at `at`; take its field away, the beginning of so many bytes too, where there is
+    nothing in it.
+    """
+    if out.size == at + 4:
+        out.size = at - named
+        return 0
+    return _end(out, at)
 
 
 def _end(out: KeyWriter, at: cython.Py_ssize_t) -> cython.int:

@@ -277,31 +277,45 @@ class SeriesInserts:
             len(new) > 1 and unit.insert_each(buckets, _at(documents, new), None if ids is None else _at(ids, new))
         ):
             single += new
-        if not (len(old) > 1 and _replaced(unit, series, _at(drafts, old), _at(documents, old), ids and _at(ids, old))):
+        if not (
+            len(old) > 1 and self._replaced(unit, series, _at(drafts, old), _at(documents, old), ids and _at(ids, old))
+        ):
             single += old
         for place in sorted(single):
             draft, stmt_id = drafts[place], None if statements is None else statements[place]
             if draft.stored is None:
                 unit.insert(buckets, documents[place], stmt_id=stmt_id)
             else:
+                update = self._update(draft, documents[place])
                 unit.replace(
-                    buckets, long_of(draft.rid), draft.stored, documents[place], stmt_id=stmt_id, changed=_CHANGED
-                )
+                    buckets, long_of(draft.rid), draft.stored, documents[place],
+                    stmt_id=stmt_id, changed=_CHANGED, paths=update,
+                )  # fmt: skip
+
+    def _replaced(
+        self,
+        unit: WriteUnitOfWork,
+        series: Series,
+        drafts: list[Bucket],
+        documents: list[bytes],
+        stmt_ids: list[int] | None,
+    ) -> bool:
+        """Put buckets in the place of what they were, where that can be done at once."""
+        indexes = series.buckets.indexes_of(_CHANGED)
+        if any(index.unique for index in indexes):
+            return False
+        rids = [draft.rid for draft in drafts]
+        before = [draft.stored for draft in drafts if draft.stored is not None]
+        updates = list(map(self._update, drafts, documents))
+        return unit.replace_each(series.buckets, rids, before, documents, updates, stmt_ids, indexes)
+
+    def _update(self, draft: Bucket, document: bytes) -> bytes | None:
+        """What the log says of the change of a bucket to this document, where that is known and shorter."""
+        update = b"" if self._node.store.oplog is None else draft.update()
+        return update if 0 < len(update) < len(document) else None
 
     def _statements(self, positions: list[int]) -> tuple[int, ...]:
         return tuple(map(self._statement, positions))
-
-
-def _replaced(
-    unit: WriteUnitOfWork, series: Series, drafts: list[Bucket], documents: list[bytes], stmt_ids: list[int] | None
-) -> bool:
-    """Put buckets in the place of what they were, where that can be done at once."""
-    indexes = series.buckets.indexes_of(_CHANGED)
-    if any(index.unique for index in indexes):
-        return False
-    rids = [draft.rid for draft in drafts]
-    before = [draft.stored for draft in drafts if draft.stored is not None]
-    return unit.replace_each(series.buckets, rids, before, documents, None, stmt_ids, indexes)
 
 
 def _enough(filling: Filling) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.collection.oplog.diff import apply_update
 from docstore.timeseries.buckets import extreme, lane_of
 from tests.unit.kernel.kernels import Kernel
 
@@ -118,9 +119,31 @@ def test_a_bucket_that_was_stored_goes_on_as_it_would_have(kernel: Kernel, seed:
             at = int.from_bytes(kernel.bson.walk.get_field(raw, "t")[1], "little", signed=True)
             assert bucket.take(raw, at) == 0
             size += len(raw)
-            bucket = filling.stored(b"rid", bucket.document(), size)
+            made = bucket.document()
+            if bucket.stored is not None:
+                assert apply_update(bucket.stored, bucket.update()) == made
+            bucket = filling.stored(b"rid", made, size)
         assert bucket.document()[17 + 4 :] == draft.document()[17 + 4 :]
         assert (bucket.size, bucket.count) == (draft.size, draft.count)
+
+
+@pytest.mark.parametrize("other", [{"control": {"closed": True}}, {"more": 1}, {"control": {"version": bson.Int64(1)}}])
+def test_what_the_log_says_is_known_of_buckets_as_they_are_written_here_alone(
+    kernel: Kernel, other: dict[str, Any]
+) -> None:
+    filling = filling_of(kernel)
+    raw = bson.encode({"t": BEGIN, "a": 1})
+    time = int.from_bytes(kernel.bson.walk.get_field(raw, "t")[1], "little", signed=True)
+    bucket = filling.begun(time, None)
+    bucket.take(raw, time)
+    made = bson.decode(bucket.document())
+    for stored, known in (
+        (made, True),
+        ({**made, **other, "control": made["control"] | other.get("control", {})}, False),
+    ):
+        bucket = filling.stored(b"rid", bson.encode(stored), len(raw))
+        assert bucket.take(raw, time) == 0
+        assert bool(bucket.update()) == known
 
 
 @pytest.mark.parametrize("seed", range(20))
