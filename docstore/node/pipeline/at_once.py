@@ -249,11 +249,16 @@ class _Step:
         """What stages make of the measurements of a time-series collection that satisfy a filter."""
         node, until = self._node, self._until
         asked = asking(series, filter_)
-        buckets = None if asked is None else asked.buckets(node.engine, node.clock, node.clock() + SLICE_SECONDS)
-        if asked is None or buckets is None:
+        if asked is None:
             raise _More
-        if behind.sorted_by == series.definition.time_field and behind.first is not None:
-            buckets = asked.of_newest(buckets, behind.direction, behind.first)
+        first = behind.first if behind.sorted_by == series.definition.time_field else None
+        buckets = asked.newest_by_index(node.engine, first) if first and behind.direction < 0 else None
+        if buckets is None:
+            buckets = asked.buckets(node.engine, node.clock, node.clock() + SLICE_SECONDS)
+            if buckets is None:
+                raise _More
+            if first is not None:
+                buckets = asked.of_newest(buckets, behind.direction, first)
         measured = asked.measurements(behind.wanted)
         if behind.counted is not None:
             count = sum(map(measured.count, buckets))

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import cast
 
+from docstore.aggregation.stages.match import parts_of
 from docstore.aggregation.stages.unpack_bucket import UnpackBucket
 from docstore.bson.build import array_value, bytes_of, document_from
-from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, OBJECT_ID, Value, encoded_name
+from docstore.bson.walk import OBJECT, OBJECT_ID, Value, elements, encoded_name
 from docstore.collection.read.fetch import fetching
 from docstore.collection.read.plan_cache import ScanKey
-from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
+from docstore.collection.read.prepared import MOST_LOOKS, bound_scan
 from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.scan.documents import EXHAUSTED, scan
@@ -23,12 +24,17 @@ from docstore.kernel.scan.fetch import Examined
 from docstore.kernel.series.unpacking import greatest_time
 from docstore.node.timeseries.asked import Bound, asked_of
 from docstore.node.timeseries.series import Series
+from docstore.query.value.values import int32_value
 from docstore.storage import Family, Reader
+from docstore.timeseries.definition import CONTROL
 from docstore.timeseries.unpacking import Measurements, measurements
 
 _MOST_BYTES = 1 << 20
 """What buckets that are taken apart in a step may have together."""
 _CLOCK_EVERY = 8
+_MORE = 8
+"""So many buckets behind those that are wanted may be as new as the last of them."""
+_MIN, _MAX = f"{CONTROL}.min.", f"{CONTROL}.max."
 _UNPACKED = b"$"
 """Stands for the order in the key of what took long."""
 
@@ -48,7 +54,7 @@ class Asking:
         coll = self.series.buckets
         if coll.plans.takes_long(self.key):
             return None
-        found = self._by_index(reader) if coll.secondary else self._clustered(reader, clock, until)
+        found = self._by_index(reader, clock, until) if coll.secondary else self._clustered(reader, clock, until)
         if found is None or bytes_of(found) > _MOST_BYTES:
             coll.plans.took_long(self.key)
             return None
@@ -60,6 +66,31 @@ class Asking:
         if bound.predicate is not None and wanted is not None:
             wanted = None if self.fields is None else wanted | self.fields
         return measurements(definition.time_field, definition.meta_field, wanted, bound.tests, bound.predicate)
+
+    def newest_by_index(self, reader: Reader, first: int) -> list[bytes] | None:
+        """`of_newest`, backwards, of all buckets, where an index gives these in the order of their greatest times."""
+        definition = self.series.definition
+        coll = self.series.buckets
+        some: list[Value] = [(OBJECT, raw) for _, raw in self._said()]
+        if not coll.secondary or not some or self.bound.tests or self.bound.predicate is not None:
+            return None
+        name = encoded_name(definition.time_field)
+        order = document_from([(_MAX + definition.time_field, *int32_value(-1))])
+        scan = bound_scan(coll, document_from([("$and", *array_value(some))]), reader, sort=order)
+        if scan is None or scan.scan.order is not None:
+            return None
+        found = scan.documents(reader, first + _MORE, None)
+        if found is None or len(found) < first:
+            return found
+        times = [greatest_time(raw, name) for raw in found]
+        needed = found[:first] + [
+            raw for raw, time in zip(found[first:], times[first:], strict=True) if time == times[first - 1]
+        ]
+        if len(needed) == first + _MORE:
+            # More may be as new.
+            return None
+        scan.used()
+        return needed
 
     def of_newest(self, buckets: list[bytes], direction: int, first: int) -> list[bytes]:
         """Those of buckets that hold the first measurements by time, so many, in this direction: as many buckets have
@@ -94,31 +125,37 @@ class Asking:
         status = scan(reading, self.bound.buckets, found, MOST_LOOKS + 1, _MOST_BYTES, clock, until)
         return found if status == EXHAUSTED and examined.keys <= MOST_LOOKS else None
 
-    def _by_index(self, reader: Reader) -> list[bytes] | None:
-        scan = self._scan(reader)
-        if scan is None:
-            return None
+    def _by_index(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
+        """By an index of buckets where one is asked for, which is prepared for what is said of the greatest times, or
+        of the least: of both it would be bounded in two fields.
+        """
         coll = self.series.buckets
-        most = max(1, _MOST_BYTES * coll.count // max(coll.size, 1))
-        found = scan.documents(reader, min(most, MOST_LOOKS) + 1, None)
-        if found is None or len(found) > min(most, MOST_LOOKS):
+        said = self._said()
+        if not any(name.startswith("$") for name, _ in said) and not any(
+            index.fields[0][0] == name for index in coll.secondary for name, _ in said
+        ):
+            return self._clustered(reader, clock, until)
+        for left_out in (_MIN, _MAX):
+            some: list[Value] = [(OBJECT, raw) for name, raw in said if not name.startswith((left_out, "_id"))]
+            scan = bound_scan(coll, document_from([("$and", *array_value(some))]), reader) if some else None
+            if scan is not None:
+                break
+        else:
+            return None
+        most = min(max(1, _MOST_BYTES * coll.count // max(coll.size, 1)), MOST_LOOKS)
+        found = scan.documents(reader, most + 1, self.bound.buckets)
+        if found is None or len(found) > most:
             return None
         scan.used()
         return found
 
-    def _scan(self, reader: Reader) -> BoundScan | None:
-        """The scan that is prepared for what the general way says of buckets."""
+    def _said(self) -> list[tuple[str, bytes]]:
+        """What the general way says of buckets, by the names that the conditions begin with."""
         definition = self.series.definition
         stage = UnpackBucket(b"", definition.time_field, definition.meta_field, definition.span_seconds)
         moved, _, implied = stage.over_buckets(self.filter)
-        said = moved + implied
-        if not said:
-            return bound_scan(self.series.buckets, EMPTY_DOCUMENT, reader)
-        filter_ = said[0]
-        if len(said) > 1:
-            members: list[Value] = [(OBJECT, each) for each in said]
-            filter_ = document_from([("$and", *array_value(members))])
-        return bound_scan(self.series.buckets, filter_, reader)
+        parts = [part for each in moved + implied for part in parts_of(each)]
+        return [(elements(part)[0][0], part) for part in parts]
 
 
 def asking(series: Series, filter_: bytes) -> Asking | None:

@@ -216,3 +216,29 @@ def test_a_command_that_is_interrupted_sees_what_others_have_written(replicated:
         assert sorted(each["_id"] for each in found) == list(range(900))
 
     loop(work())
+
+
+def test_the_newest_measurement_is_found_by_an_index_among_many_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    by_index = reading.Asking.newest_by_index
+
+    def newest_by_index(self: reading.Asking, *arguments: Any) -> list[bytes] | None:
+        found = by_index(self, *arguments)
+        looked_at.append(-1 if found is None else len(found))
+        return found
+
+    monkeypatch.setattr(reading.Asking, "newest_by_index", newest_by_index)
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"create": "s", "timeseries": {"timeField": "t", "metaField": "m"}})
+        await node.run({"createIndexes": "s", "indexes": [{"key": {"m": 1, "t": -1}, "name": "own"}]})
+        days = [BEGIN + datetime.timedelta(days=number // 2 % 1100, seconds=number % 2) for number in range(2200)]
+        rows = [{"_id": number, "t": day, "m": number % 2} for number, day in enumerate(days)]
+        await node.run({"insert": "s", "documents": rows})
+        for filter_ in ({"m": 1}, {"m": 0}, {"m": {"$in": [0, 1]}}):
+            find = {"find": "s", "filter": filter_, "sort": {"t": -1}, "limit": 3}
+            assert _shown(await node.reply(find)) == _shown(await node.reply({**find, "allowDiskUse": True}))
+        assert looked_at[:2] == [3, 3]
+
+    loop(work())
