@@ -38,8 +38,14 @@ def geometry_keys(spec: IndexSpec, geometry: GeoKeys) -> KeysOf:
         shift += path.count(".") + 1
     located = [place for place, (_, direction) in enumerate(spec.fields) if direction == 0]
     keeps_all = isinstance(geometry, SphereKeys) and geometry.version == 1
+    # What most documents have: one plain point, and nothing beside it.
+    plain = geometry.points_at(spec.fields[0][0]) if len(fields) == 1 else None
 
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
+        if plain is not None:
+            key = plain.of_document(raw)
+            if key is not None:
+                return [key], 0, b""
         places = 0
         found: list[list[bytes]] = []
         for own, moved in fields:

@@ -1,11 +1,13 @@
 """Documents by their distance from a point, read from an index of geometry ring by ring.
 
 What lies within a radius is looked up, and what of it is no farther than the radius is given in order; then the radius
-grows, by less the more was found. Invariants: each document is given once; none that is given later is nearer; those at
-one distance come as the index leads to them. A small collection is one ring.
+grows. A document is met by the first of its entries that is read, and its distance is that of the nearest of its
+geometries; so the order is right whatever the radii are. Where there are few documents, or few within the greatest
+distance, all of it is one ring.
 
-On the sphere entries say by their cells how near a document can be: documents are read when they are next, a few at a
-time. The first radius is one within which the entries lie that are neighbours of the point in the index.
+Entries say by their cells how near a document can be: documents are read when they are next, a few at a time. The first
+radius is one within which there are as many as are wanted, if they lie as densely everywhere as behind the point in the
+index.
 """
 
 from __future__ import annotations
@@ -13,16 +15,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from itertools import chain, islice
+from functools import partial
+from itertools import islice
+from operator import sub
 from typing import TYPE_CHECKING, Any, cast
 
 from docstore.collection.collection import Collection, Index
-from docstore.collection.read.fetch import fetched, fetching
+from docstore.collection.read.fetch import fetching
 from docstore.collection.read.index_access import entries_of
-from docstore.kernel.geometry.cells import Nearby
+from docstore.kernel.geometry.nearby import Nearby
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
-from docstore.query.geo.cell_keys import PlaneKeys, SphereKeys, key_at
-from docstore.query.geo.distances import nearest, unit_of, widened
+from docstore.query.geo.cell_keys import PlaneKeys
+from docstore.query.geo.distances import distance_from, nearest, region_around, unit_of
 from docstore.query.plan.access import NearScan
 from docstore.query.plan.intervals import HIGHEST, LOWEST
 from docstore.storage import Family
@@ -38,7 +42,9 @@ _FEW, _MANY = 20, 400
 _RING_CELLS = 12
 """The cells that a ring is looked up in: fewer than of other regions, since what lies beside it costs little."""
 
-_NEIGHBOURS, _FIRST_READ = 8, 8
+_NEIGHBOURS, _FIRST_READ = 16, 8
+_MORE = 1.5
+"""So many times as many as are wanted are expected within the first radius, and a few more."""
 
 
 def nearest_documents(
@@ -48,51 +54,40 @@ def nearest_documents(
 
     Error: 16433 for a point outside the square of the index.
     """
-    if isinstance(access.index.geometry, SphereKeys):
-        return _by_cells(coll, access, reader, examined, min(wanted or _FIRST_READ, LARGEST_CHUNK))
-    return _by_documents(coll, access, reader, examined)
-
-
-def _by_cells(
-    coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int
-) -> Iterator[tuple[bytes, bytes]]:
-    """As `nearest_documents`, over an index whose entries have cells of the sphere; first so many are read."""
     near, index = access.near, cast("Index", access.index)
     masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.place]]
-    nearby = Nearby(near.centre, unit_of(near), near.least, near.greatest, len(index.prefix), masks)
-    # Of entries: (the least distance, 0, place, the entry). Of documents: (the distance, 1, place, (record id, raw)).
+    assert index.geometry is not None, "the index serves the point"
+    cells = index.geometry.distances(near.centre, unit_of(near) if near.spherical else 0.0)
+    nearby = Nearby(cells, near.least, near.greatest, len(index.prefix), masks)
     waiting = nearby.waiting
     farthest = _farthest(access)
-    radius = farthest if coll.count <= _SMALL_COLLECTION else _radius_of_few(coll, access, reader, nearby, farthest)
+    radius = farthest
+    if coll.count > _SMALL_COLLECTION:
+        radius = _radius_of_few(coll, access, reader, nearby, farthest, wanted or _FEW)
+    wanted = min(wanted or _FIRST_READ, LARGEST_CHUNK)
     seen: set[bytes] = set()
+    distances, otherwise = distance_from(near), partial(nearest, near)
     while True:
         entries = _entries_within(coll, access, radius, reader, examined)
-        found = nearby.gather(entries, _MANY)
+        found = nearby.gather(entries, _MANY, radius)
         examined.keys += found
         if found == _MANY:
             nearer = _narrower(waiting, radius)
             if nearer is not None:
                 radius = nearer
                 continue
-            further = nearby.gather(entries, -1)
+            further = nearby.gather(entries, -1, radius)
             examined.keys += further
             found += further
         while waiting and (waiting[0][0] <= radius or radius >= farthest):
             if waiting[0][1]:
                 yield heapq.heappop(waiting)[3]
                 continue
-            # An entry comes before a document at its distance, since its own may be at that too.
-            places: dict[bytes, int] = {}
-            while waiting and not waiting[0][1] and len(places) < wanted:
-                _, _, place, entry = heapq.heappop(waiting)
-                places[entry] = place
-            wanted = min(2 * wanted, LARGEST_CHUNK)
             read = Examined()
-            documents = fetching(coll, iter(places), reader, read, seen)
-            for rid, raw in cast("Iterator[tuple[bytes, bytes]]", documents):
-                measured = nearest(near, raw)
-                if measured is not None and near.least <= measured[0] <= near.greatest:
-                    heapq.heappush(waiting, (measured[0], 1, places[documents.entry], (rid, raw)))
+            next_entries = nearby.entries(wanted)
+            wanted = min(2 * wanted, LARGEST_CHUNK)
+            documents = fetching(coll, iter(next_entries), reader, read, seen, wanted=len(next_entries))
+            nearby.add(documents, distances, otherwise)
             examined.documents += read.documents
         if radius >= farthest:
             return
@@ -102,12 +97,13 @@ def _by_cells(
 def _entries_within(
     coll: Collection, access: NearScan, radius: float, reader: Reader, examined: Examined
 ) -> Iterator[bytes]:
-    """The entries of an index of the sphere that lead to all documents up to a distance, and to some others."""
-    geometry = access.index.geometry
-    if not isinstance(geometry, SphereKeys) or access.place or not access.alone:
+    """The entries that lead to all documents up to a distance, and to some others."""
+    index = cast("Index", access.index)
+    if access.place or not access.alone or index.geometry is None:
         return entries_of(coll, access.within(radius, _RING_CELLS), reader, examined, counted=False)
-    prefix = cast("Index", access.index).prefix
-    ranges = geometry.around(access.near.centre, widened(radius) / unit_of(access.near), _RING_CELLS)
+    ranges = index.geometry.pairs(region_around(access.near, radius), _RING_CELLS, single=not index.multikey)
+    assert ranges is not None, "the index serves the point"
+    prefix = index.prefix
     return keys_of_ranges(reader, Family.INDEXES, [(prefix + low, prefix + high) for low, high in ranges])
 
 
@@ -118,44 +114,43 @@ def _narrower(waiting: list[Any], radius: float) -> float | None:
     return nearer if 0 < nearer < radius / 2 else None
 
 
-def _radius_of_few(coll: Collection, access: NearScan, reader: Reader, nearby: Nearby, farthest: float) -> float:
-    """A radius within which a few entries lie, and not many if their neighbours in the index lie as they do."""
-    index = cast("Index", access.index)
+def _radius_of_few(
+    coll: Collection, access: NearScan, reader: Reader, nearby: Nearby, farthest: float, wanted: int
+) -> float:
+    """A radius within which as many entries are expected as are wanted, if they lie everywhere as behind the point."""
+    index, near = cast("Index", access.index), access.near
     bounds = access.bounds[: access.place]
     if not all(each.is_point for each in bounds):
         return _first_radius(coll, access, reader, farthest)
     prefix = index.prefix + b"".join(
         (each.ranges[0].descending() if each.direction < 0 else each.ranges[0]).lo for each in bounds
     )
-    middle = prefix + key_at(access.near.centre)
-    before = reader.keys(Family.INDEXES, prefix + LOWEST, middle, True)
-    after = reader.keys(Family.INDEXES, middle, prefix + HIGHEST)
-    reaches = sorted(map(nearby.reach, chain(islice(before, _NEIGHBOURS), islice(after, _NEIGHBOURS))))
-    return farthest if len(reaches) < _NEIGHBOURS else min(farthest, reaches[_NEIGHBOURS - 1])
-
-
-def _by_documents(
-    coll: Collection, access: NearScan, reader: Reader, examined: Examined
-) -> Iterator[tuple[bytes, bytes]]:
-    """As `nearest_documents`, where entries do not say how near a document can be."""
-    near = access.near
-    farthest = _farthest(access)
-    radius = farthest if coll.count <= _SMALL_COLLECTION else _first_radius(coll, access, reader, farthest)
-    seen: set[bytes] = set()
-    waiting: list[tuple[float, int, bytes, bytes]] = []
-    while True:
-        found = 0
-        documents = fetched(coll, access.within(radius), reader, examined, seen)
-        for rid, raw in cast("Iterator[tuple[bytes, bytes]]", documents):
-            found += 1
-            measured = nearest(near, raw)
-            if measured is not None and near.least <= measured[0] <= near.greatest:
-                heapq.heappush(waiting, (measured[0], len(seen), rid, raw))
-        while waiting and (waiting[0][0] <= radius or radius >= farthest):
-            yield heapq.heappop(waiting)[2:]
-        if radius >= farthest:
-            return
-        radius = min(farthest, radius * (_STEP if found < _FEW else 2.0 if found < _MANY else 1.25))
+    assert index.geometry is not None, "the index serves the point"
+    middle = prefix + index.geometry.key_at(near.centre)
+    entries = list(islice(reader.keys(Family.INDEXES, middle, prefix + HIGHEST), _NEIGHBOURS))
+    if len(entries) < _NEIGHBOURS:
+        before = reader.keys(Family.INDEXES, prefix + LOWEST, middle, True)
+        entries = [*reversed(list(islice(before, _NEIGHBOURS))), *entries]
+    if len(entries) < _NEIGHBOURS:
+        return farthest
+    places = list(map(nearby.area_before, entries))
+    # Of the areas between neighbours the middle one is told from: where the curve leaves the documents it may be huge.
+    area = sorted(map(sub, places[1:], places))[len(places) // 2]
+    if not 0 < area < math.inf:
+        return min(farthest, nearby.reach(entries[0]))
+    density = math.log(2) / area
+    unit = 1.0
+    if near.spherical:
+        unit = unit_of(near)
+        if isinstance(index.geometry, PlaneKeys):
+            unit *= math.pi / 180
+            density /= max(math.cos(math.radians(near.centre[1])), 0.01)
+    expected = _MORE * wanted + _NEIGHBOURS / 2
+    if near.least:
+        expected += density * math.pi * (near.least / unit) ** 2
+    radius = math.sqrt(expected / (density * math.pi)) * unit
+    # What is little more is looked up at once.
+    return farthest if radius * _MORE >= farthest else radius
 
 
 def _farthest(access: NearScan) -> float:

@@ -1,13 +1,19 @@
-from libc.math cimport asin, sqrt, tan
+from libc.math cimport asin, atan, sqrt, tan
 
-from docstore.kernel.geometry.points cimport Vector
-from docstore.kernel.scan.index_bounds cimport field_end
+from docstore.kernel.geometry.curve cimport cut_behind, gathered, merged, number_at, put_number, spread, start_of
+from docstore.kernel.geometry.nearby cimport CellDistances
+from docstore.kernel.geometry.points cimport PlainPoint, Vector
 
 cdef int _LEVELS
 cdef int _LEVEL_BITS
+cdef unsigned long long _ALL
+cdef unsigned long long _OF_FACE
 cdef double _QUARTER
 cdef double _PI
 cdef double _SLACK
+cdef int _SMALL
+cdef double _HALF_DIAGONAL
+cdef double _AREA
 cdef double _ROUNDING
 cdef bytes _KEY
 cdef Py_ssize_t _KEY_BYTES
@@ -31,24 +37,23 @@ cdef class _Cap:
     cdef CellCircle _around
     cdef int judge(self, int face, long long column, long long row, int level) except -1
 
-cdef unsigned long long _spread(unsigned long long number) noexcept
-cdef unsigned long long _gathered(unsigned long long number) noexcept
+cdef unsigned long long _place(object cell) except? 1
 cdef _write(bytearray buffer, unsigned long long place, int level)
 cdef bytes _key(bytearray buffer, unsigned long long place, int level)
 cdef bytes _behind_key(bytearray buffer, unsigned long long place, int level)
-cdef bytes _start_of(bytearray buffer, Py_ssize_t size)
+cdef long long _step(double slope, long long side) noexcept
 
-cdef class Nearby:
-    cdef readonly list waiting
-    cdef set _known
-    cdef Py_ssize_t _number
+cdef class PointKeys:
+    cdef list _names
+    cdef int _finest
+    cdef PlainPoint _point
+    cdef Vector _place
+    cdef bytearray _buffer
+    cpdef bytes of_place(self, double longitude, double latitude)
+
+cdef class SphereDistances(CellDistances):
     cdef Vector _centre
     cdef CellCircle _around
     cdef double _unit
-    cdef double _least
-    cdef double _greatest
-    cdef Py_ssize_t _skipped
-    cdef list _masks
-    cdef double _low
-    cdef double _high
-    cdef _measure(self, bytes entry)
+    cdef bint measure(self, bytes entry, Py_ssize_t at) except -1
+    cdef double farthest(self) except -1

@@ -1,4 +1,4 @@
-"""Cells of the sphere in C: those that cover a circle, as ranges of keys, and how far from a point those of keys are.
+"""Cells of the sphere: their keys, those that cover a circle, as ranges of keys, and how far from a point they are.
 
 `docstore.query.geo.sphere_cells` says what cells are, `docstore.query.geo.cell_keys` what their keys are. Invariants: a
 covering holds all of its circle; no point of a cell is nearer than its bound.
@@ -7,25 +7,34 @@ covering holds all of its circle; no point of a cell is nearer than its bound.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from heapq import heappush
-from typing import Any
+from collections.abc import Sequence
 
 import cython
 
-from docstore.bson.walk import BINARY
-from docstore.kernel.geometry.points import Vector
+from docstore.bson.walk import BINARY, encoded_name
+from docstore.kernel.geometry.nearby import CellDistances
+from docstore.kernel.geometry.points import PlainPoint, Vector
 from docstore.kernel.keys.encoding import encode_key
-from docstore.kernel.scan.index_bounds import field_end
 
 if not cython.compiled:
-    from math import asin, sqrt, tan
+    from math import asin, atan, sqrt, tan
+
+    from docstore.kernel.geometry.curve import cut_behind, gathered, merged, number_at, put_number, spread, start_of
 
 _LEVELS = 30
 _LEVEL_BITS = 5
+_ALL: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+_OF_FACE: cython.ulonglong = 0x0FFFFFFFFFFFFFFF
 _QUARTER: cython.double = 3.141592653589793 / 4.0
 _PI: cython.double = 3.141592653589793
 _SLACK: cython.double = 1e-14
+_SMALL = 24
+_HALF_DIAGONAL: cython.double = 0.82
+"""Of a cell of which the sides are 1, and a little more: those in the corners of a face are the longest. Cells of the
+level `_SMALL` are 60 cm wide; what a circle is larger than need be does not count.
+"""
+_AREA: cython.double = 4.0 * 3.141592653589793 / 6.0 / (1 << 60)
+"""The part of the sphere that a cell of the finest level is, in radians squared, were all of one size."""
 _ROUNDING: cython.double = 1e-12
 """Radians by which a bound is lower than it was calculated, for what rounding there is in it and in distances."""
 
@@ -62,17 +71,25 @@ class CellCircle:
         depth: cython.double = length
         across: cython.double = u * length
         along: cython.double = w * length
-        left_slope: cython.double = tan(left * _QUARTER)
-        right_slope: cython.double = tan((left + width) * _QUARTER)
-        low_slope: cython.double = tan(low * _QUARTER)
-        high_slope: cython.double = tan((low + width) * _QUARTER)
-        farthest: cython.double = max(
-            _chord(depth, across, along, left_slope, low_slope),
-            _chord(depth, across, along, left_slope, high_slope),
-            _chord(depth, across, along, right_slope, low_slope),
-            _chord(depth, across, along, right_slope, high_slope),
-        )
-        self.radius = 2.0 * asin(sqrt(farthest) / 2.0) + _SLACK
+        left_slope: cython.double
+        right_slope: cython.double
+        low_slope: cython.double
+        high_slope: cython.double
+        farthest: cython.double
+        if level >= _SMALL:
+            self.radius = width * _QUARTER * _HALF_DIAGONAL
+        else:
+            left_slope = tan(left * _QUARTER)
+            right_slope = tan((left + width) * _QUARTER)
+            low_slope = tan(low * _QUARTER)
+            high_slope = tan((low + width) * _QUARTER)
+            farthest = max(
+                _chord(depth, across, along, left_slope, low_slope),
+                _chord(depth, across, along, left_slope, high_slope),
+                _chord(depth, across, along, right_slope, low_slope),
+                _chord(depth, across, along, right_slope, high_slope),
+            )
+            self.radius = 2.0 * asin(sqrt(farthest) / 2.0) + _SLACK
         if face >= 3:
             depth = -depth
             across = -across
@@ -157,25 +174,24 @@ def cap_ranges(
     centre: tuple[float, float], radius: float, most: cython.Py_ssize_t, coarsest: cython.int, finest: cython.int
 ) -> list[tuple[bytes, bytes]]:
     """The sorted ranges of keys of geometries that meet the circle, in an index with cells of these levels."""
+    return key_ranges(cap_cells(centre, radius, most), coarsest, finest)
+
+
+def key_ranges(cells: list[_Cell], coarsest: cython.int, finest: cython.int) -> list[tuple[bytes, bytes]]:
+    """As `cap_ranges`, of geometries that meet one of the cells."""
     cell: tuple[int, int, int, int]
-    pair: tuple[bytes, bytes]
-    last: tuple[bytes, bytes]
     ranges: list[tuple[bytes, bytes]] = []
-    merged: list[tuple[bytes, bytes]] = []
     around: set[int] = set()
     buffer: bytearray = bytearray(_KEY)
-    face: cython.ulonglong
-    column: cython.ulonglong
-    row: cython.ulonglong
     place: cython.ulonglong
     mask: cython.ulonglong
     name: cython.ulonglong
     level: cython.int
     above: cython.int
     low: bytes
-    for cell in cap_cells(centre, radius, most):
-        face, column, row, level = cell[0], cell[1], cell[2], cell[3]
-        place = face << 60 | _spread(column << (_LEVELS - level)) << 1 | _spread(row << (_LEVELS - level))
+    for cell in cells:
+        level = cell[3]
+        place = _place(cell)
         low = _key(buffer, place, 0)
         mask = cython.cast(cython.ulonglong, 1) << 2 * (_LEVELS - level)
         ranges.append((low, _behind_key(buffer, place | (mask - 1), 31)))
@@ -188,161 +204,140 @@ def cap_ranges(
             around.add(name)
             if above <= finest:
                 ranges.append((_key(buffer, place, above), _behind_key(buffer, place, above)))
-    ranges.sort()
-    for pair in ranges:
-        if merged:
-            last = merged[len(merged) - 1]
-            if pair[0] <= last[1]:
-                if pair[1] > last[1]:
-                    merged[len(merged) - 1] = (last[0], pair[1])
-                continue
-        merged.append(pair)
-    return merged
+    return merged(ranges)
 
 
-def _spread(number: cython.ulonglong) -> cython.ulonglong:
-    """The bits of a number of 32 bits with a zero in front of each."""
-    number = (number | number << 16) & 0x0000FFFF0000FFFF
-    number = (number | number << 8) & 0x00FF00FF00FF00FF
-    number = (number | number << 4) & 0x0F0F0F0F0F0F0F0F
-    number = (number | number << 2) & 0x3333333333333333
-    return (number | number << 1) & 0x5555555555555555
+def cell_key(cell: _Cell) -> bytes:
+    """The key of a cell."""
+    return _key(bytearray(_KEY), _place(cell), cell[3])
 
 
-def _gathered(number: cython.ulonglong) -> cython.ulonglong:
-    """What `_spread` has spread; every other bit is passed over."""
-    number = number & 0x5555555555555555
-    number = (number | number >> 1) & 0x3333333333333333
-    number = (number | number >> 2) & 0x0F0F0F0F0F0F0F0F
-    number = (number | number >> 4) & 0x00FF00FF00FF00FF
-    number = (number | number >> 8) & 0x0000FFFF0000FFFF
-    return (number | number >> 16) & 0x00000000FFFFFFFF
+def _place(cell: Sequence[int]) -> cython.ulonglong:
+    """The place of a cell's first part on the curve."""
+    face: cython.ulonglong = cell[0]
+    column: cython.ulonglong = cell[1]
+    row: cython.ulonglong = cell[2]
+    level: cython.int = cell[3]
+    return face << 60 | spread(column << (_LEVELS - level)) << 1 | spread(row << (_LEVELS - level))
 
 
 def _write(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> None:
-    step: cython.int
-    number: cython.ulonglong = (place << _LEVEL_BITS | level) & 0xFFFFFFFFFFFFFFFF
     buffer[_NUMBER_AT] = place >> (64 - _LEVEL_BITS)
-    for step in range(8):
-        buffer[_NUMBER_AT + 8 - step] = number & 0xFF
-        number >>= 8
+    put_number(buffer, _NUMBER_AT + 1, (place << _LEVEL_BITS | level) & _ALL)
 
 
 def _key(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> bytes:
     _write(buffer, place, level)
-    return _start_of(buffer, _KEY_BYTES)
+    return start_of(buffer, _KEY_BYTES)
 
 
 def _behind_key(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> bytes:
     """The cut behind a key."""
-    size: cython.Py_ssize_t = _KEY_BYTES
     _write(buffer, place, level)
-    while buffer[size - 1] == 0xFF:
-        size -= 1
-    buffer[size - 1] += 1
-    return _start_of(buffer, size)
+    return cut_behind(buffer, _KEY_BYTES)
 
 
-def _start_of(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
-    if cython.compiled:
-        return cython.cast(cython.p_char, buffer)[:size]  # type: ignore[index, return-value]
-    return bytes(buffer[:size])
-
-
-class Nearby:
-    """Entries of an index by how near what they lead to can be, in the order of a heap.
-
-    `skipped` bytes begin each entry, then come the keys of fields, inverted where `masks` are 0xff, then that of a
-    cell. `waiting` is a heap of (bound, 0, number, entry) with the numbers in the order of the entries; those beyond
-    `greatest`, or nearer than `least`, are left out. Distances are in `unit` for a radian.
+class PointKeys:
+    """The keys of points in an index whose finest cells are of the level `finest`; those of documents have their plain
+    points at `path`.
     """
 
-    waiting: list[Any]
-    _known: set[bytes]
-    _number: cython.Py_ssize_t
+    _names: list[bytes]
+    _finest: cython.int
+    _point: PlainPoint
+    _place: Vector
+    _buffer: bytearray
+
+    def __init__(self, path: str, finest: int) -> None:
+        self._names = [encoded_name(name) for name in path.split(".")]
+        self._finest = finest
+        self._point = PlainPoint()
+        self._place = Vector(0.0, 0.0)
+        self._buffer = bytearray(_KEY)
+
+    def of_document(self, raw: bytes) -> bytes | None:
+        """The key of a document; None where it has no plain point on the sphere."""
+        if not self._point.read_at(raw, self._names) or not self._point.on_sphere:
+            return None
+        return self.of_place(self._point.x, self._point.y)
+
+    def of_place(self, longitude: cython.double, latitude: cython.double) -> bytes:
+        """The key of the cell of a place."""
+        place: cython.ulonglong
+        rest: cython.int = _LEVELS - self._finest
+        side: cython.longlong = cython.cast(cython.longlong, 1) << self._finest
+        at: Vector = self._place
+        x: cython.double
+        y: cython.double
+        z: cython.double
+        depth: cython.double
+        across: cython.double
+        along: cython.double
+        face: cython.ulonglong
+        at.turn_to(longitude, latitude)
+        x = abs(at.x)
+        y = abs(at.y)
+        z = abs(at.z)
+        if x >= y and x >= z:
+            face, depth, across, along = 0, at.x, at.y, at.z
+        elif y >= z:
+            face, depth, across, along = 1, at.y, at.z, at.x
+        else:
+            face, depth, across, along = 2, at.z, at.x, at.y
+        if depth <= 0:
+            face += 3
+        place = face << 60
+        place |= spread(cython.cast(cython.ulonglong, _step(across / depth, side)) << rest) << 1
+        place |= spread(cython.cast(cython.ulonglong, _step(along / depth, side)) << rest)
+        return _key(self._buffer, place, self._finest)
+
+
+def _step(slope: cython.double, side: cython.longlong) -> cython.longlong:
+    step: cython.longlong = cython.cast(cython.longlong, (atan(slope) / _QUARTER + 1.0) / 2.0 * side)
+    return step if step < side else side - 1
+
+
+class SphereDistances(CellDistances):
+    """How far from `centre`, in `unit` for a radian, the cells of keys are. Areas are those of faces."""
+
     _centre: Vector
     _around: CellCircle
     _unit: cython.double
-    _least: cython.double
-    _greatest: cython.double
-    _skipped: cython.Py_ssize_t
-    _masks: list[int]
-    _low: cython.double
-    _high: cython.double
 
-    def __init__(
-        self,
-        centre: tuple[float, float],
-        unit: float,
-        least: float,
-        greatest: float,
-        skipped: int,
-        masks: Sequence[int],
-    ) -> None:
-        self.waiting = []
-        self._known = set()
-        self._number = 0
+    def __init__(self, centre: tuple[float, float], unit: float) -> None:
+        super().__init__()
         self._centre = Vector(centre[0], centre[1])
         self._around = CellCircle()
         self._unit = unit
-        self._least = least
-        self._greatest = greatest
-        self._skipped = skipped
-        self._masks = list(masks)
-        self._low = self._high = 0.0
 
-    def gather(self, entries: Iterator[bytes], most: cython.Py_ssize_t) -> int:
-        """Take in the entries that are new, until `most` have been looked at; how many have been."""
-        entry: bytes
-        count: cython.Py_ssize_t = 0
-        for entry in entries:
-            count += 1
-            if entry not in self._known:
-                self._known.add(entry)
-                self._measure(entry)
-                if self._low <= self._greatest and self._high >= self._least:
-                    self._number += 1
-                    heappush(self.waiting, (self._low, 0, self._number, entry))
-            if count == most:
-                break
-        return count
-
-    def reach(self, entry: bytes) -> float:
-        """The distance within which at least a part lies of what the entry leads to."""
-        self._measure(entry)
-        return self._high
-
-    def _measure(self, entry: bytes) -> None:
-        """Find the bounds of the distance of what the entry leads to: all of the sphere where it has no cell."""
-        at: cython.Py_ssize_t = self._skipped
+    def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
         step: cython.Py_ssize_t
         top: cython.ulonglong
-        number: cython.ulonglong = 0
+        number: cython.ulonglong
         level: cython.int
         apart: cython.double
-        for step in range(len(self._masks)):
-            at = field_end(entry, at, self._masks[step])
-        self._low = 0.0
-        self._high = _PI * self._unit
         if len(entry) < at + _KEY_BYTES:
-            return
+            return False
         for step in range(_NUMBER_AT):
             if entry[at + step] != _KEY[step]:
-                return
-        at += _NUMBER_AT
-        top = entry[at]
-        for step in range(1, 9):
-            number = number << 8 | entry[at + step]
+                return False
+        top = entry[at + _NUMBER_AT]
+        number = number_at(entry, at + _NUMBER_AT + 1)
         level = number & 31
         number = number >> _LEVEL_BITS | top << (64 - _LEVEL_BITS)
         if level > _LEVELS:
-            return
+            return False
+        self.area = number * _AREA
         self._around.put_around(
             cython.cast(cython.int, number >> 60),
-            _gathered(number >> 1 & 0x0555555555555555) >> (_LEVELS - level),
-            _gathered(number & 0x0555555555555555) >> (_LEVELS - level),
+            gathered((number & _OF_FACE) >> 1) >> (_LEVELS - level),
+            gathered(number & _OF_FACE) >> (_LEVELS - level),
             level,
         )
         apart = self._centre.angle(self._around.x, self._around.y, self._around.z)
-        self._low = max(apart - self._around.radius - _ROUNDING, 0.0) * self._unit
-        self._high = (apart + self._around.radius + _ROUNDING) * self._unit
+        self.low = max(apart - self._around.radius - _ROUNDING, 0.0) * self._unit
+        self.high = (apart + self._around.radius + _ROUNDING) * self._unit
+        return True
+
+    def farthest(self) -> cython.double:
+        return _PI * self._unit

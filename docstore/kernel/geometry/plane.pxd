@@ -1,5 +1,17 @@
 from libc.math cimport hypot
 
+from docstore.kernel.geometry.curve cimport (
+    cut_behind, gathered, interleaved, merged, number_at, put_number, start_of,
+)
+from docstore.kernel.geometry.nearby cimport CellDistances
+from docstore.kernel.geometry.points cimport PlainPoint, Vector
+
+cdef int _BITS
+cdef unsigned long long _ALL
+cdef double _DEGREE
+cdef bytes _KEY
+cdef Py_ssize_t _KEY_BYTES
+cdef Py_ssize_t _NUMBER_AT
 cdef double _ROUNDING
 
 cdef class Covering:
@@ -14,3 +26,25 @@ cdef class Covering:
 
 cdef bint _holds(tuple area, double left, double low, double right, double high) except -1
 cdef bint _meets(tuple area, double left, double low, double right, double high) except -1
+
+cdef class SquareKeys:
+    cdef list _names
+    cdef double _low
+    cdef double _high
+    cdef int _bits
+    cdef PlainPoint _point
+    cdef bytearray _buffer
+    cpdef bytes of_place(self, double x, double y)
+
+cdef class PlaneDistances(CellDistances):
+    cdef double _x
+    cdef double _y
+    cdef double _low
+    cdef double _side
+    cdef double _spare
+    cdef int _bits
+    cdef double _unit
+    cdef Vector _centre
+    cdef Vector _place
+    cdef bint measure(self, bytes entry, Py_ssize_t at) except -1
+    cdef double farthest(self) except -1

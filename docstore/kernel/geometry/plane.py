@@ -7,8 +7,30 @@ from collections.abc import Sequence
 
 import cython
 
+from docstore.bson.walk import ARRAY, BINARY, encoded_name
+from docstore.kernel.geometry.nearby import CellDistances
+from docstore.kernel.geometry.points import PlainPoint, Vector
+from docstore.kernel.keys.encoding import encode_key
+
 if not cython.compiled:
     from math import hypot
+
+    from docstore.kernel.geometry.curve import (
+        cut_behind,
+        gathered,
+        interleaved,
+        merged,
+        number_at,
+        put_number,
+        start_of,
+    )
+
+_BITS = 32
+_ALL: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+_DEGREE: cython.double = 3.141592653589793 / 180.0
+_KEY = encode_key((BINARY, b"\x08\0\0\0\x80" + bytes(8)))
+_KEY_BYTES = len(_KEY)
+_NUMBER_AT = _KEY_BYTES - 8
 
 _ROUNDING: cython.double = 1e-12
 
@@ -116,3 +138,142 @@ def _meets(
     elif y > high:
         along = y - high
     return hypot(across, along) <= radius * (1 + _ROUNDING)
+
+
+def cell_ranges(cells: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:
+    """The sorted ranges of keys of what lies in cells (column, row, level)."""
+    cell: tuple[int, int, int]
+    column: cython.ulonglong
+    row: cython.ulonglong
+    first: cython.ulonglong
+    last: cython.ulonglong
+    rest: cython.int
+    ranges: list[tuple[bytes, bytes]] = []
+    buffer: bytearray = bytearray(_KEY)
+    low: bytes
+    for cell in cells:
+        column, row, rest = cell[0], cell[1], 2 * (_BITS - cell[2])
+        if rest == 2 * _BITS:
+            first, last = 0, _ALL
+        else:
+            first = interleaved(column, row) << rest
+            last = first | ((cython.cast(cython.ulonglong, 1) << rest) - 1)
+        put_number(buffer, _NUMBER_AT, first)
+        low = start_of(buffer, _KEY_BYTES)
+        put_number(buffer, _NUMBER_AT, last)
+        ranges.append((low, cut_behind(buffer, _KEY_BYTES)))
+        if last == _ALL:
+            # The cut lies before the number.
+            buffer[:] = _KEY
+    return merged(ranges)
+
+
+class SquareKeys:
+    """The keys of points in an index of a square from `low` to `high`, in 2**bits steps on each axis; those of
+    documents have their plain pairs at `path`.
+    """
+
+    _names: list[bytes]
+    _low: cython.double
+    _high: cython.double
+    _bits: cython.int
+    _point: PlainPoint
+    _buffer: bytearray
+
+    def __init__(self, path: str, low: float, high: float, bits: int) -> None:
+        self._names = [encoded_name(name) for name in path.split(".")]
+        self._low = low
+        self._high = high
+        self._bits = bits
+        self._point = PlainPoint()
+        self._buffer = bytearray(_KEY)
+
+    def of_document(self, raw: bytes) -> bytes | None:
+        """The key of a document; None where it has no plain pair of coordinates in the square."""
+        point: PlainPoint = self._point
+        if not point.read_at(raw, self._names) or point.code != ARRAY:
+            return None
+        if not (self._low <= point.x and point.x <= self._high and self._low <= point.y and point.y <= self._high):
+            return None
+        return self.of_place(point.x, point.y)
+
+    def of_place(self, x: cython.double, y: cython.double) -> bytes:
+        """The key of the cell of a place in the square."""
+        steps: cython.longlong = cython.cast(cython.longlong, 1) << self._bits
+        scale: cython.double = steps / (self._high - self._low)
+        column: cython.longlong = cython.cast(cython.longlong, (x - self._low) * scale)
+        row: cython.longlong = cython.cast(cython.longlong, (y - self._low) * scale)
+        place: cython.ulonglong
+        if column >= steps:
+            column = steps - 1
+        if row >= steps:
+            row = steps - 1
+        place = interleaved(cython.cast(cython.ulonglong, column), cython.cast(cython.ulonglong, row))
+        put_number(self._buffer, _NUMBER_AT, place << 2 * (_BITS - self._bits))
+        return start_of(self._buffer, _KEY_BYTES)
+
+
+class PlaneDistances(CellDistances):
+    """How far from `centre` the cells of keys are in a square from `low` on, `side` long, in 2**bits steps on each
+    axis: in the plane, or if `unit` is not 0 on the sphere, in that for a radian. Points are rounded when they are put
+    into cells, so these are larger by `spare` on each side.
+    """
+
+    _x: cython.double
+    _y: cython.double
+    _low: cython.double
+    _side: cython.double
+    _spare: cython.double
+    _bits: cython.int
+    _unit: cython.double
+    _centre: Vector
+    _place: Vector
+
+    def __init__(
+        self, centre: tuple[float, float], unit: float, low: float, side: float, spare: float, bits: int
+    ) -> None:
+        super().__init__()
+        self._x, self._y = centre
+        self._low = low
+        self._side = side
+        self._spare = spare
+        self._bits = bits
+        self._unit = unit
+        self._centre = Vector(self._x, self._y)
+        self._place = Vector(0.0, 0.0)
+
+    def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
+        step: cython.Py_ssize_t
+        number: cython.ulonglong
+        rest: cython.int = 2 * (_BITS - self._bits)
+        half: cython.double = self._side / (cython.cast(cython.longlong, 1) << self._bits) / 2.0
+        x: cython.double
+        y: cython.double
+        apart: cython.double
+        if len(entry) < at + _KEY_BYTES:
+            return False
+        for step in range(_NUMBER_AT):
+            if entry[at + step] != _KEY[step]:
+                return False
+        number = number_at(entry, at + _NUMBER_AT)
+        self.area = number * (self._side / 4294967296.0) * (self._side / 4294967296.0)
+        number = number >> rest
+        x = self._low + (2.0 * gathered(number >> 1) + 1.0) * half
+        y = self._low + (2.0 * gathered(number) + 1.0) * half
+        half += self._spare
+        if self._unit == 0.0:
+            x = abs(self._x - x)
+            y = abs(self._y - y)
+            self.low = hypot(max(x - half, 0.0), max(y - half, 0.0)) * (1.0 - _ROUNDING)
+            self.high = hypot(x + half, y + half) * (1.0 + _ROUNDING)
+            return True
+        # On the sphere two places are never farther from each other than their degrees are in the plane.
+        self._place.turn_to(x, y)
+        apart = self._centre.angle(self._place.x, self._place.y, self._place.z)
+        half = 1.5 * half * _DEGREE + _ROUNDING
+        self.low = max(apart - half, 0.0) * self._unit
+        self.high = (apart + half) * self._unit
+        return True
+
+    def farthest(self) -> cython.double:
+        return 180.0 * _DEGREE * self._unit if self._unit != 0.0 else 4.0 * self._side

@@ -44,6 +44,7 @@ cdef class DistanceFrom:
     cdef double _y
     cdef bint _spherical
     cdef double _unit
+    cdef double distance(self, bytes raw) except? -2.0
 
 cdef class WithinCircle(PathPredicate):
     cdef PlainPoint _point

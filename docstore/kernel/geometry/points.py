@@ -199,22 +199,26 @@ class DistanceFrom:
 
     def measured(self, raw: bytes) -> tuple[float, Value] | None:
         """(distance, the point's value) of a document; None where there is no plain point on the sphere, or plane."""
+        found: cython.double = self.distance(raw)
+        if found < 0.0:
+            return None
+        return found, (self._point.code, part(raw, self._point.at, self._point.end))
+
+    def distance(self, raw: bytes) -> cython.double:
+        """The distance of a document; a negative number where `measured` gives nothing."""
         across: cython.double
         along: cython.double
-        found: cython.double
         point: PlainPoint = self._point
         if not point.read_at(raw, self._names):
-            return None
+            return -1.0
         if self._spherical:
             if not point.on_sphere:
-                return None
+                return -1.0
             self._place.turn_to(point.x, point.y)
-            found = self._centre.angle(self._place.x, self._place.y, self._place.z) * self._unit
-        else:
-            across = self._x - point.x
-            along = self._y - point.y
-            found = sqrt(across * across + along * along)
-        return found, (point.code, part(raw, point.at, point.end))
+            return self._centre.angle(self._place.x, self._place.y, self._place.z) * self._unit
+        across = self._x - point.x
+        along = self._y - point.y
+        return sqrt(across * across + along * along)
 
 
 class WithinCircle(PathPredicate):

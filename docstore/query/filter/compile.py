@@ -9,6 +9,7 @@ from docstore.bson.allowance import spend
 from docstore.bson.walk import REGEX, Value
 from docstore.errors import Code, CommandError
 from docstore.kernel.geometry.points import WithinCircle
+from docstore.kernel.geometry.regions import WithinBox, WithinDisc, WithinOutline
 from docstore.kernel.match import bit_predicates, path_predicates, predicate, text_predicates
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.regex import compile_regex, literal_of
@@ -35,6 +36,7 @@ from docstore.query.filter.tree import (
     ValueTest,
 )
 from docstore.query.geo.operators import WITHIN
+from docstore.query.geo.plane import Box, Circle, Outline
 from docstore.query.geo.sphere import Cap, Spherical
 from docstore.query.value.collation import Collation
 from docstore.query.value.long_lists import paced
@@ -99,12 +101,23 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return path_predicates.Size(path, length)
         case ValueTest(path, test, name, _, Spherical(cap=Cap(centre, radius))) if name in WITHIN:
             return WithinCircle(path, centre, radius, test)
+        case ValueTest(path, test, name, _, Box() | Circle() | Outline() as region) if name in WITHIN:
+            return _compile_region(path, region, test)
         case ValueTest(path, test):
             return path_predicates.ValueCall(path, test)
         case Near():
             return path_predicates.Call(partial(_refuse, tree))
         case _:
             raise AssertionError(f"no predicate for {tree!r}")
+
+
+def _compile_region(path: str, region: Box | Circle | Outline, test: Callable[[Value], bool]) -> Predicate:
+    if isinstance(region, Circle):
+        return WithinDisc(path, region.centre, region.radius, test)
+    if isinstance(region, Outline):
+        return WithinOutline(path, region.corners, test)
+    (a, b), (c, d) = region.corners
+    return WithinBox(path, (min(a, c), min(b, d)), (max(a, c), max(b, d)), test)
 
 
 def _refuse(tree: Filter, document: bytes) -> bool:

@@ -15,28 +15,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import starmap
 
 from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, elements
 from docstore.errors import CommandError
-from docstore.kernel.geometry.cells import cap_ranges
-from docstore.kernel.keys.bounds import behind
-from docstore.kernel.keys.encoding import KEY_OF_NULL, encode_key
+from docstore.kernel.geometry.cells import PointKeys, SphereDistances, cap_ranges, cell_key, key_ranges
+from docstore.kernel.geometry.nearby import CellDistances
+from docstore.kernel.geometry.plane import PlaneDistances, SquareKeys, cell_ranges
+from docstore.kernel.keys.encoding import KEY_OF_NULL
 from docstore.query.geo import plane, sphere
 from docstore.query.geo.geojson import parse_stored, refused
 from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, single_parts
-from docstore.query.geo.sphere_cells import LEVELS, Cell, cell_at, covering
-from docstore.query.geo.z_order import interleaved
-from docstore.query.plan.intervals import Range, Ranges, union
+from docstore.query.geo.sphere_cells import LEVELS, covering
+from docstore.query.plan.intervals import Range, Ranges
 from docstore.query.value.notation import display
 from docstore.query.value.values import NUMBERS, number_of
 
 Region = plane.Region | sphere.Spherical
 
-_LEVEL_BITS = 5
-_SPHERE_BYTES, _PLANE_BYTES = 9, 8
-_PLANE_SUBTYPE = 128
 _FEW_POINTS = 16
 _DOCUMENT_CELLS = 16
 REGION_CELLS = 24
@@ -69,7 +67,7 @@ class SphereKeys:
             return set()
         shape = parse_stored(value)
         if isinstance(shape, Point) and shape.on_sphere:
-            return {_sphere_key(_number(cell_at(shape.at, self.finest)))}
+            return {_points(self.finest).of_place(*shape.at)}
         parts = list(single_parts(shape))
         if self.version == 1 and isinstance(shape, Group):
             raise refused(f"given geometry can't be indexed in the old index format: {display(value)}")
@@ -81,65 +79,48 @@ class SphereKeys:
         rest: list[Shape] = [part for part in parts if isinstance(part, Line | Polygon)]
         if len(points) > _FEW_POINTS:
             rest, points = [*rest, *points], []
-        found = [cell_at(point.at, self.finest) for point in points]
+        found = {_points(self.finest).of_place(*point.at) for point in points}
         if rest:
             region = sphere.Spherical(Group(tuple(rest)))
-            found += covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)
-        return {_sphere_key(_number(cell)) for cell in found}
+            found.update(map(cell_key, covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)))
+        return found
 
-    def around(self, centre: Position, radius: float, most: int) -> list[tuple[bytes, bytes]]:
-        """Where the keys are of geometries that meet the circle (radians), which about `most` cells cover."""
-        return cap_ranges(centre, radius, most, self.coarsest, self.finest)
-
-    def ranges(self, region: Region, most: int = REGION_CELLS) -> Ranges | None:
+    def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
         """Where the keys are of geometries that meet the region, which about `most` cells cover; None for one of the
-        plane.
+        plane. `single`: no geometry has several keys, so that each has one of the finest cells.
         """
+        found = self.pairs(region, most, single=single)
+        return None if found is None else tuple(starmap(Range, found))
+
+    def pairs(self, region: Region, most: int, *, single: bool) -> list[tuple[bytes, bytes]] | None:
+        """As `ranges`, as pairs."""
         if not isinstance(region, sphere.Spherical):
             return None
+        coarsest = self.finest if single else self.coarsest
         if region.cap is not None:
-            return tuple(starmap(Range, self.around(region.cap.centre, region.cap.radius, most)))
-        found: list[Range] = []
-        around: set[Cell] = set()
-        for cell in covering(region, most):
-            found.append(_span(cell))
-            face, column, row, level = cell
-            for above in range(1, level - self.coarsest + 1):
-                around.add((face, column >> above, row >> above, level - above))
-        for number in {_number(cell) for cell in around if cell[3] <= self.finest}:
-            key = _sphere_key(number)
-            found.append(Range(key, behind(key)))
-        return union(found)
+            return cap_ranges(region.cap.centre, region.cap.radius, most, coarsest, self.finest)
+        return key_ranges(covering(region, most), coarsest, self.finest)
+
+    def points_at(self, path: str) -> PointKeys:
+        """What finds the keys of documents that have a plain point at the path."""
+        return PointKeys(path, self.finest)
+
+    def key_at(self, at: Position) -> bytes:
+        """The key of the finest cell of a longitude and a latitude."""
+        return _points(LEVELS).of_place(*at)
+
+    def distances(self, centre: Position, unit: float) -> CellDistances:
+        """How far from a point keys say that geometries are, in `unit` for a radian."""
+        return SphereDistances(centre, unit)
+
+
+@lru_cache(maxsize=LEVELS + 1)
+def _points(finest: int) -> PointKeys:
+    return PointKeys("", finest)
 
 
 def _is_nothing(value: Value) -> bool:
     return value[0] in (NULL, UNDEFINED) or (value[0] in (ARRAY, OBJECT) and not elements(value[1]))
-
-
-def _number(cell: Cell) -> int:
-    face, column, row, level = cell
-    rest = LEVELS - level
-    return (face << 2 * LEVELS | interleaved(column << rest, row << rest)) << _LEVEL_BITS | level
-
-
-def _span(cell: Cell) -> Range:
-    """The keys of the cell and of those inside it."""
-    first = _number(cell) >> _LEVEL_BITS << _LEVEL_BITS
-    last = first + (1 << 2 * (LEVELS - cell[3]) + _LEVEL_BITS) - 1
-    return Range(_sphere_key(first), behind(_sphere_key(last)))
-
-
-def key_at(at: Position) -> bytes:
-    """The key of the finest cell of a longitude and a latitude."""
-    return _sphere_key(_number(cell_at(at, LEVELS)))
-
-
-def _sphere_key(number: int) -> bytes:
-    return encode_key(_binary(number.to_bytes(_SPHERE_BYTES, "big"), 0))
-
-
-def _binary(data: bytes, subtype: int) -> Value:
-    return BINARY, len(data).to_bytes(4, "little") + bytes((subtype,)) + data
 
 
 def cell_value(key: bytes) -> Value:
@@ -166,7 +147,7 @@ class PlaneKeys:
 
     def cells(self, value: Value) -> list[bytes]:
         """The keys of the pairs of coordinates in a stored value, with repetitions. Errors: `NOT_PAIRS`."""
-        return [self._key(self._pair(members)) for members in _pairs(value)]
+        return [self.key_at(self._pair(members)) for members in _pairs(value)]
 
     def _pair(self, members: list[Value]) -> Position:
         if len(members) == 1:
@@ -181,24 +162,39 @@ class PlaneKeys:
     def _outside(self) -> str:
         return f"point not in interval of [ {self.square.low:g}, {self.square.high:g} ]"
 
-    def _key(self, at: Position) -> bytes:
-        rest = 2 * (32 - self.square.bits)
-        return _plane_key(interleaved(*self.square.steps(at)) << rest)
+    def points_at(self, path: str) -> SquareKeys:
+        """As those of `SphereKeys`."""
+        return SquareKeys(path, self.square.low, self.square.high, self.square.bits)
 
-    def ranges(self, region: Region, most: int = REGION_CELLS) -> Ranges | None:
+    def key_at(self, at: Position) -> bytes:
+        """The key of the cell of a position in the square."""
+        return _places(self.square).of_place(*at)
+
+    def distances(self, centre: Position, unit: float) -> CellDistances:
+        """As those of `SphereKeys`; 0 for a distance in the plane."""
+        low, high = self.square.low, self.square.high
+        return PlaneDistances(centre, unit, low, high - low, self.square.spare(), self.square.bits)
+
+    def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
         """As those of `SphereKeys`, of positions in the region; None for one of the sphere that is no circle."""
+        found = self.pairs(region, most, single=single)
+        return None if found is None else tuple(starmap(Range, found))
+
+    def pairs(self, region: Region, most: int, *, single: bool) -> list[tuple[bytes, bytes]] | None:
+        """As `ranges`, as pairs."""
+        del single
         if isinstance(region, sphere.Spherical):
             if region.cap is None:
                 return None
             regions: list[plane.Region] = list(_boxes(region.cap))
         else:
             regions = [region]
-        return union(self._span(*cell) for cell in self.square.covering(regions, most))
+        return cell_ranges(self.square.covering(regions, most))
 
-    def _span(self, column: int, row: int, level: int) -> Range:
-        first = interleaved(column, row) << 2 * (32 - level)
-        last = first + (1 << 2 * (32 - level)) - 1
-        return Range(_plane_key(first), behind(_plane_key(last)))
+
+@lru_cache(maxsize=64)
+def _places(square: Square) -> SquareKeys:
+    return SquareKeys("", square.low, square.high, square.bits)
 
 
 GeoKeys = SphereKeys | PlaneKeys
@@ -223,10 +219,6 @@ def _pairs(value: Value) -> Iterator[list[Value]]:
 
 def _members(value: Value) -> list[Value]:
     return [(code, data) for _, code, data in elements(value[1])]
-
-
-def _plane_key(place: int) -> bytes:
-    return encode_key(_binary(place.to_bytes(_PLANE_BYTES, "big"), _PLANE_SUBTYPE))
 
 
 def _boxes(cap: sphere.Cap) -> Iterable[plane.Box]:

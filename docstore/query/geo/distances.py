@@ -27,7 +27,7 @@ _ORDERED = struct.Struct(">d")
 
 def nearest(near: Near, raw: bytes) -> tuple[float, Value] | None:
     """(distance, geometry) of the nearest geometry of a document; None where there is none to measure."""
-    plain = _distance_from(near.path, near.centre, near.spherical, unit_of(near)).measured(raw)
+    plain = distance_from(near).measured(raw)
     if plain is not None:
         return plain
     best: tuple[float, Value] | None = None
@@ -60,6 +60,11 @@ _vector = lru_cache(maxsize=8)(sphere.vector)
 _distance_from = lru_cache(maxsize=8)(DistanceFrom)
 
 
+def distance_from(near: Near) -> DistanceFrom:
+    """What measures plain points."""
+    return _distance_from(near.path, near.centre, near.spherical, unit_of(near))
+
+
 def _straight(one: Position, other: Position) -> float:
     dx, dy = one[0] - other[0], one[1] - other[1]
     return math.sqrt(dx * dx + dy * dy)
@@ -70,14 +75,9 @@ def unit_of(near: Near) -> float:
     return EARTH_METRES if near.geojson else 1.0
 
 
-def widened(radius: float) -> float:
-    """A little more than a distance, since distances are rounded."""
-    return radius * (1 + 1e-9)
-
-
 def region_around(near: Near, radius: float) -> Region:
     """What lies within a distance, and a little more, since distances are rounded."""
-    radius = widened(radius)
+    radius *= 1 + 1e-9
     if near.spherical:
         return sphere.Spherical(sphere.Cap(near.centre, radius / unit_of(near)))
     return plane.Circle(near.centre, radius)

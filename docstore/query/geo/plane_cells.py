@@ -33,19 +33,14 @@ class Square:
     def holds(self, at: Position) -> bool:
         return self.low <= at[0] <= self.high and self.low <= at[1] <= self.high
 
-    def steps(self, at: Position) -> tuple[int, int]:
-        """The column and the row of a position in the square."""
-        last = (1 << self.bits) - 1
-        scale = (1 << self.bits) / (self.high - self.low)
-        return min(int((at[0] - self.low) * scale), last), min(int((at[1] - self.low) * scale), last)
-
-    def _spare(self) -> float:
+    def spare(self) -> float:
+        """By how much a rectangle is to be larger on each side that holds all positions of a cell."""
         return max((self.high - self.low) * _ROUNDING, 4 * math.ulp(max(abs(self.low), abs(self.high))))
 
     def _rectangle(self, cell: Cell) -> Rectangle:
         column, row, level = cell
         width = (self.high - self.low) / (1 << level)
-        spare = self._spare()
+        spare = self.spare()
         x, y = self.low + column * width, self.low + row * width
         return x - spare, y - spare, x + width + spare, y + width + spare
 
@@ -55,7 +50,7 @@ class Square:
         areas = [_area(region) for region in regions if not isinstance(region, Outline)]
         found: list[Cell] = []
         if areas:
-            found += Covering(self.low, self.high - self.low, self._spare(), self.bits, areas).cells(most)
+            found += Covering(self.low, self.high - self.low, self.spare(), self.bits, areas).cells(most)
         for outline in outlines:
             found += self._covering_outline(outline, most)
         return found

@@ -200,7 +200,7 @@ def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
     found: list[Ranges] = []
     for each in conjuncts:
         if isinstance(each, ValueTest) and each.region is not None and each.path == path:
-            ranges = index.geometry.ranges(each.region)
+            ranges = index.geometry.ranges(each.region, single=not index.multikey)
             if ranges is not None:
                 found.append(ranges)
     return min(found, key=len, default=None)

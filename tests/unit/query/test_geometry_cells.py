@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docstore.kernel.geometry.curve import interleaved
 from docstore.query.geo.cell_keys import PlaneKeys, Region, SphereKeys
 from docstore.query.geo.geojson import locations
 from docstore.query.geo.plane import Box, Circle, Outline
@@ -15,7 +16,6 @@ from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.shapes import Line, Point, Polygon, Position
 from docstore.query.geo.sphere import Cap, Spherical
 from docstore.query.geo.sphere_cells import LEVELS, cell_at, covering
-from docstore.query.geo.z_order import interleaved
 from docstore.query.plan.intervals import Ranges
 from tests.unit.query.raw import value
 

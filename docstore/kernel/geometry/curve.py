@@ -1,0 +1,88 @@
+"""The Z-order curve: the bits of two numbers taken in turn, so that each quarter of a square is one range of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cython
+
+_HALF: cython.ulonglong = 0x00000000FFFFFFFF
+_SIXTEENS: cython.ulonglong = 0x0000FFFF0000FFFF
+_EIGHTS: cython.ulonglong = 0x00FF00FF00FF00FF
+_FOURS: cython.ulonglong = 0x0F0F0F0F0F0F0F0F
+_TWOS: cython.ulonglong = 0x3333333333333333
+_ONES: cython.ulonglong = 0x5555555555555555
+"""Every other so many bits of 64. As literals such numbers would be objects."""
+
+
+def interleaved(x: cython.ulonglong, y: cython.ulonglong) -> cython.ulonglong:
+    """The place of (x, y) on the curve; both have at most 32 bits, and x the higher bit of each pair."""
+    return spread(x) << 1 | spread(y)
+
+
+def spread(number: cython.ulonglong) -> cython.ulonglong:
+    """The bits of a number of 32 bits with a zero in front of each."""
+    number = (number | number << 16) & _SIXTEENS
+    number = (number | number << 8) & _EIGHTS
+    number = (number | number << 4) & _FOURS
+    number = (number | number << 2) & _TWOS
+    return (number | number << 1) & _ONES
+
+
+def gathered(number: cython.ulonglong) -> cython.ulonglong:
+    """What `spread` has spread; every other bit is passed over."""
+    number = number & _ONES
+    number = (number | number >> 1) & _TWOS
+    number = (number | number >> 2) & _FOURS
+    number = (number | number >> 4) & _EIGHTS
+    number = (number | number >> 8) & _SIXTEENS
+    return (number | number >> 16) & _HALF
+
+
+def number_at(raw: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """The number that 8 bytes are, the first the highest."""
+    number: cython.ulonglong = 0
+    step: cython.Py_ssize_t
+    for step in range(8):
+        number = number << 8 | raw[at + step]
+    return number
+
+
+def put_number(buffer: bytearray, at: cython.Py_ssize_t, number: cython.ulonglong) -> None:
+    """Write a number as `number_at` reads it."""
+    step: cython.Py_ssize_t
+    for step in range(8):
+        buffer[at + 7 - step] = number & 0xFF
+        number >>= 8
+
+
+def start_of(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
+    """The first bytes of a buffer."""
+    if cython.compiled:
+        return cython.cast(cython.p_char, buffer)[:size]  # type: ignore[index, return-value]
+    return bytes(buffer[:size])
+
+
+def cut_behind(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
+    """What comes behind all that begins with so many bytes of a buffer, which changes; not all of them are 0xff."""
+    while buffer[size - 1] == 0xFF:
+        size -= 1
+    buffer[size - 1] += 1
+    return start_of(buffer, size)
+
+
+def merged(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The ranges of keys of one length in order, those that touch as one."""
+    pair: tuple[bytes, bytes]
+    last: tuple[bytes, bytes]
+    found: list[tuple[bytes, bytes]] = []
+    for pair in sorted(ranges):
+        if found:
+            last = found[len(found) - 1]
+            # Between the beginning of a key that goes on with zeros and the key there is none.
+            if pair[0].rstrip(b"\0") <= last[1]:
+                if pair[1] > last[1]:
+                    found[len(found) - 1] = (last[0], pair[1])
+                continue
+        found.append(pair)
+    return found

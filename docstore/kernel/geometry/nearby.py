@@ -1,0 +1,153 @@
+"""Entries of an index of geometry in the order of the least distance that what they lead to can have.
+
+Always true: nothing that an entry leads to is nearer than the bound of its cell. What a cell says is a matter of the
+index (`docstore.kernel.geometry.cells`, `docstore.kernel.geometry.plane`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import inf
+from typing import Any
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.geometry.points import DistanceFrom
+from docstore.kernel.scan.fetch import Fetching
+from docstore.kernel.scan.index_bounds import field_end
+
+_Measured = tuple[float, Value]
+
+
+class CellDistances:
+    """What the key of a cell that was measured last says of the distance of what has it: it is not below `low`, and a
+    part of it is not beyond `high`. `area`: what there is of the plane, or of the sphere, before the cell on the curve.
+    """
+
+    low: cython.double
+    high: cython.double
+    area: cython.double
+
+    def __init__(self) -> None:
+        self.low = self.high = self.area = 0.0
+
+    def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
+        """Whether there is a cell at this place of an entry; only then it is measured."""
+        raise NotImplementedError
+
+    def farthest(self) -> cython.double:
+        """A distance that nothing is beyond."""
+        raise NotImplementedError
+
+
+class Nearby:
+    """What an index leads to, by how near it can be, in the order of a heap.
+
+    `skipped` bytes begin each entry, then come the keys of fields, inverted where `masks` are 0xff, then that of a
+    cell. `waiting` is a heap: of entries (bound, 0, number, entry) with the numbers in the order of the entries, those
+    beyond `greatest` or nearer than `least` being left out; of documents (distance, 1, number of the entry, (record id,
+    document)).
+    """
+
+    waiting: list[Any]
+    _known: set[bytes]
+    _number: cython.Py_ssize_t
+    _cells: CellDistances
+    _least: cython.double
+    _greatest: cython.double
+    _skipped: cython.Py_ssize_t
+    _masks: list[int]
+    _places: dict[bytes, int]
+
+    def __init__(self, cells: CellDistances, least: float, greatest: float, skipped: int, masks: Sequence[int]) -> None:
+        self.waiting = []
+        self._known = set()
+        self._number = 0
+        self._cells = cells
+        self._least = least
+        self._greatest = greatest
+        self._skipped = skipped
+        self._masks = list(masks)
+        self._places = {}
+
+    def gather(self, entries: Iterator[bytes], most: cython.Py_ssize_t, radius: cython.double) -> int:
+        """Take in the entries that are new and not beyond a radius, until `most` have been looked at; how many have
+        been.
+        """
+        entry: bytes
+        count: cython.Py_ssize_t = 0
+        cells: CellDistances = self._cells
+        for entry in entries:
+            count += 1
+            self._measure(entry)
+            if cells.low <= radius and entry not in self._known:
+                self._known.add(entry)
+                if cells.low <= self._greatest and cells.high >= self._least:
+                    self._number += 1
+                    heappush(self.waiting, (cells.low, 0, self._number, entry))
+            if count == most:
+                break
+        return count
+
+    def reach(self, entry: bytes) -> float:
+        """The distance within which at least a part lies of what the entry leads to."""
+        self._measure(entry)
+        return self._cells.high
+
+    def area_before(self, entry: bytes) -> float:
+        """The area that lies before an entry's cell on the curve."""
+        self._measure(entry)
+        return self._cells.area
+
+    def entries(self, most: cython.Py_ssize_t) -> list[bytes]:
+        """Take out the nearest entries, at most so many, until a document is nearer. An entry comes before a document
+        at its distance, since its own may be at that too.
+        """
+        top: tuple[Any, ...]
+        found: list[bytes] = []
+        self._places = {}
+        while self.waiting and len(found) < most:
+            top = self.waiting[0]
+            if top[1]:
+                break
+            heappop(self.waiting)
+            self._places[top[3]] = top[2]
+            found.append(top[3])
+        return found
+
+    def add(
+        self,
+        documents: Fetching,
+        distances: DistanceFrom,
+        otherwise: Callable[[bytes], _Measured | None],
+    ) -> None:
+        """Put in the documents of the entries that were taken out last, by their distances; `otherwise` measures what
+        `distances` leaves to it.
+        """
+        pair: tuple[bytes, bytes]
+        far: cython.double
+        measured: _Measured | None
+        for pair in documents:  # type: ignore[assignment]
+            far = distances.distance(pair[1])
+            if far < 0.0:
+                measured = otherwise(pair[1])
+                if measured is None:
+                    continue
+                far = measured[0]
+            if self._least <= far and far <= self._greatest:
+                heappush(self.waiting, (far, 1, self._places[documents.entry], pair))
+
+    def _measure(self, entry: bytes) -> None:
+        """Measure the cell of an entry, or all there is where it has none."""
+        at: cython.Py_ssize_t = self._skipped
+        step: cython.Py_ssize_t
+        cells: CellDistances = self._cells
+        for step in range(len(self._masks)):
+            if at >= 0:
+                at = field_end(entry, at, self._masks[step])
+        if at < 0 or not cells.measure(entry, at):
+            cells.low = 0.0
+            cells.high = cells.farthest()
+            cells.area = inf

@@ -1,0 +1,133 @@
+"""Whether points lie in a region of the plane: `$box`, `$center`, `$polygon` (`docstore.query.geo.plane`).
+
+Plain points are judged here, without being decoded, as they are there; all else, and what lies so near a border that
+arithmetic of another kind may decide otherwise, is left to `otherwise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.geometry.points import PlainPoint
+from docstore.kernel.match.predicate import PathPredicate
+
+if not cython.compiled:
+    from math import fabs, hypot
+
+    from docstore.bson.walk import ARRAY, OBJECT, part
+
+_DOUBTFUL: cython.double = 1e-12
+"""The part of a radius within which distances from the border of a circle are not judged."""
+
+_OUTSIDE = 0
+_INSIDE = 1
+_UNKNOWN = 2
+
+
+class _InPlane(PathPredicate):
+    """A geometry lies in a region of the plane."""
+
+    _point: PlainPoint
+    _otherwise: Callable[[Value], bool]
+
+    def __init__(self, path: str, otherwise: Callable[[Value], bool]) -> None:
+        super().__init__(path, True)
+        self._point = PlainPoint()
+        self._otherwise = otherwise
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        kind: cython.int = _UNKNOWN
+        if code not in (OBJECT, ARRAY):
+            return False
+        if self._point.read(code, raw, at, end):
+            kind = self.judge(self._point.x, self._point.y)
+        if kind != _UNKNOWN:
+            return kind == _INSIDE
+        return bool(self._otherwise((code, part(raw, at, end))))
+
+    def judge(self, x: cython.double, y: cython.double) -> cython.int:
+        """Where a point lies."""
+        raise NotImplementedError
+
+
+class WithinBox(_InPlane):
+    """The box from the least x and y to the greatest."""
+
+    _left: cython.double
+    _low: cython.double
+    _right: cython.double
+    _high: cython.double
+
+    def __init__(
+        self,
+        path: str,
+        least: tuple[float, float],
+        greatest: tuple[float, float],
+        otherwise: Callable[[Value], bool],
+    ) -> None:
+        super().__init__(path, otherwise)
+        self._left, self._low = least
+        self._right, self._high = greatest
+
+    def judge(self, x: cython.double, y: cython.double) -> cython.int:
+        return self._left <= x and x <= self._right and self._low <= y and y <= self._high
+
+
+class WithinDisc(_InPlane):
+    """A circle of the plane."""
+
+    _x: cython.double
+    _y: cython.double
+    _radius: cython.double
+
+    def __init__(
+        self, path: str, centre: tuple[float, float], radius: float, otherwise: Callable[[Value], bool]
+    ) -> None:
+        super().__init__(path, otherwise)
+        self._x, self._y = centre
+        self._radius = radius
+
+    def judge(self, x: cython.double, y: cython.double) -> cython.int:
+        apart: cython.double = hypot(x - self._x, y - self._y)
+        if fabs(apart - self._radius) > _DOUBTFUL * self._radius:
+            return apart < self._radius
+        return _UNKNOWN
+
+
+class WithinOutline(_InPlane):
+    """A polygon by the even-odd rule, with its corners."""
+
+    _xs: list[float]
+    _ys: list[float]
+
+    def __init__(self, path: str, corners: Sequence[tuple[float, float]], otherwise: Callable[[Value], bool]) -> None:
+        super().__init__(path, otherwise)
+        self._xs = [x for x, _ in corners]
+        self._ys = [y for _, y in corners]
+
+    def judge(self, x: cython.double, y: cython.double) -> cython.int:
+        place: cython.Py_ssize_t
+        count: cython.Py_ssize_t = len(self._xs)
+        ax: cython.double = self._xs[count - 1]
+        ay: cython.double = self._ys[count - 1]
+        bx: cython.double
+        by: cython.double
+        inside: cython.bint = False
+        for place in range(count):
+            bx = self._xs[place]
+            by = self._ys[place]
+            if bx == x and by == y:
+                return _INSIDE
+            if (
+                min(ay, by) < y
+                and y <= max(ay, by)
+                and x <= max(ax, bx)
+                and (ax == bx or x <= (y - ay) * (bx - ax) / (by - ay) + ax)
+            ):
+                inside = not inside
+            ax = bx
+            ay = by
+        return inside
