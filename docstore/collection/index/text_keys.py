@@ -28,14 +28,21 @@ def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
     behind = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[place + 1 :]]
     several = 1 << sum(path.count(".") + 1 for path, _ in before)
 
+    plain = text.plain()
+
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
-        head = b"".join(_beside(raw, path, pattern) for path, pattern in before)
-        tail = b"".join(_beside(raw, path, pattern) for path, pattern in behind)
-        found: list[bytes] = []
-        for term in text.scores(raw):
-            key = head + encode_key(string_value(term)) + tail
-            spend(len(key))
-            found.append(key)
+        head = b"".join([_beside(raw, path, pattern) for path, pattern in before])
+        tail = b"".join([_beside(raw, path, pattern) for path, pattern in behind])
+        found = None if plain is None else plain.terms(raw)
+        if found is None:
+            found = []
+            for term in text.scores(raw):
+                key = encode_key(string_value(term))
+                spend(len(key))
+                found.append(key)
+        if head or tail:
+            found = [head + key + tail for key in found]
+            spend(len(found) * (len(head) + len(tail)))
         sort_keys(found)
         return found, several if len(found) > 1 else 0, b""
 

@@ -11,14 +11,17 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 import icu
 import snowballstemmer
 
 from docstore.bson.allowance import spend
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.text.words import Words
 from docstore.query.text.stop_words import STOP_WORDS
+from docstore.query.value.values import string_value
 
 _NAMES = {
     "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish", "fr": "french",
@@ -82,6 +85,20 @@ class TextLanguage:
                 spend(_PER_WORD)
             if term:
                 yield term
+
+
+@cache
+def words_of(language: TextLanguage) -> Words:
+    """The words of a language, with the keys of what counts of them when nothing but the letters does."""
+    pattern = _words(language.name == "english")
+    between = [chr(code) for code in range(128) if pattern.match(chr(code)) is None]
+    return Words(between, pattern.findall, partial(_key_of, language.name))
+
+
+def _key_of(language: str, word: str) -> bytes:
+    spend(_PER_STEM)
+    term = _term(language, word, LOOSE)
+    return encode_key(string_value(term)) if term else b""
 
 
 def language_named(name: str) -> TextLanguage | None:

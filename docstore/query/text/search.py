@@ -7,6 +7,7 @@ are looked for in the texts as they stand. The words of a phrase are terms too.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -52,9 +53,9 @@ class Search:
 
         return all(map(stands, self.phrases)) and not any(map(stands, self.negated_phrases))
 
-    def score(self, keys: TextKeys, raw: bytes) -> float:
-        """How well a document fits: the scores of the terms that it has."""
-        return keys.score(raw, sorted(self.looked_up))
+    def scorer(self, keys: TextKeys) -> Callable[[bytes], float]:
+        """What says how well a document fits: the scores of the terms that it has."""
+        return keys.scorer(sorted(self.looked_up))
 
 
 @lru_cache(maxsize=64)
@@ -96,6 +97,7 @@ class TextMatcher:
 
     def __init__(self) -> None:
         self._found: tuple[Search, TextKeys] | None = None
+        self._score: Callable[[bytes], float] | None = None
 
     def settle(self, text: str, language: str | None, exactness: Exactness, keys: TextKeys) -> Search:
         """Say which index it is, by its keys, in whose language is searched where none is named. Error: BadValue for a
@@ -105,7 +107,7 @@ class TextMatcher:
         if known is None:
             raise CommandError(Code.BadValue, f'unsupported language: "{language}" for text index version 3')
         search = parse_search(text, known, exactness)
-        self._found = search, keys
+        self._found, self._score = (search, keys), None
         return search
 
     @property
@@ -127,5 +129,7 @@ class TextMatcher:
 
     def score(self, raw: bytes) -> float:
         """How well a document fits."""
-        search, keys = self.settled
-        return search.score(keys, raw)
+        if self._score is None:
+            search, keys = self.settled
+            self._score = search.scorer(keys)
+        return self._score(raw)

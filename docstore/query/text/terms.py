@@ -9,14 +9,16 @@ document are of the language that the document names itself, or the document tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from docstore.bson.allowance import spend
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.text.languages import TextLanguage, language_named
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.text.words import PlainTexts
+from docstore.query.text.languages import TextLanguage, language_named, words_of
 from docstore.query.value.values import string_value, text_of
 
 EVERYWHERE = "$**"
@@ -42,18 +44,6 @@ class TextKeys:
     def texts(self, raw: bytes) -> Iterator[Text]:
         """The texts of a document. Errors: `NOT_A_LANGUAGE`."""
         return self._texts(raw, "", _weights(self.weights), self.language)
-
-    def _only_texts(self, raw: bytes) -> Iterable[Text]:
-        """As `texts`, cheaper where the index has one field at the top."""
-        path, weight = self.weights[0]
-        if len(self.weights) > 1 or path == EVERYWHERE or "." in path or get_field(raw, self.override) is not None:
-            return self.texts(raw)
-        value = get_field(raw, path)
-        if value is None:
-            return ()
-        if value[0] != STRING:
-            return self.texts(raw)
-        return ((text_of(value), weight, self.language),)
 
     def _texts(self, raw: bytes, prefix: str, weights: _Weights, language: TextLanguage) -> Iterator[Text]:
         fields = elements(raw)
@@ -90,17 +80,32 @@ class TextKeys:
                 found[term] = found.get(term, 0.0) + _score(text, weight, term, count, len(terms))
         return found
 
-    def score(self, raw: bytes, wanted: list[str]) -> float:
-        """The sum of the scores of different terms that a document has, in the order of these."""
+    def plain(self) -> PlainTexts | None:
+        """What reads most documents faster; None where a weight is not one of a field at the top."""
+        if any(path == EVERYWHERE or "." in path for path, _ in self.weights):
+            return None
+        return PlainTexts(words_of(self.language), dict(self.weights), self.override)
+
+    def scorer(self, wanted: list[str]) -> Callable[[bytes], float]:
+        """What gives the sum of the scores of different terms that a document has, in the order of these."""
+        plain, keys = self.plain(), [encode_key(string_value(term)) for term in wanted]
+
+        def score(raw: bytes) -> float:
+            scores = None if plain is None else plain.scores(raw, keys)
+            return sum(self._scores_of(raw, wanted) if scores is None else scores)
+
+        return score
+
+    def _scores_of(self, raw: bytes, wanted: list[str]) -> list[float]:
         scores = [0.0] * len(wanted)
-        for text, weight, language in self._only_texts(raw):
+        for text, weight, language in self.texts(raw):
             terms = language.terms(text)
             spend(_PER_TERM * len(wanted))
             for place, term in enumerate(wanted):
                 count = terms.count(term)
                 if count:
                     scores[place] += _score(text, weight, term, count, len(terms))
-        return sum(scores)
+        return scores
 
 
 @dataclass(frozen=True, slots=True)

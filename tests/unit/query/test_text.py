@@ -83,7 +83,7 @@ def test_a_score_is_the_sum_of_those_of_its_terms() -> None:
     for index in (keys(t=1), keys(t=3, u=2), TextKeys((("$**", 1),), ENGLISH), TextKeys((("t.t", 2),), ENGLISH)):
         for document in stored:
             scores = index.scores(raw(document))
-            assert index.score(raw(document), ["dog", "fox", "run"]) == sum(
+            assert index.scorer(["dog", "fox", "run"])(raw(document)) == sum(
                 scores.get(term, 0.0) for term in ("dog", "fox", "run")
             )
     assert keys(t=1).scores(raw({"t": "x", "a": {"language": 5}})).keys() == {"x"}

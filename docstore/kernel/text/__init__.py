@@ -1,0 +1,1 @@
+"""Words of texts, and what text indexes hold of them."""

@@ -1,0 +1,22 @@
+from docstore.bson.allowance cimport spend
+from docstore.bson.walk cimport ARRAY, STRING, document_stop, name_end, part, value_end
+
+cdef Py_ssize_t _REMEMBERED
+cdef Py_ssize_t _LONG
+cdef Py_ssize_t _PER_WORD
+cdef int _ASCII
+
+cdef class Words:
+    cdef bytes _between
+    cdef object _split
+    cdef object _learn
+    cdef dict _known
+    cdef list keys(self, bytes raw, Py_ssize_t at, Py_ssize_t end)
+    cdef list _of_others(self, bytes text)
+    cdef _add(self, bytes word, list[bytes] found)
+
+cdef class PlainTexts:
+    cdef Words _words
+    cdef dict _weights
+    cdef bytes _override
+    cdef list _texts(self, bytes raw)

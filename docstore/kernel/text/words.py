@@ -1,0 +1,163 @@
+"""The terms of texts, read from documents as they are stored.
+
+What counts of a word (`docstore.query.text.languages`) is remembered: the key of its term in an index, empty for a word
+that is passed over. So a text costs a look at each of its bytes and one into a table for each of its words.
+
+Always true: terms and scores are those of `docstore.query.text.terms`, which is left what is not read here: documents
+that name a language of their own, arrays, and long texts, between whose words others may run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import cython
+
+from docstore.bson.walk import encoded_name
+
+if not cython.compiled:
+    from docstore.bson.allowance import spend
+    from docstore.bson.walk import ARRAY, STRING, document_stop, name_end, part, value_end
+
+_REMEMBERED = 1 << 14
+_LONG = 1 << 12
+"""Texts of more bytes are left to the general way."""
+_PER_WORD = 16
+_ASCII = 128
+
+
+class Words:
+    """The words of one language. `between`: the characters of ASCII that stand between words; `split` takes other texts
+    apart; `learn` gives the key of a word's term.
+    """
+
+    _between: bytes
+    _split: Callable[[str], Iterable[str]]
+    _learn: Callable[[str], bytes]
+    _known: dict[bytes, bytes]
+
+    def __init__(
+        self, between: Iterable[str], split: Callable[[str], Iterable[str]], learn: Callable[[str], bytes]
+    ) -> None:
+        marks = set(between)
+        self._between = bytes(chr(code) in marks for code in range(_ASCII))
+        self._split = split
+        self._learn = learn
+        self._known = {}
+
+    def keys(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes] | None:
+        """The keys of the terms of a text in UTF-8, in their order; None for a long one."""
+        found: list[bytes] = []
+        begin: cython.Py_ssize_t = at
+        place: cython.Py_ssize_t
+        if end - at > _LONG:
+            return None
+        for place in range(at, end):
+            if raw[place] >= _ASCII:
+                return self._of_others(part(raw, at, end))
+            if self._between[raw[place]]:
+                if place > begin:
+                    self._add(part(raw, begin, place), found)
+                begin = place + 1
+        if end > begin:
+            self._add(part(raw, begin, end), found)
+        spend(_PER_WORD * len(found))
+        return found
+
+    def _of_others(self, text: bytes) -> list[bytes]:
+        found: list[bytes] = []
+        for word in self._split(text.decode()):
+            self._add(word.encode(), found)
+        spend(_PER_WORD * len(found))
+        return found
+
+    def _add(self, word: bytes, found: list[bytes]) -> None:
+        key: object = self._known.get(word)
+        if key is None:
+            # To learn may let others run, who may learn too.
+            key = self._learn(word.decode())
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[word] = key
+        if key:
+            found.append(key)  # type: ignore[arg-type]
+
+
+class PlainTexts:
+    """The texts of documents at paths of one name each, with the `weights` of these, all in one language. `override` is
+    the field by which a document names its language.
+    """
+
+    _words: Words
+    _weights: dict[bytes, float]
+    _override: bytes
+
+    def __init__(self, words: Words, weights: Mapping[str, int], override: str) -> None:
+        self._words = words
+        self._weights = {encoded_name(path): float(weight) for path, weight in weights.items()}
+        self._override = encoded_name(override)
+
+    def terms(self, raw: bytes) -> list[bytes] | None:
+        """The keys of the different terms of a document; None for one that is left to the general way."""
+        found: list[bytes] = []
+        texts: list[tuple[float, int, list[bytes]]] | None = self._texts(raw)
+        if texts is None:
+            return None
+        for _, _, keys in texts:
+            found += keys
+        return list(set(found))
+
+    def scores(self, raw: bytes, wanted: Sequence[bytes]) -> list[float] | None:
+        """What a document scores for each of these terms, given by their keys; None as for `terms`."""
+        found: list[float] = [0.0] * len(wanted)
+        keys: list[bytes]
+        place: cython.Py_ssize_t
+        count: cython.Py_ssize_t
+        total: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        weight: cython.double
+        score: cython.double
+        texts: list[tuple[float, int, list[bytes]]] | None = self._texts(raw)
+        if texts is None:
+            return None
+        for weight, size, keys in texts:
+            total = len(keys)
+            for place in range(len(wanted)):
+                count = keys.count(wanted[place])
+                if count:
+                    score = weight * (2.0 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
+                    # A text that is nothing but the term, which its key has between two bytes; zeros are escaped.
+                    if count == total and size == len(wanted[place]) - 1 - wanted[place].count(b"\0"):
+                        score = score * 1.1
+                    found[place] += score
+        return found
+
+    def _texts(self, raw: bytes) -> list[tuple[float, int, list[bytes]]] | None:
+        """(weight, bytes, keys of the terms) of each text, in the order of the document."""
+        found: list[tuple[float, int, list[bytes]]] = []
+        name: bytes
+        weight: float | None
+        keys: list[bytes] | None
+        stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+        at: cython.Py_ssize_t = 4
+        named: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        code: cython.int
+        while at < stop:
+            code = raw[at]
+            named = name_end(raw, at + 1, stop)
+            end = value_end(raw, code, named + 1, stop)
+            name = part(raw, at + 1, named)
+            if name == self._override:
+                return None
+            weight = self._weights.get(name)
+            if weight is not None:
+                if code == STRING:
+                    keys = self._words.keys(raw, named + 5, end - 1)
+                    if keys is None:
+                        return None
+                    found.append((weight, end - named - 6, keys))
+                elif code == ARRAY:
+                    return None
+            at = end
+        return found
