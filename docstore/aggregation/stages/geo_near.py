@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun, Streaming
 from docstore.aggregation.streams import PlainStage
-from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
+from docstore.bson.build import append_fields, document_from
+from docstore.bson.walk import ARRAY, DOUBLE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Filter, Near, conjunction
-from docstore.query.geo.distances import nearest
+from docstore.query.geo.distances import distance_from, nearest
 from docstore.query.geo.operators import parse_geo
 from docstore.query.sort import Sort
 from docstore.query.value.paths import check_field_path
@@ -30,6 +30,9 @@ _GONE = {
 }
 
 
+_COPIED_FREELY = 1 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class GeoNear(PlainStage):
     """`near` has no path where that of the only index of geometry is meant."""
@@ -40,6 +43,12 @@ class GeoNear(PlainStage):
     distance_field: str
     location_field: str | None
     multiplier: float
+
+    @property
+    def query(self) -> bytes:
+        """What the documents have to satisfy besides, as it stands in the stage."""
+        options = elements(elements(self.raw)[0][2])
+        return next((data for name, _, data in options if name == "query"), EMPTY_DOCUMENT)
 
     @property
     def leading_filter(self) -> Filter | None:
@@ -60,7 +69,22 @@ class GeoNear(PlainStage):
         return replace(self, near=replace(self.near, path=path))
 
     def start(self, environment: Environment) -> StageRun:
-        return Streaming(lambda documents: [self._measured(raw) for raw in documents])
+        return Streaming(self.measured)
+
+    def measured(self, documents: list[bytes]) -> list[bytes]:
+        """The documents with their distances."""
+        if "." in self.distance_field or self.location_field is not None:
+            return [self._measured(raw) for raw in documents]
+        measure, name, multiplier = distance_from(self.near).measured, self.distance_field, self.multiplier
+        begun = bytes((DOUBLE,)) + name.encode() + b"\0"
+        found: list[bytes] = []
+        for raw in documents:
+            plain = measure(raw) if len(raw) <= _COPIED_FREELY and get_field(raw, name) is None else None
+            if plain is None:
+                found.append(self._measured(raw))
+            else:
+                found.append(append_fields(raw, begun + double_value(plain[0] * multiplier)[1]))
+        return found
 
     def _measured(self, raw: bytes) -> bytes:
         found = nearest(self.near, raw)

@@ -48,9 +48,10 @@ _MORE = 1.5
 
 
 def nearest_documents(
-    coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int = 0
+    coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int = 0, most: int = -1
 ) -> Iterator[tuple[bytes, bytes]]:
     """(8 bytes of the record id, document) by distance. `wanted`: how many are likely to be asked for, if known.
+    `most`: how many entries may be looked at, behind which it ends; -1: any number.
 
     Error: 16433 for a point outside the square of the index.
     """
@@ -76,9 +77,11 @@ def nearest_documents(
             if nearer is not None:
                 radius = nearer
                 continue
-            further = nearby.gather(entries, -1, radius)
+            further = nearby.gather(entries, max(most + 1, _MANY) if most >= 0 else -1, radius)
             examined.keys += further
             found += further
+        if 0 <= most < examined.keys:
+            return
         while waiting and (waiting[0][0] <= radius or radius >= farthest):
             if waiting[0][1]:
                 yield heapq.heappop(waiting)[3]

@@ -19,6 +19,7 @@ from docstore.query.plan.access import IndexScan, Plan
 from docstore.query.plan.partial_filters import Decision
 from docstore.query.plan.prepared_scan import PreparedCollection, PreparedScan, PreparedUnion
 from docstore.query.plan.shapes import Prepared, Shape, prepared
+from docstore.query.plan.special.prepared import PreparedSearch
 from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
 
@@ -164,5 +165,5 @@ ScanKey = tuple[bytes, bytes, bool, Value | None, Collation | None, tuple[bool, 
 collation, what the values decide).
 """
 
-PreparedForm = PreparedScan | PreparedUnion | PreparedCollection | Decision | None
+PreparedForm = PreparedScan | PreparedUnion | PreparedCollection | PreparedSearch | Decision | None
 """The scan for filters of a form; what their values decide before it, where they do; or that there is none."""

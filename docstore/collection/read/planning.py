@@ -18,10 +18,10 @@ from docstore.query.find import DistinctPath, FindQuery, Hint, KeyBetween
 from docstore.query.plan.access import CollectionScan, Eof, Plan
 from docstore.query.plan.clustered import choose_clustered
 from docstore.query.plan.distinct_scan import over_distinct
-from docstore.query.plan.near import near_plan
 from docstore.query.plan.plan import choose
 from docstore.query.plan.shapes import shape_of
-from docstore.query.plan.text import text_plan
+from docstore.query.plan.special.near import near_plan
+from docstore.query.plan.special.text import text_plan
 from docstore.query.sort import UNSORTED, Sort
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.covered import first_of_each, made_of_entries, tells
 from docstore.collection.read.fetch import fetching, identities_of
+from docstore.collection.read.near import nearest_documents
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.planning import usable_indexes
 from docstore.collection.read.preparing import prepared_form
@@ -25,10 +26,12 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
-from docstore.query.filter.tree import MATCH_ALL
+from docstore.query.filter.tree import MATCH_ALL, ValueTest
+from docstore.query.plan.access import NearScan
 from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision
 from docstore.query.plan.prepared_scan import Part, PreparedCollection, PreparedScan, PreparedUnion
+from docstore.query.plan.special.prepared import PreparedSearch
 from docstore.query.value.collation import Collation
 from docstore.storage import Family
 from docstore.storage.engine import getter_of, keys_of_ranges, values_of_ranges
@@ -44,6 +47,7 @@ MOST_LOOKS = 1_000
 _FEW = 16
 """So many entries of one range are read faster by the iterator that is moved through many ranges."""
 _LONGEST_SORT = 1024
+_MOST_BYTES = 1 << 20
 _EXPRESSION = b"$expr\0"
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
@@ -54,14 +58,15 @@ NOTHING = (0, b"")
 
 class BoundScan(NamedTuple):
     """A prepared scan with the values of a request: the entries in these ranges, or without any all documents of the
-    collection. `key`: what it is prepared under.
+    collection. `key`: what it is prepared under. `near`: the documents come by their distance from a point.
     """
 
     coll: Collection
     key: ScanKey
-    scan: PreparedScan | PreparedUnion | PreparedCollection
+    scan: PreparedScan | PreparedUnion | PreparedCollection | PreparedSearch
     parts: Sequence[Part]
     predicate: Predicate | None
+    near: NearScan | None = None
 
     def documents(
         self,
@@ -135,7 +140,7 @@ class BoundScan(NamedTuple):
         """The documents behind those that `documents` has found by these entries, before their predicates, in the same
         state; None where they are not those behind an entry.
         """
-        if self.scan.order is not None:
+        if self.scan.order is not None or self.near is not None:
             return None
         if not self.parts:
             return reader.values(_RECORDS, met[-1] + b"\0", self.coll.end)
@@ -174,7 +179,7 @@ class BoundScan(NamedTuple):
 
     def _tells(self, needs: frozenset[str]) -> bool:
         """Whether the entries of the scan tell these values of its documents, one entry of each."""
-        if self.predicate is not None or len(self.parts) != 1:
+        if self.predicate is not None or len(self.parts) != 1 or isinstance(self.scan, PreparedSearch):
             return False
         index = cast("Index", self.parts[0][0])
         return not index.multikey and not index.is_id and tells(index, needs)
@@ -198,6 +203,8 @@ class BoundScan(NamedTuple):
     ) -> bool:
         if not self.parts:
             return self._look_at_all(reader, wanted, owned, found, met, skip)
+        if self.near is not None:
+            return self._fetch_nearest(self.near, reader, wanted, owned, found, met, skip)
         scan, coll = self.scan, self.coll
         most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
         predicate, once, few = self.predicate, self._once, wanted + skip <= _FEW
@@ -221,6 +228,38 @@ class BoundScan(NamedTuple):
             # Of such a plan nothing else is kept by which it would be chosen anew.
             coll.plans.unprepare(self.key)
         return ended
+
+    def _fetch_nearest(
+        self,
+        near: NearScan,
+        reader: Reader,
+        wanted: int,
+        owned: Predicate | None,
+        found: list[bytes],
+        met: list[bytes] | None,
+        skip: int,
+    ) -> bool:
+        """As `_fetch`, of documents that come by their distance; what stands for entries are their record ids."""
+        predicate, examined, room = both(self.predicate, owned), Examined(), _MOST_BYTES
+        asked = 0 if predicate is not None or self.scan.order is not None else skip + wanted
+        try:
+            for rid, raw in nearest_documents(self.coll, near, reader, examined, asked, MOST_LOOKS):
+                room -= len(raw)
+                if room < 0:
+                    return False
+                if predicate is not None and not predicate.matches(raw):
+                    continue
+                if skip:
+                    skip -= 1
+                    continue
+                found.append(raw)
+                if met is not None:
+                    met.append(rid)
+                if len(found) == wanted:
+                    return True
+        except CommandError:
+            return False
+        return examined.keys <= MOST_LOOKS
 
     def _look_at_all(
         self,
@@ -327,18 +366,20 @@ def bound_scan(
     hint: Value | None = None,
     collation: Collation | None = None,
     evaluates: bool = True,
+    special: bool = False,
 ) -> BoundScan | None:
     """The scan for a filter, an order and a hint as they stand in a request; None where none is prepared.
 
     `collation`: what strings are compared under, that of the collection where the request has none. `counted`: only the
     number of documents is asked for. `reader`: by which several plans are tried, the first time. `evaluates`: whoever
-    looks at the documents may be stopped while an expression is evaluated.
+    looks at the documents may be stopped while an expression is evaluated. `special`: it may be a search for nearness
+    or texts, whose documents come in an order of their own or have metadata.
     """
     if not evaluates and has_expression(filter_):
         return None
     if len(sort) > _LONGEST_SORT or (hint is not None and len(hint[1]) > _LONGEST_SORT):
         return None
-    formed = form_of(filter_)
+    formed = form_of(filter_, True)
     if formed is None:
         return None
     form, values = formed
@@ -348,6 +389,8 @@ def bound_scan(
         key = (form, sort, counted, hint, collation, scan.outcome(values))
         scan = prepared_form(coll, key, filter_, values, reader)
     if scan is None or isinstance(scan, Decision):
+        return None
+    if isinstance(scan, PreparedSearch) and not special and not isinstance(scan.first, ValueTest):
         return None
     if scan.looks_through and (scan.left or scan.order) is not None and not is_small(coll):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.expression_context import new_context
@@ -30,6 +31,7 @@ from docstore.query.plan.partial_filters import decision_of
 from docstore.query.plan.plan import choose
 from docstore.query.plan.prepared_scan import PreparedScan, prepared_collection, prepared_scan, prepared_union
 from docstore.query.plan.shapes import Prepared, lookup, prepared, shape_of
+from docstore.query.plan.special.prepared import prepared_search
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class _Contradiction(Exception):
 
 def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
     _, sort, counted, _, rules, decided = key
+    if any(code == OBJECT for code, _ in values):
+        return None if rules is not None else _search(coll, sort, filter_, values, reader)
     filter_, values = _with_several(filter_, values)
     # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
     context = new_context(collation=rules)
@@ -127,6 +131,19 @@ def _clustered(
     if found is None or scan is None:
         return None
     return replace(scan, looks_through=not found.fields and (not order.fields or not found.provides_sort))
+
+
+def _search(coll: Collection, sort: bytes, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
+    """As `_prepared`, of a filter that searches in an index of geometry or of texts."""
+    if coll.index_filters or coll.options.clustered is not None:
+        return None
+    try:
+        tree = parse_filter(filter_, query_context=new_context())
+        order = parse_sort(sort, tree=tree)
+        plan = plan_query(coll, tree, sort=order, reader=reader)
+        return prepared_search(filter_, values, tree, plan, order, usable_indexes(coll), attrgetter("prefix"))
+    except CommandError:
+        return None
 
 
 def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value]) -> PreparedForm:

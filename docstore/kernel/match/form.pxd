@@ -14,8 +14,10 @@ cdef enum:
     _PATTERN = 0x1A
     _BEGINNING = 0x1B
     _CONJUNCT = 0x1C
+    _SEARCH = 0x1D
 
 cdef KeyWriter _out
+cdef bint _searches
 cdef int _TOP
 cdef int _IN_BRANCH
 cdef int _OF_OPERATORS
@@ -27,7 +29,7 @@ cdef Py_ssize_t _MOST_VALUES
 cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, int place, list values) except -1
 cdef bint _filters(bytes raw, Py_ssize_t start, Py_ssize_t limit, int mark, int place, list values) except -1
 cdef int _types_of_list(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
-cdef bint _is_of_filters(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end, bytes name) except -1
+cdef int _mark_of_filters(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef bint _is_comparison(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef bint _is_value(int code, bytes raw, Py_ssize_t at) noexcept
 cdef _members(bytes raw, Py_ssize_t start, Py_ssize_t limit, list values)
@@ -36,7 +38,9 @@ cdef int _special(
     bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end,
     bint operators, list values,
 ) except -2
-cdef bint _is_search(bytes raw, Py_ssize_t at, Py_ssize_t named) noexcept
+cdef bint _is_search(bytes raw, int code, Py_ssize_t at, Py_ssize_t named) noexcept
+cdef bint _begins_search(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
+cdef bint _search(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end, list values) except -1
 cdef bint _is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept
 cdef int _kind_of_pattern(
     bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, bint operators,

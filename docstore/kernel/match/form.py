@@ -10,7 +10,8 @@ one of those of `$all`) and its type is one of those that compare with each othe
 no index can tell where its strings begin, or if it is nothing but the beginning of strings; the form says which of
 both, and what its `$options` are. In the branches of an `$or` and the members of an `$and` of the top level, and in an
 `$elemMatch`, fields are treated alike. Whatever else a filter says is part of its form, but for searches in indexes of
-geometry and of texts: what they ask for is never sent again, and filters with them have no form.
+geometry and of texts: what they ask for is never sent again. Who asks for that has it taken out as one value, which is
+the document of the operators on a field, or the argument of `$text`; for others filters with searches have no form.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ if not cython.compiled:
     _PATTERN = 0x1A
     _BEGINNING = 0x1B
     _CONJUNCT = 0x1C
+    _SEARCH = 0x1D
     """Stand in a form for the type of a document of operators, of a list, of a disjunction and each of its branches, of
-    an $all, of an $elemMatch, of a regular expression of either kind, and of a conjunction and each of its members; no
-    type has these numbers."""
+    an $all, of an $elemMatch, of a regular expression of either kind, of a conjunction and each of its members, and of
+    a search; no type has these numbers."""
 
 _TOP = 0
 _IN_BRANCH = 1
@@ -64,13 +66,16 @@ _LONGEST_FORM = 1024
 _MOST_VALUES = 16
 _MOST_LISTED = 256
 _out: KeyWriter = KeyWriter()
+_searches: cython.bint = False
 
 
-def form_of(raw: bytes) -> tuple[bytes, list[Value]] | None:
+def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Value]] | None:
     """(the form, the values) of a filter, the value of an `$in` being its array; None for one that has no form, or is
-    too long to be sent often.
+    too long to be sent often. `searches`: those have a form that search by a condition of the top level.
     """
+    global _searches
     values: list[Value] = []
+    _searches = searches
     if len(raw) > _MOST_BYTES:
         return None
     _out.clear()
@@ -93,6 +98,7 @@ def _fields(
     code: cython.int
     compared: cython.bint
     types: cython.int
+    mark: cython.int
     special: cython.int
     while at < stop:
         code = raw[at]
@@ -104,6 +110,9 @@ def _fields(
                 return False
             _out.put_part(raw, at, named + 1)
             values.append((code, part(raw, named + 1, end)))
+        elif place == _TOP and code == OBJECT and _begins_search(raw, at + 1, named, end):
+            if not _search(raw, at + 1, named, end, values):
+                return False
         elif code == OBJECT and compared and not operators and raw[named + 5] != 0 and raw[named + 6] == 0x24:
             _out.put(_OPERATORS)
             _out.put_part(raw, at + 1, named + 1)
@@ -115,11 +124,8 @@ def _fields(
         ):
             if special < 0:
                 return False
-        elif place == _TOP and code == ARRAY and _is_of_filters(raw, at + 1, named, end, b"$or"):
-            if not _filters(raw, named + 1, end, _BRANCH, _IN_BRANCH, values):
-                return False
-        elif place == _TOP and code == ARRAY and _is_of_filters(raw, at + 1, named, end, b"$and"):
-            if not _filters(raw, named + 1, end, _CONJUNCT, _TOP, values):
+        elif place == _TOP and code == ARRAY and (mark := _mark_of_filters(raw, at + 1, named, end)):
+            if not _filters(raw, named + 1, end, mark, _IN_BRANCH if mark == _BRANCH else _TOP, values):
                 return False
         elif operators and code == ARRAY and (types := _types_of_list(raw, at + 1, named, end)):
             if len(values) == _MOST_VALUES:
@@ -128,7 +134,7 @@ def _fields(
             _out.put_part(raw, at + 1, named + 1)
             _out.put_little(types, 4)
             values.append((code, part(raw, named + 1, end)))
-        elif code == OBJECT and raw[at + 1] == 0x24 and _is_search(raw, at + 1, named):
+        elif _is_search(raw, code, at + 1, named):
             return False
         else:
             _out.put_part(raw, at, end)
@@ -241,11 +247,52 @@ def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: 
     return named - at == len(name) and stands_at(raw, at, name, len(name))
 
 
-def _is_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.bint:
-    """Whether the name at [at, named) is that of a search in an index of geometry or of texts."""
-    if named - at < 5:
+def _is_search(raw: bytes, code: cython.int, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.bint:
+    """Whether a value of the type behind the name at [at, named) is that of a search in an index of geometry or of
+    texts.
+    """
+    if code not in (OBJECT, ARRAY) or raw[at] != 0x24 or named - at < 5:
         return False
-    return stands_at(raw, at, b"$text", 5) or stands_at(raw, at, b"$geo", 4) or stands_at(raw, at, b"$near", 5)
+    if stands_at(raw, at, b"$text", 5) or stands_at(raw, at, b"$geo", 4) or stands_at(raw, at, b"$near", 5):
+        return True
+    return _is_name(raw, at, named, b"$within")
+
+
+def _begins_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether the document behind the name at [at, named) is the argument of a $text, or begins with an operator of
+    another search.
+    """
+    if raw[at] == 0x24:
+        return _is_name(raw, at, named, b"$text")
+    if raw[named + 5] == 0 or raw[named + 6] != 0x24:
+        return False
+    return _is_search(raw, raw[named + 5], named + 6, name_end(raw, named + 6, end))
+
+
+def _search(
+    raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t, values: list[Value]
+) -> cython.bint:
+    """Write a search: the name, and the names of what is asked, which say of which kind it is. False where it is not
+    wanted, or there are too many values.
+    """
+    inner: cython.Py_ssize_t = named + 5
+    stop: cython.Py_ssize_t = document_stop(raw, named + 1, end)
+    first: cython.Py_ssize_t
+    behind: cython.Py_ssize_t
+    if not _searches or len(values) == _MOST_VALUES:
+        return False
+    _out.put(_SEARCH)
+    _out.put_part(raw, at, named + 1)
+    while inner < stop:
+        first = inner
+        behind = name_end(raw, inner + 1, stop)
+        inner = value_end(raw, raw[first], behind + 1, stop)
+        _out.put_part(raw, first, behind + 1)
+        if raw[first] == OBJECT and raw[behind + 5] != 0:
+            _out.put_part(raw, behind + 5, name_end(raw, behind + 6, stop) + 1)
+    _out.put(0)
+    values.append((OBJECT, part(raw, named + 1, end)))
+    return True
 
 
 def _kind_of_pattern(
@@ -322,20 +369,23 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
     return types
 
 
-def _is_of_filters(
-    raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t, name: bytes
-) -> cython.bint:
-    """Whether the name at [at, named) is this one, and the array behind it has nothing but documents."""
+def _mark_of_filters(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    """What stands in a form for the $or or $and whose name is at [at, named); 0 where it is neither, or the array
+    behind it has something else than documents.
+    """
     stop: cython.Py_ssize_t
-    if not _is_name(raw, at, named, name):
-        return False
+    mark: cython.int = _BRANCH
+    if not _is_name(raw, at, named, b"$or"):
+        mark = _CONJUNCT
+        if not _is_name(raw, at, named, b"$and"):
+            return 0
     stop = document_stop(raw, named + 1, end)
     at = named + 5
     while at < stop:
         if raw[at] != OBJECT:
-            return False
+            return 0
         at = value_end(raw, OBJECT, name_end(raw, at + 1, stop) + 1, stop)
-    return True
+    return mark
 
 
 def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:

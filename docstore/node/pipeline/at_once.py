@@ -31,7 +31,16 @@ from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.pipeline.pieces import InFind, Piece, SeriesPiece, in_find, pieces_of, series_pieces
+from docstore.node.pipeline.pieces import (
+    InFind,
+    Nearness,
+    Piece,
+    SeriesPiece,
+    in_find,
+    nearness_of,
+    pieces_of,
+    series_pieces,
+)
 from docstore.node.read.at_once import collation_of, scan_of_newest, values_of_newest
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
 from docstore.node.read.snapshot import newest
@@ -44,6 +53,7 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, DocumentTest
 from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.plan.shapes import conjuncts, has_free_value
+from docstore.query.plan.special.near import located_path
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
 
@@ -128,7 +138,8 @@ def _at_once(
         return None
     pieces = pieces_of(stages, collation)
     if pieces is None:
-        return None
+        near = nearness_of(stages) if collation is None else None
+        return None if near is None else _by_distance(context, node, collection, near, batch)
     filter_, behind, more = pieces
     found = _found(context, node, collection, filter_, behind, collation)
     if found is None:
@@ -158,6 +169,41 @@ def _answered(
     finally:
         PAUSING.level = level
         step.close()
+    return _reply(context, step, documents, batch)
+
+
+def _by_distance(
+    context: Context, node: DataNode, collection: Collection, nearness: Nearness, batch: int | None
+) -> bytes | None:
+    """As `_at_once`, of the documents that a `$geoNear` gives."""
+    stage = nearness.stage
+    path = stage.near.path or _only_path(collection)
+    query = elements(stage.query)
+    if path is None or any(name == path for name, _, _ in query):
+        return None
+    filter_ = document_from([(path, *stage.near.argument), *query])
+    scan = scan_of_newest(context, node, collection, filter_, special=True)
+    if scan is None or scan[0].near is None:
+        return None
+    near, owned = scan
+
+    def work(step: _Step) -> list[bytes]:
+        found = step.nearest(near, owned, nearness.pipeline.wanted)
+        return step.through(stage.at(path).measured(found), nearness.behind)
+
+    return _answered(context, node, batch, work)
+
+
+def _only_path(collection: Collection) -> str | None:
+    """The path that a `$geoNear` without one is about; None where that is not clear."""
+    try:
+        return located_path(list(collection.indexes.values()), collection.ns)
+    except CommandError:
+        return None
+
+
+def _reply(context: Context, step: _Step, documents: list[bytes], batch: int | None) -> bytes | None:
+    """The reply with all that a step has found; None where the general way knows better how it ends."""
     size = FIRST_BATCH_DOCUMENTS if batch is None else batch
     if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
         # Of a batch that is just full the general way knows whether a cursor stays.
@@ -230,6 +276,14 @@ class _Step:
         if found is None:
             raise _More
         return self.through(found, behind.pipeline)
+
+    def nearest(self, bound: BoundScan, owned: Predicate | None, wanted: int) -> list[bytes]:
+        """The documents by distance, so many of them (0: all)."""
+        found = bound.documents(self._node.engine, wanted or MOST_LOOKS + 1, owned)
+        if found is None:
+            raise _More
+        self._bound.append(bound)
+        return found
 
     def through(self, given: list[bytes], pipeline: Pipeline) -> list[bytes]:
         """What stages make of documents."""

@@ -32,7 +32,7 @@ from docstore.node.upkeep.execution import execution_of
 from docstore.query.filter.tree import In
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan.access import CollectionScan, IndexScan, Plan
-from docstore.query.plan.near import located_path
+from docstore.query.plan.special.near import located_path
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import string_value
 from docstore.spill import SpillFile

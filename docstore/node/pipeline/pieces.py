@@ -16,6 +16,7 @@ from typing import NamedTuple
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.looked_at import fields_of_stages
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
@@ -36,7 +37,8 @@ _STAGES = frozenset(
     )
 )  # fmt: skip
 """Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
-_MATCH, _UNION, _LOOKUP = b"$match\0", b"$unionWith\0", b"$lookup\0"
+_MATCH, _UNION, _LOOKUP, _GEO_NEAR = b"$match\0", b"$unionWith\0", b"$lookup\0", b"$geoNear\0"
+_METADATA = b"$meta\0"
 _NAME_AT = 5
 """Where the name of a stage stands in its document."""
 _MOST_BYTES = 4096
@@ -130,6 +132,34 @@ def _in_front(stages: Sequence[bytes]) -> tuple[bytes, int]:
         filter_ = both
         at += 1
     return filter_, at
+
+
+class Nearness(NamedTuple):
+    """A `$geoNear` and the stages behind it; `pipeline` has all of them."""
+
+    stage: GeoNear
+    pipeline: Pipeline
+    behind: Pipeline
+
+
+def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
+    """A pipeline that begins with a `$geoNear` taken apart; None for another, or where stages want more than documents
+    as they are given.
+    """
+    if not stages or not stages[0].startswith(_GEO_NEAR, _NAME_AT) or sum(map(len, stages)) > _MOST_BYTES:
+        return None
+    if any(_METADATA in stage for stage in stages):
+        return None
+    behind = _parsed(tuple(stages[1:]), in_front=False)
+    if behind is None:
+        return None
+    try:
+        (stage,) = parse_pipeline(stages[:1], query_context=new_context()).stages
+    except CommandError:
+        return None
+    if not isinstance(stage, GeoNear):
+        return None
+    return Nearness(stage, Pipeline((stage, *behind.pipeline.stages)), behind.pipeline)
 
 
 def _of_stage(stage: bytes, name: bytes) -> bytes | None:

@@ -26,7 +26,9 @@ from docstore.node.read.snapshot import newest
 from docstore.node.read.sources import ReleasingSource, kept_source
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
+from docstore.query.filter.tree import TextSearch
 from docstore.query.pausing import REFUSED, allowing
+from docstore.query.plan.special.prepared import PreparedSearch
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, kept_paths, metadata_kinds
 from docstore.query.value.collation import Collation, parse_collation
@@ -36,6 +38,7 @@ _LONGEST = 1024
 """What is longer than this is not sent again as it is, and not remembered."""
 _MOST_KEPT_BYTES = 1 << 20
 """A cursor keeps no more of what has been found."""
+_TEXT = b"$text\0"
 _OF_DISTINCT = frozenset(("key", "query", "collation"))
 _OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
 
@@ -50,16 +53,19 @@ def scan_of_newest(
     counted: bool = False,
     hint: Value | None = None,
     collation: Collation | None = None,
+    special: bool = False,
 ) -> tuple[BoundScan, Predicate | None] | None:
     """The scan that is prepared for a request, and the filter of what is owned; None where there is none, or the
-    request may not read the newest state at once. `collation`: as `bound_scan`. Errors: StaleConfig.
+    request may not read the newest state at once. `collation`, `special`: as for `bound_scan`. Errors: StaleConfig.
     """
     if is_profiled(context):
         return None
     if context.begun_progress is not None and context.begun_progress.apart:
         # Others are to have their turn while it goes on.
         return None
-    bound = bound_scan(collection, filter_, node.engine, sort=sort, counted=counted, hint=hint, collation=collation)
+    bound = bound_scan(
+        collection, filter_, node.engine, sort=sort, counted=counted, hint=hint, collation=collation, special=special
+    )
     if bound is None:
         return None
     at_once, owned = newest(context)
@@ -88,19 +94,26 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     if not given.keys() <= _OF_FIND:
         return None
     projection = None
-    if "projection" in given:
-        projection = known_projection(given["projection"])
-        if projection is None:
+    told = given.get("projection")
+    if told is not None:
+        projection = known_projection(told)
+        if projection is None and _TEXT not in given.get("filter", EMPTY_DOCUMENT):
             return None
     sort = given.get("sort", EMPTY_DOCUMENT)
     filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
     known, collation = collation_of(collection, given.get("collation"))
     if not known or (collation is not None and projection is not None and not projection.is_plain):
         return None
-    scan = scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation)
+    scan = scan_of_newest(
+        context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True
+    )
     if scan is None:
         return None
     bound, owned = scan
+    if told is not None and projection is None:
+        projection = _projection_with_score(told, bound)
+        if projection is None:
+            return None
     skip, limit, batch = given.get("skip", 0), given.get("limit", 0), given.get("batchSize", FIRST_BATCH_DOCUMENTS)
     if batch == 0:
         # A cursor stays, whatever there is.
@@ -108,6 +121,8 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     ends = given.get("singleBatch", False) or 0 < limit <= batch
     wanted = min(limit or batch, batch)
     met: list[bytes] | None = None if ends else []
+    if met is not None and bound.near is not None and collection.plans.takes_long(bound.key):
+        return None
     needs = None if projection is None else kept_paths(projection)
     if met is not None and bound.scan.order is not None:
         return _sorted(context, node, bound, owned, projection, skip, limit, batch)
@@ -124,6 +139,9 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         behind = bound.rest(snapshot, found, met) if met else None
         if behind is None:
             snapshot.close()
+            if bound.near is not None:
+                # All would be looked for once more.
+                collection.plans.took_long(bound.key)
             return None
         bound.used()
         taking = Taking(
@@ -281,6 +299,18 @@ def values_of_newest(context: Context, node: DataNode, collection: Collection, p
         return None
     at_once, _ = newest(context)
     return values_of_all(collection, path, node.engine) if at_once else None
+
+
+def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:
+    """The projection of what a text search finds, where it knows nothing besides but how well a document fits."""
+    first = bound.scan.first if isinstance(bound.scan, PreparedSearch) else None
+    if not isinstance(first, TextSearch) or len(raw) > _LONGEST:
+        return None
+    try:
+        projection = parse_projection(raw, query_context=new_context(), tree=first, metadata=True)
+    except CommandError:
+        return None
+    return projection if isinstance(projection, Projection) and metadata_kinds(projection) <= {"textScore"} else None
 
 
 def plain_projection(raw: bytes) -> Projection | None:

@@ -1,6 +1,6 @@
 """Conditions that only an index of their own kind meets, nearness and text searches: where they may stand.
 
-What asks for one is planned by itself (`docstore.query.plan.near`, `docstore.query.plan.text`).
+What asks for one is planned by itself (`docstore.query.plan.special.near`, `docstore.query.plan.special.text`).
 """
 
 from __future__ import annotations

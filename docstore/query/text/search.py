@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.encoding import encode_key
 from docstore.query.text.languages import Exactness, TextLanguage, compared, language_named
 from docstore.query.text.terms import TextKeys
+from docstore.query.value.values import string_value
 
 _PIECE = re.compile(r'(?P<minus>(?<!\S)-+(?=\S))|"(?P<phrase>[^"]*)"|"|(?P<word>[^\s"]+)|\s+')
 
@@ -36,6 +38,10 @@ class Search:
     def is_plain(self) -> bool:
         """Whether what has one of the terms is found."""
         return self.exactness == Exactness() and not (self.negated or self.phrases or self.negated_phrases)
+
+    def keys(self) -> list[bytes]:
+        """The keys of the terms that are looked up."""
+        return [encode_key(string_value(term)) for term in self.looked_up]
 
     def finds(self, keys: TextKeys, raw: bytes) -> bool:
         """Whether a document is found, in an index of these keys."""

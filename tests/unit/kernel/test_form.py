@@ -194,11 +194,33 @@ def test_searches_have_no_form(kernel: Kernel) -> None:
     point = {"$geometry": {"type": "Point", "coordinates": [1, 2]}}
     for condition in (
         {"$text": {"$search": "a"}}, {"a": {"$near": point}}, {"a": 1, "b": {"$geoWithin": {"$box": [[0, 0], [1, 1]]}}},
-        {"a": {"$geoIntersects": point}}, {"$or": [{"a": {"$nearSphere": point}}]},
+        {"a": {"$geoIntersects": point}}, {"$or": [{"a": {"$nearSphere": point}}]}, {"a": {"$near": [1, 2]}},
+        {"a": {"$maxDistance": 1, "$near": [1, 2]}}, {"a": {"$within": {"$box": [[0, 0], [1, 1]]}}},
     ):  # fmt: skip
         assert kernel.match.form.form_of(bson.encode(condition)) is None, condition
     for constant in ({"$texts": 1}, {"a": {"$not": {"$gt": 1}}}, {"$expr": {"$gt": ["$a", 1]}}):
         assert kernel.match.form.form_of(bson.encode(constant)) is not None, constant
+
+
+def test_a_search_is_one_value_for_those_who_ask(kernel: Kernel) -> None:
+    def formed(condition: dict[str, Any]) -> Any:
+        return kernel.match.form.form_of(bson.encode(condition), True)
+
+    def circle(name: str, *centre: int) -> dict[str, Any]:
+        return {name: {"$center": [list(centre), 1]}}
+
+    form, values = formed({"n": 1, "a": circle("$geoWithin", 1, 2)})
+    assert values == [(16, b"\1\0\0\0"), (3, bson.encode(circle("$geoWithin", 1, 2)))]
+    assert formed({"n": 5, "a": circle("$geoWithin", 3, 4)})[0] == form
+    others: list[dict[str, Any]] = [
+        {"n": 1, "a": circle("$within", 1, 2)}, {"n": 1, "b": circle("$geoWithin", 1, 2)},
+        {"n": 1, "a": {"$near": [1, 2]}},
+        {"n": 1, "a": {"$geoWithin": {"$box": [[1, 2], [3, 4]]}}}, {"n": 1, "a": {"$near": [1, 2], "$maxDistance": 1}},
+        {"n": 1, "$text": {"$search": "a"}}, {"n": 1, "$text": {"$search": "a", "$language": "none"}},
+    ]  # fmt: skip
+    assert len({form, *(formed(each)[0] for each in others)}) == len(others) + 1
+    for refused in ({"$or": [{"$text": {"$search": "a"}}]}, {"a": {"$gt": 1, "$near": [1, 2]}}, {"$near": [1, 2]}):
+        assert formed(refused) is None
 
 
 def test_members_of_a_conjunction_are_taken_apart(kernel: Kernel) -> None:

@@ -16,10 +16,9 @@ from docstore.query.plan.access import Eof, Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, equalities, field_bounds
 from docstore.query.plan.candidates import residual
 from docstore.query.plan.index_bounds import IndexInfo, covers
-from docstore.query.plan.intervals import point, union
+from docstore.query.plan.intervals import points_of
 from docstore.query.sort import Sort
 from docstore.query.text.search import Search
-from docstore.query.value.values import string_value
 
 
 def text_plan(tree: Filter, text: TextSearch, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
@@ -55,7 +54,7 @@ def _bounds(tree: Filter, index: IndexInfo, search: Search) -> list[FieldBounds]
     fixed = equalities(tree)
     for path, direction in index.fields:
         if not direction:
-            return [*found, FieldBounds(path, 1, union(point(string_value(term)) for term in search.looked_up))]
+            return [*found, FieldBounds(path, 1, points_of(search.keys()))]
         if path not in fixed:
             return None
         found += field_bounds(tree, [(path, direction)])

@@ -1,0 +1,1 @@
+"""The plans of searches in indexes of their own: nearness, regions, texts."""

@@ -1,0 +1,181 @@
+"""Searches in an index of geometry or of texts, prepared for a form of filter: what is looked for is one of its values.
+
+Always true: what is bound is what the plan of the filter says, and nothing is bound where that could be another one.
+Only an index with no other field is used, that holds every document with something at its path; and beside a region
+nothing is asked for, not even an order, that another index may serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from docstore.bson.build import document_from
+from docstore.bson.walk import OBJECT, Value, elements
+from docstore.kernel.match import predicate
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.text_operator import parse_text
+from docstore.query.filter.tree import Filter, Near, TextSearch, ValueTest, conjunction
+from docstore.query.geo.cell_keys import REGION_CELLS
+from docstore.query.geo.operators import parse_geo
+from docstore.query.metadata import Order
+from docstore.query.plan.access import IndexScan, NearScan, Plan
+from docstore.query.plan.bounds import FieldBounds
+from docstore.query.plan.free_conditions import Tests, places_of, tests_of
+from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.plan.intervals import EVERYTHING, points_of
+from docstore.query.plan.shapes import conjuncts
+from docstore.query.sort import Sort
+from docstore.query.text.search import Search
+
+_LONGEST = 1024
+"""Bytes of an argument: what is longer takes a while to be looked at."""
+
+Part = tuple[IndexInfo, Sequence[tuple[bytes, bytes]]]
+"""Ranges of entries of one index."""
+
+Sought = Near | TextSearch | ValueTest
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSearch:
+    """A search in `index`, whose entries begin with `prefix`, for the value at `place`, like the `first` of the form.
+
+    `left`: what the other values say. `order`: in which documents are still to be sorted; one by a text's score is that
+    of the search that was bound last.
+    """
+
+    index: IndexInfo
+    prefix: bytes
+    place: int
+    first: Sought
+    left: Tests | None
+    order: Order | None
+
+    patience = 0
+    reverse = False
+    looks_through = False
+
+    def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None, NearScan | None] | None:
+        """The ranges to look at, what the documents there must still satisfy, and the nearness by which they come, if
+        by one; None where this plan is not that of the search. Errors: those of what is looked for.
+        """
+        sought, others = values[self.place], values[: self.place] + values[self.place + 1 :]
+        if len(sought[1]) > _LONGEST:
+            return None
+        left = [] if self.left is None else [self.left.predicate(others)]
+        if isinstance(self.first, TextSearch):
+            return self._of_texts(self.first, sought, left)
+        found = parse_geo(self.first.path, elements(sought[1]))
+        geometry = self.index.geometry
+        assert geometry is not None, "it was found by the index"
+        if isinstance(found, Near):
+            if not geometry.serves(spherical=found.spherical, geojson=found.geojson):
+                return None
+            access = NearScan(self.index, found, (FieldBounds(found.path, 1, EVERYTHING),), 0)
+            return [(self.index, ())], _all_of(left), access
+        if found.region is None:
+            return None
+        ranges = geometry.pairs(found.region, REGION_CELLS, single=not self.index.multikey)
+        if ranges is None:
+            return None
+        return self._parts(ranges), _all_of([compile_filter(found), *left]), None
+
+    def _of_texts(
+        self, first: TextSearch, sought: Value, left: list[Predicate]
+    ) -> tuple[Sequence[Part], Predicate | None, None] | None:
+        found = parse_text(sought)
+        search = self._settled(found)
+        # The scores are those of what the order and the metadata were made from.
+        self._settled(found, first)
+        if not search.looked_up:
+            return None
+        ranges = [(low, high) for low, high, _ in points_of(search.keys())]
+        if not search.is_plain:
+            left.append(compile_filter(found))
+        return self._parts(ranges), _all_of(left), None
+
+    def _parts(self, ranges: list[tuple[bytes, bytes]]) -> list[Part]:
+        prefix = self.prefix
+        return [(self.index, [(prefix + low, prefix + high) for low, high in ranges])]
+
+    def _settled(self, found: TextSearch, of: TextSearch | None = None) -> Search:
+        assert self.index.text is not None, "it was found by the index"
+        return (of or found).matcher.settle(found.search, found.language, found.exactness, self.index.text)
+
+
+def _all_of(parts: list[Predicate]) -> Predicate | None:
+    return parts[0] if len(parts) == 1 else predicate.And(parts) if parts else None
+
+
+def sought_in(tree: Filter) -> list[Sought]:
+    """The searches in the conjunction at the top of a filter."""
+    return [
+        each
+        for each in conjuncts(tree)
+        if isinstance(each, Near | TextSearch) or (isinstance(each, ValueTest) and each.region is not None)
+    ]
+
+
+def prepared_search(
+    raw: bytes,
+    values: list[Value],
+    tree: Filter,
+    plan: Plan,
+    order: Sort,
+    indexes: Sequence[IndexInfo],
+    prefix_of: Callable[[IndexInfo], bytes],
+) -> PreparedSearch | None:
+    """The search for filters of the form of `raw`, whose values are `values`; `plan` is that of its `tree` and this
+    order, chosen from the indexes, whose entries begin with `prefix_of` them. None where nothing can be prepared.
+    """
+    found, access = sought_in(tree), plan.access
+    places = [place for place, (code, _) in enumerate(values) if code == OBJECT]
+    if len(found) != 1 or len(places) != 1 or not isinstance(access, IndexScan | NearScan) or plan.rejected:
+        return None
+    first, index = found[0], access.index
+    of_texts = isinstance(first, TextSearch)
+    if not _holds_all(index) or (index.text if of_texts else index.geometry) is None:
+        return None
+    fields = elements(raw)
+    beside = [each for each in fields if (each[1], each[2]) != values[places[0]]]
+    if len(beside) != len(fields) - 1:
+        return None
+    if isinstance(first, ValueTest | Near) and not _is_alone(index, [name for name, _, _ in beside], order, indexes):
+        return None
+    rest = conjunction([each for each in conjuncts(tree) if each is not first]) if beside else None
+    left = None
+    if rest is not None:
+        others = [value for place, value in enumerate(values) if place != places[0]]
+        of_others = places_of(document_from(beside), others, rest)
+        if of_others is None:
+            return None
+        left = tests_of(conjuncts(rest), of_others)
+    pattern = order.pattern() if order.fields and not plan.provides_sort else None
+    prefix = prefix_of(index)
+    search = PreparedSearch(index, prefix, places[0], first, left, pattern)
+    bound = search.bound(values)
+    if bound is None or (bound[2] is None) != isinstance(access, IndexScan):
+        return None
+    if isinstance(access, IndexScan):
+        expected = [(prefix + low, prefix + high) for low, high in access.field_ranges()[0]]
+        return search if list(bound[0][0][1]) == expected else None
+    return search
+
+
+def _holds_all(index: IndexInfo) -> bool:
+    return len(index.fields) == 1 and index.partial is None and index.collation is None
+
+
+def _is_alone(index: IndexInfo, beside: list[str], order: Sort, indexes: Sequence[IndexInfo]) -> bool:
+    """Whether no other index has anything to offer to a filter of fields of these names, and to the order."""
+    asked = {*beside, *(path for path, _ in order.fields[:1])}
+    if any(name.startswith("$") for name in asked):
+        return False
+    return not any(
+        other is not index
+        and other.text is None
+        and (other.wildcard is not None or other.fields[0][0] in (*asked, index.fields[0][0]))
+        for other in indexes
+    )
