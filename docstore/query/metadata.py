@@ -15,10 +15,22 @@ from docstore.kernel.scan.sort import keyed
 from docstore.query.filter.special_conditions import special_condition
 from docstore.query.filter.tree import Filter, Near, TextSearch
 from docstore.query.geo.distances import nearest
+from docstore.query.text.search import TextMatcher
 from docstore.query.value.values import double_value
 
 Measure = Callable[[bytes], Value | None]
 """Calculates one kind of metadata from a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextScore:
+    """The measure of a text search."""
+
+    matcher: TextMatcher
+
+    def __call__(self, raw: bytes) -> Value:
+        return double_value(self.matcher.score(raw))
+
 
 KINDS = frozenset(("geoNearDistance", "geoNearPoint", "textScore"))
 
@@ -33,8 +45,7 @@ def measures_of(tree: Filter) -> Mapping[str, Measure]:
             "geoNearPoint": lambda raw: found[1] if (found := nearest(near, raw)) else None,
         }
     if isinstance(special, TextSearch):
-        matcher = special.matcher
-        return {"textScore": lambda raw: double_value(matcher.score(raw))}
+        return {"textScore": TextScore(special.matcher)}
     return {}
 
 
@@ -49,6 +60,14 @@ class MeasuredOrder:
         return b"".join(
             part.sort_key(raw) if isinstance(part, KeyPattern) else _greatest_first(part(raw)) for part in self.parts
         )
+
+    def sort(self, documents: list[bytes]) -> None:
+        """Put documents in order, those with equal keys as they are."""
+        only = self.parts[0] if len(self.parts) == 1 else None
+        if isinstance(only, TextScore):
+            documents.sort(key=only.matcher.scorer(), reverse=True)
+        else:
+            documents.sort(key=self.sort_key)
 
 
 def _greatest_first(value: Value | None) -> bytes:

@@ -27,6 +27,7 @@ from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.tree import MATCH_ALL, ValueTest
+from docstore.query.metadata import MeasuredOrder
 from docstore.query.plan.access import NearScan
 from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision
@@ -102,7 +103,10 @@ class BoundScan(NamedTuple):
             return None
         skip -= passed
         if order is not None:
-            found.sort(key=order.sort_key)
+            if isinstance(order, MeasuredOrder):
+                order.sort(found)
+            else:
+                found.sort(key=order.sort_key)
             del found[skip + wanted :]
         return found[skip:] if skip else found
 

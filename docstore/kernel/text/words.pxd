@@ -1,5 +1,6 @@
 from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport ARRAY, STRING, document_stop, name_end, part, value_end
+from docstore.kernel.match.path_predicates cimport stands_at
 
 cdef Py_ssize_t _REMEMBERED
 cdef Py_ssize_t _LONG
@@ -17,6 +18,14 @@ cdef class Words:
 
 cdef class PlainTexts:
     cdef Words _words
-    cdef dict _weights
+    cdef list _names
+    cdef list _weights
     cdef bytes _override
     cdef list _texts(self, bytes raw)
+
+cdef class Scores:
+    cdef PlainTexts _texts
+    cdef list _wanted
+    cpdef list each(self, bytes raw)
+
+cdef bint _is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept

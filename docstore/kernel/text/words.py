@@ -18,6 +18,7 @@ from docstore.bson.walk import encoded_name
 if not cython.compiled:
     from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, STRING, document_stop, name_end, part, value_end
+    from docstore.kernel.match.path_predicates import stands_at
 
 _REMEMBERED = 1 << 14
 _LONG = 1 << 12
@@ -89,12 +90,14 @@ class PlainTexts:
     """
 
     _words: Words
-    _weights: dict[bytes, float]
+    _names: list[bytes]
+    _weights: list[float]
     _override: bytes
 
     def __init__(self, words: Words, weights: Mapping[str, int], override: str) -> None:
         self._words = words
-        self._weights = {encoded_name(path): float(weight) for path, weight in weights.items()}
+        self._names = [encoded_name(path) for path in weights]
+        self._weights = [float(weight) for weight in weights.values()]
         self._override = encoded_name(override)
 
     def terms(self, raw: bytes) -> list[bytes] | None:
@@ -107,57 +110,86 @@ class PlainTexts:
             found += keys
         return list(set(found))
 
-    def scores(self, raw: bytes, wanted: Sequence[bytes]) -> list[float] | None:
-        """What a document scores for each of these terms, given by their keys; None as for `terms`."""
-        found: list[float] = [0.0] * len(wanted)
-        keys: list[bytes]
-        place: cython.Py_ssize_t
-        count: cython.Py_ssize_t
-        total: cython.Py_ssize_t
-        size: cython.Py_ssize_t
-        weight: cython.double
-        score: cython.double
-        texts: list[tuple[float, int, list[bytes]]] | None = self._texts(raw)
-        if texts is None:
-            return None
-        for weight, size, keys in texts:
-            total = len(keys)
-            for place in range(len(wanted)):
-                count = keys.count(wanted[place])
-                if count:
-                    score = weight * (2.0 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
-                    # A text that is nothing but the term, which its key has between two bytes; zeros are escaped.
-                    if count == total and size == len(wanted[place]) - 1 - wanted[place].count(b"\0"):
-                        score = score * 1.1
-                    found[place] += score
-        return found
-
     def _texts(self, raw: bytes) -> list[tuple[float, int, list[bytes]]] | None:
         """(weight, bytes, keys of the terms) of each text, in the order of the document."""
         found: list[tuple[float, int, list[bytes]]] = []
-        name: bytes
-        weight: float | None
         keys: list[bytes] | None
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
+        place: cython.Py_ssize_t
         code: cython.int
         while at < stop:
             code = raw[at]
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, code, named + 1, stop)
-            name = part(raw, at + 1, named)
-            if name == self._override:
+            if _is_name(raw, at + 1, named, self._override):
                 return None
-            weight = self._weights.get(name)
-            if weight is not None:
-                if code == STRING:
-                    keys = self._words.keys(raw, named + 5, end - 1)
-                    if keys is None:
+            for place in range(len(self._names)):
+                if _is_name(raw, at + 1, named, self._names[place]):
+                    if code == STRING:
+                        keys = self._words.keys(raw, named + 5, end - 1)
+                        if keys is None:
+                            return None
+                        found.append((self._weights[place], end - named - 6, keys))
+                    elif code == ARRAY:
                         return None
-                    found.append((weight, end - named - 6, keys))
-                elif code == ARRAY:
-                    return None
             at = end
         return found
+
+
+class Scores:
+    """What documents score for the different `wanted` terms, given by their keys."""
+
+    _texts: PlainTexts
+    _wanted: list[bytes]
+
+    def __init__(self, texts: PlainTexts, wanted: Sequence[bytes]) -> None:
+        self._texts = texts
+        self._wanted = list(wanted)
+
+    def each(self, raw: bytes) -> list[float] | None:
+        """For each of the terms; None for a document that is left to the general way."""
+        found: list[float] = [0.0] * len(self._wanted)
+        text: tuple[float, int, list[bytes]]
+        texts: list[tuple[float, int, list[bytes]]] | None = self._texts._texts(raw)
+        key: bytes
+        keys: list[bytes]
+        place: cython.Py_ssize_t
+        count: cython.Py_ssize_t
+        total: cython.Py_ssize_t
+        weight: cython.double
+        score: cython.double
+        if texts is None:
+            return None
+        for text in texts:
+            weight = text[0]
+            keys = text[2]
+            total = len(keys)
+            for place in range(len(self._wanted)):
+                key = self._wanted[place]
+                count = keys.count(key)
+                if count:
+                    score = weight * (2.0 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
+                    # A text that is nothing but the term, which its key has between two bytes; zeros are escaped.
+                    if count == total and text[1] == len(key) - 1 - key.count(b"\0"):
+                        score = score * 1.1
+                    found[place] += score
+        return found
+
+    def sum(self, raw: bytes) -> float:
+        """For all of them together, in their order; a negative number for a document that is left."""
+        scores: list[float] | None = self.each(raw)
+        score: cython.double = 0.0
+        place: cython.Py_ssize_t
+        if scores is None:
+            return -1.0
+        for place in range(len(scores)):
+            score += scores[place]
+        return score
+
+
+def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
+    """Whether the name at [at, named) is this one."""
+    return named - at == len(name) and stands_at(raw, at, name, len(name))

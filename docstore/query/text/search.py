@@ -135,7 +135,11 @@ class TextMatcher:
 
     def score(self, raw: bytes) -> float:
         """How well a document fits."""
+        return self.scorer()(raw)
+
+    def scorer(self) -> Callable[[bytes], float]:
+        """What says how well a document fits."""
         if self._score is None:
             search, keys = self.settled
             self._score = search.scorer(keys)
-        return self._score(raw)
+        return self._score

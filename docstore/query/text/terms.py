@@ -17,7 +17,7 @@ from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
-from docstore.kernel.text.words import PlainTexts
+from docstore.kernel.text.words import PlainTexts, Scores
 from docstore.query.text.languages import TextLanguage, language_named, words_of
 from docstore.query.value.values import string_value, text_of
 
@@ -88,11 +88,14 @@ class TextKeys:
 
     def scorer(self, wanted: list[str]) -> Callable[[bytes], float]:
         """What gives the sum of the scores of different terms that a document has, in the order of these."""
-        plain, keys = self.plain(), [encode_key(string_value(term)) for term in wanted]
+        texts = self.plain()
+        if texts is None:
+            return lambda raw: sum(self._scores_of(raw, wanted))
+        plain = Scores(texts, [encode_key(string_value(term)) for term in wanted]).sum
 
         def score(raw: bytes) -> float:
-            scores = None if plain is None else plain.scores(raw, keys)
-            return sum(self._scores_of(raw, wanted) if scores is None else scores)
+            found = plain(raw)
+            return sum(self._scores_of(raw, wanted)) if found < 0 else found
 
         return score
 

@@ -80,7 +80,9 @@ def test_terms_and_scores_of_random_documents(kernel: Kernel) -> None:
             assert len(found) == len(set(found))
             assert set(found) == set(map(_key, scores))
             wanted = [*scores, "fox"]
-            assert plain.scores(raw, list(map(_key, wanted))) == [scores.get(term, 0.0) for term in wanted]
+            of_each = kernel.text.words.Scores(plain, list(map(_key, wanted)))
+            assert of_each.each(raw) == [scores.get(term, 0.0) for term in wanted]
+            assert of_each.sum(raw) == sum(of_each.each(raw))
             assert index.scorer(wanted)(raw) == sum(scores.get(term, 0.0) for term in wanted)
     assert read > 500
 

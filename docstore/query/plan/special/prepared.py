@@ -176,6 +176,6 @@ def _is_alone(index: IndexInfo, beside: list[str], order: Sort, indexes: Sequenc
     return not any(
         other is not index
         and other.text is None
-        and (other.wildcard is not None or other.fields[0][0] in (*asked, index.fields[0][0]))
+        and ((other.wildcard is not None and asked) or other.fields[0][0] in (*asked, index.fields[0][0]))
         for other in indexes
     )
