@@ -62,6 +62,7 @@ COMPILED = (
     "kernel.geometry.nearby",
     "kernel.geometry.cells",
     "kernel.geometry.plane",
+    "kernel.geometry.outlines",
     "kernel.text.words",
     "kernel.group.sources",
     "kernel.group.double_sum",

@@ -8,6 +8,7 @@ from functools import partial
 from docstore.bson.allowance import spend
 from docstore.bson.walk import REGEX, Value
 from docstore.errors import Code, CommandError
+from docstore.kernel.geometry.outlines import WithinAreas
 from docstore.kernel.geometry.points import WithinCircle
 from docstore.kernel.geometry.regions import WithinBox, WithinDisc, WithinOutline
 from docstore.kernel.match import bit_predicates, path_predicates, predicate, text_predicates
@@ -37,7 +38,7 @@ from docstore.query.filter.tree import (
 )
 from docstore.query.geo.operators import WITHIN
 from docstore.query.geo.plane import Box, Circle, Outline
-from docstore.query.geo.sphere import Cap, Spherical
+from docstore.query.geo.sphere import OUTLOOK, Cap, Spherical
 from docstore.query.value.collation import Collation
 from docstore.query.value.long_lists import paced
 
@@ -99,25 +100,31 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return path_predicates.Mod(path, divisor, remainder)
         case Size(path, length):
             return path_predicates.Size(path, length)
-        case ValueTest(path, test, name, _, Spherical(cap=Cap(centre, radius))) if name in WITHIN:
-            return WithinCircle(path, centre, radius, test)
-        case ValueTest(path, test, name, _, Box() | Circle() | Outline() as region) if name in WITHIN:
-            return _compile_region(path, region, test)
-        case ValueTest(path, test):
-            return path_predicates.ValueCall(path, test)
+        case ValueTest():
+            return _compile_value_test(tree)
         case Near():
             return path_predicates.Call(partial(_refuse, tree))
         case _:
             raise AssertionError(f"no predicate for {tree!r}")
 
 
-def _compile_region(path: str, region: Box | Circle | Outline, test: Callable[[Value], bool]) -> Predicate:
-    if isinstance(region, Circle):
-        return WithinDisc(path, region.centre, region.radius, test)
-    if isinstance(region, Outline):
-        return WithinOutline(path, region.corners, test)
-    (a, b), (c, d) = region.corners
-    return WithinBox(path, (min(a, c), min(b, d)), (max(a, c), max(b, d)), test)
+def _compile_value_test(tree: ValueTest) -> Predicate:
+    """What the kernel says of a region of its own, and else what the test says."""
+    path, test, within = tree.path, tree.test, tree.name in WITHIN
+    match tree.region:
+        case Spherical(cap=Cap(centre, radius)) if within:
+            return WithinCircle(path, centre, radius, test)
+        case Spherical() as region if (areas := region.areas()) is not None:
+            # A point meets an area where it lies within it.
+            return WithinAreas(path, OUTLOOK, areas, test)
+        case Circle(centre, radius) if within:
+            return WithinDisc(path, centre, radius, test)
+        case Outline(corners) if within:
+            return WithinOutline(path, corners, test)
+        case Box(((a, b), (c, d))) if within:
+            return WithinBox(path, (min(a, c), min(b, d)), (max(a, c), max(b, d)), test)
+        case _:
+            return path_predicates.ValueCall(path, test)
 
 
 def _refuse(tree: Filter, document: bytes) -> bool:

@@ -166,25 +166,25 @@ _PER_PAIR, _PER_VERTEX = 32, 64
 
 _AT_ONCE = 1024
 
-_OUTLOOK: Vector = (0.00456762077230, 0.99947476613078, 0.03208315302933)
+OUTLOOK: Vector = (0.00456762077230, 0.99947476613078, 0.03208315302933)
 """Where every count of edges begins."""
 
 
 class Ring:
-    """A closed line and its inside, which lies to the left of its edges."""
+    """A closed line and its inside, which lies to the left of its edges. `outlook_inside`: `OUTLOOK` lies there."""
 
     def __init__(self, vertices: Sequence[Vector]) -> None:
         self.vertices = list(vertices)
-        self._outlook_inside = False
+        self.outlook_inside = False
         inside = _in_order(_beside(self.vertices[1]), self.vertices[0], self.vertices[2], self.vertices[1])
-        self._outlook_inside = inside != self.contains(self.vertices[1])
+        self.outlook_inside = inside != self.contains(self.vertices[1])
 
     def edges(self) -> Iterator[tuple[Vector, Vector]]:
         return zip(self.vertices, self.vertices[1:] + self.vertices[:1], strict=True)
 
     def contains(self, point: Vector) -> bool:
-        inside = self._outlook_inside
-        x, y, z = cross(_OUTLOOK, point)
+        inside = self.outlook_inside
+        x, y, z = cross(OUTLOOK, point)
         start = self.vertices[-1]
         before = x * start[0] + y * start[1] + z * start[2]
         for at in range(0, len(self.vertices), _AT_ONCE):
@@ -194,7 +194,7 @@ class Ring:
                 side = x * end[0] + y * end[1] + z * end[2]
                 # An edge is passed only where its ends are not surely on one side of the way.
                 if not (before > _SURE < side or before < -_SURE > side):
-                    inside ^= _passes(_OUTLOOK, point, start, end)
+                    inside ^= _passes(OUTLOOK, point, start, end)
                 start, before = end, side
         return inside
 
@@ -325,6 +325,12 @@ class Spherical:
         points = [(point, point) for point in self._points]
         lines = [edge for line in self._lines for edge in pairwise(line)]
         return points + lines + [edge for area in self._areas for edge in area.edges()]
+
+    def areas(self) -> list[list[tuple[bool, list[Vector]]]] | None:
+        """The rings of its areas: whether `OUTLOOK` lies inside, the vertices; None where there is something else."""
+        if self.cap is not None or self._points or self._lines:
+            return None
+        return [[(ring.outlook_inside, ring.vertices) for ring in area.rings] for area in self._areas]
 
     def surrounds(self, point: Vector) -> bool:
         """Whether the point lies in one of the areas."""

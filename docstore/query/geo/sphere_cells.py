@@ -9,13 +9,11 @@ corner: what is said of a cell is judged by that circle, which is a little too l
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
 
-from docstore.bson.allowance import spend
 from docstore.errors import Code, CommandError
+from docstore.kernel.geometry.outlines import covering_cells
 from docstore.query.geo.shapes import Position
-from docstore.query.geo.sphere import Arc, Spherical, Vector, angle, arc, distance, vector
+from docstore.query.geo.sphere import Spherical, vector
 
 Cell = tuple[int, int, int, int]
 
@@ -45,71 +43,12 @@ def _step(slope: float, side: int) -> int:
     return min(int((math.atan(slope) / _QUARTER + 1) / 2 * side), side - 1)
 
 
-def _circle(cell: Cell) -> tuple[Vector, float]:
-    """The middle of a cell, and the radians to its farthest corner."""
-    face, column, row, level = cell
-    width = 2 / (1 << level)
-    left, low = column * width - 1, row * width - 1
-    middle = _point(face, left + width / 2, low + width / 2)
-    corners = (_point(face, across, along) for across in (left, left + width) for along in (low, low + width))
-    return middle, max(angle(middle, corner) for corner in corners) + _SLACK
-
-
-def _point(face: int, across: float, along: float) -> Vector:
-    axis, sign = face % 3, 1.0 if face < 3 else -1.0
-    u, w = math.tan(across * _QUARTER), math.tan(along * _QUARTER)
-    length = sign / math.sqrt(1 + u * u + w * w)
-    found = [length, u * length, w * length]
-    return (found[-axis % 3], found[(1 - axis) % 3], found[(2 - axis) % 3])
-
-
-_FACES: Sequence[Cell] = [(face, 0, 0, 0) for face in range(6)]
-
-
 def covering(region: Spherical, most: int, *, coarsest: int = 0, finest: int = LEVELS) -> list[Cell]:
     """Cells of the levels from `coarsest` to `finest` that hold all of the region: about `most` of them, unless the
-    coarsest are more. BadValue when they are more than `MOST_CELLS`. Not for circles, which the kernel covers.
+    coarsest are more. BadValue when they are more than `MOST_CELLS`. Not for circles.
     """
     assert region.cap is None
-    found: list[Cell] = []
-    edges = [arc(*edge) for edge in region.edges()]
-    waiting: deque[tuple[Cell, list[Arc]]] = deque()
-    for whole in _FACES:
-        _sort_out(region, whole, edges, coarsest, found, waiting)
-    while waiting:
-        cell, near = waiting.popleft()
-        face, column, row, level = cell
-        if level == finest or (level >= coarsest and len(found) + len(waiting) + 4 > most):
-            found.append(cell)
-            continue
-        if len(found) + len(waiting) > MOST_CELLS:
-            raise CommandError(Code.BadValue, "the geometry is too large for the coarsest cells of the index")
-        for part in range(4):
-            child = (face, 2 * column + part // 2, 2 * row + part % 2, level + 1)
-            _sort_out(region, child, near, coarsest, found, waiting)
+    found = covering_cells(region.edges(), region.surrounds, most, coarsest, finest, MOST_CELLS)
+    if found is None:
+        raise CommandError(Code.BadValue, "the geometry is too large for the coarsest cells of the index")
     return found
-
-
-def _sort_out(
-    region: Spherical,
-    cell: Cell,
-    edges: list[Arc],
-    coarsest: int,
-    found: list[Cell],
-    waiting: deque[tuple[Cell, list[Arc]]],
-) -> None:
-    """Put a cell that lies inside to what is found, one that the border may meet to what waits; others are dropped."""
-    middle, radius = _circle(cell)
-    near: list[Arc] = []
-    reach = radius + _SLACK
-    for at in range(0, len(edges), _AT_ONCE):
-        part = edges[at : at + _AT_ONCE]
-        spend(_PER_EDGE * len(part))
-        near += [
-            edge for edge in part if edge.comes_near(middle, reach) and distance(middle, edge.start, edge.end) <= reach
-        ]
-    inside = not near and region.surrounds(middle)
-    if inside and cell[3] >= coarsest:
-        found.append(cell)
-    elif inside or near:
-        waiting.append((cell, near))
