@@ -56,6 +56,7 @@ from docstore.query.filter.tree import (
     RegexMatch,
     Size,
     TypeIs,
+    ValueTest,
     conjunction,
 )
 from docstore.query.plan.access import IndexScan, Plan, index_scan, wildcard_scan
@@ -137,6 +138,9 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
         elif isinstance(each, DocumentTest) and _is_constant(each):
             # Its test is made anew for each request.
             found += (each.name, each.argument)
+        elif isinstance(each, ValueTest) and each.region is not None and not nested:
+            # What is asked for is never sent again, but what can serve it is the same.
+            found += (each.path, each.name, type(each.region))
         elif _is_constant(each):
             found.append(each)
         else:
@@ -385,11 +389,13 @@ def _first_paths(tree: Filter, sort: Sort) -> set[str]:
 
 def _is_beside(index: IndexInfo, first_paths: set[str], tree: Filter) -> bool:
     """Whether the index has nothing to offer to filters of the shape of `tree`, whatever their values: no shape asks
-    for a text or a region, no other index is of use without its first field, and no partial one where its filter is not
-    implied.
+    for a text, no index of geometry is of use without a region, no other index without its first field, and no partial
+    one where its filter is not implied.
     """
-    if index.text is not None or index.geometry is not None:
+    if index.text is not None:
         return True
+    if index.geometry is not None:
+        return not any(isinstance(each, ValueTest) and each.region is not None for each in conjuncts(tree))
     if index.partial is not None and not any(_implied(tree, index.partial)):
         return True
     return index.fields[0][0] not in first_paths

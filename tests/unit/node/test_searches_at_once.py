@@ -106,6 +106,9 @@ def _request(dice: random.Random) -> dict[str, Any]:
         request["sort"] = dice.choice(({"score": score}, {"x": score, "n": 1}, {"n": -1, "y": score}, {"_id": 1}))
     elif dice.random() < 0.2:
         request["sort"] = dice.choice(({"n": 1, "_id": -1}, {"k": 1, "_id": 1}, {"_id": 1}))
+    if "k" in request["filter"] and "sort" not in request:
+        # Either of two indexes may serve it, and which is best may be found out anew.
+        request["sort"] = {"n": 1, "_id": 1}
     if "projection" not in request and dice.random() < 0.3:
         request["projection"] = dice.choice(({"place": 1, "_id": 0}, {"about": 0}, {"n": {"$add": ["$n", 1]}}))
     return request
