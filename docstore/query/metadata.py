@@ -81,4 +81,7 @@ def keyed_by(order: Order, documents: Iterable[bytes]) -> list[tuple[bytes, byte
     """(sort key, document) of each document, in the order given."""
     if isinstance(order, KeyPattern):
         return keyed(order, documents)
+    if len(order.parts) == 1 and isinstance(order.parts[0], TextScore):
+        score = order.parts[0].matcher.scorer()
+        return [(encode_key(double_value(score(raw)), descending=True), raw) for raw in documents]
     return [(order.sort_key(raw), raw) for raw in documents]

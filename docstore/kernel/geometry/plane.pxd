@@ -5,6 +5,7 @@ from docstore.kernel.geometry.curve cimport (
 )
 from docstore.kernel.geometry.nearby cimport CellDistances
 from docstore.kernel.geometry.points cimport PlainPoint, Vector
+from docstore.kernel.geometry.regions cimport WithinOutline
 
 cdef int _BITS
 cdef unsigned long long _ALL
@@ -26,6 +27,8 @@ cdef class Covering:
 
 cdef bint _holds(tuple area, double left, double low, double right, double high) except -1
 cdef bint _meets(tuple area, double left, double low, double right, double high) except -1
+
+cdef bint _edges_meet(WithinOutline outline, double left, double low, double right, double high) except -1
 
 cdef class SquareKeys:
     cdef list _names

@@ -10,6 +10,7 @@ import cython
 from docstore.bson.walk import ARRAY, BINARY, encoded_name
 from docstore.kernel.geometry.nearby import CellDistances
 from docstore.kernel.geometry.points import PlainPoint, Vector
+from docstore.kernel.geometry.regions import WithinOutline
 from docstore.kernel.keys.encoding import encode_key
 
 if not cython.compiled:
@@ -138,6 +139,79 @@ def _meets(
     elif y > high:
         along = y - high
     return hypot(across, along) <= radius * (1 + _ROUNDING)
+
+
+def outline_cells(
+    corners: Sequence[tuple[float, float]],
+    low: cython.double,
+    side: cython.double,
+    spare: cython.double,
+    bits: cython.int,
+    most: cython.Py_ssize_t,
+) -> list[tuple[int, int, int]]:
+    """As `Covering.cells`, of a polygon."""
+    outline: WithinOutline = WithinOutline("", corners, bool)
+    found: list[tuple[int, int, int]] = []
+    waiting: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
+    cell: tuple[int, int, int]
+    column: cython.longlong
+    row: cython.longlong
+    level: cython.int
+    quarter: cython.int
+    width: cython.double
+    x: cython.double
+    y: cython.double
+    while waiting:
+        cell = waiting.popleft()
+        column, row, level = cell[0], cell[1], cell[2]
+        if level == bits or len(found) + len(waiting) + 4 > most:
+            found.append(cell)
+            continue
+        level += 1
+        width = side / (cython.cast(cython.longlong, 1) << level)
+        for quarter in range(4):
+            x = low + (2 * column + (quarter >> 1)) * width
+            y = low + (2 * row + (quarter & 1)) * width
+            if _edges_meet(outline, x - spare, y - spare, x + width + spare, y + width + spare):
+                waiting.append((2 * column + (quarter >> 1), 2 * row + (quarter & 1), level))
+    return found
+
+
+def _edges_meet(
+    outline: WithinOutline, left: cython.double, low: cython.double, right: cython.double, high: cython.double
+) -> cython.bint:
+    """Whether a rectangle may have something of the polygon: False is certain."""
+    place: cython.Py_ssize_t
+    count: cython.Py_ssize_t = len(outline.xs)
+    ax: cython.double = outline.xs[count - 1]
+    ay: cython.double = outline.ys[count - 1]
+    bx: cython.double
+    by: cython.double
+    dx: cython.double
+    dy: cython.double
+    one: cython.double
+    other: cython.double
+    third: cython.double
+    fourth: cython.double
+    spare: cython.double
+    for place in range(count):
+        bx = outline.xs[place]
+        by = outline.ys[place]
+        if max(ax, bx) >= left and min(ax, bx) <= right and max(ay, by) >= low and min(ay, by) <= high:
+            # On which sides of the edge the corners of the rectangle lie.
+            dx = bx - ax
+            dy = by - ay
+            one = dx * (low - ay) - dy * (left - ax)
+            other = dx * (high - ay) - dy * (left - ax)
+            third = dx * (high - ay) - dy * (right - ax)
+            fourth = dx * (low - ay) - dy * (right - ax)
+            spare = max(abs(left), abs(low), abs(right), abs(high), abs(ax), abs(ay))
+            spare = spare * _ROUNDING * (abs(dx) + abs(dy))
+            if min(one, other, third, fourth) <= spare and max(one, other, third, fourth) >= -spare:
+                return True
+        ax = bx
+        ay = by
+    return outline.judge((left + right) / 2.0, (low + high) / 2.0) == 1
 
 
 def cell_ranges(cells: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:

@@ -29,6 +29,6 @@ cdef class WithinDisc(_InPlane):
     cdef int judge(self, double x, double y) except -1
 
 cdef class WithinOutline(_InPlane):
-    cdef list _xs
-    cdef list _ys
+    cdef readonly list xs
+    cdef readonly list ys
     cdef int judge(self, double x, double y) except -1

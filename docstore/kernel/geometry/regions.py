@@ -100,25 +100,25 @@ class WithinDisc(_InPlane):
 class WithinOutline(_InPlane):
     """A polygon by the even-odd rule, with its corners."""
 
-    _xs: list[float]
-    _ys: list[float]
+    xs: list[float]
+    ys: list[float]
 
     def __init__(self, path: str, corners: Sequence[tuple[float, float]], otherwise: Callable[[Value], bool]) -> None:
         super().__init__(path, otherwise)
-        self._xs = [x for x, _ in corners]
-        self._ys = [y for _, y in corners]
+        self.xs = [x for x, _ in corners]
+        self.ys = [y for _, y in corners]
 
     def judge(self, x: cython.double, y: cython.double) -> cython.int:
         place: cython.Py_ssize_t
-        count: cython.Py_ssize_t = len(self._xs)
-        ax: cython.double = self._xs[count - 1]
-        ay: cython.double = self._ys[count - 1]
+        count: cython.Py_ssize_t = len(self.xs)
+        ax: cython.double = self.xs[count - 1]
+        ay: cython.double = self.ys[count - 1]
         bx: cython.double
         by: cython.double
         inside: cython.bint = False
         for place in range(count):
-            bx = self._xs[place]
-            by = self._ys[place]
+            bx = self.xs[place]
+            by = self.ys[place]
             if bx == x and by == y:
                 return _INSIDE
             if (

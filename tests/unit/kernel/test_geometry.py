@@ -226,3 +226,19 @@ def test_the_ranges_of_cells_of_the_plane(kernel: Kernel) -> None:
     assert kernel.geometry.plane.cell_ranges(quarters) == ranges
     ((low, high),) = kernel.geometry.plane.cell_ranges([(2, 1, 2), (3, 1, 2), (2, 0, 2), (3, 0, 2)])
     assert (low, high) == kernel.geometry.plane.cell_ranges([(1, 0, 1)])[0]
+
+
+def test_the_cells_of_a_polygon_hold_it(kernel: Kernel) -> None:
+    dice = random.Random(14)
+    for _ in range(40):
+        square = Square(-10.0, 10.0, dice.choice([3, 26, 32]))
+        corners = tuple((dice.uniform(-12, 12), dice.uniform(-12, 12)) for _ in range(dice.randrange(3, 7)))
+        most = dice.choice([4, 24])
+        given = square.low, square.high - square.low, square.spare(), square.bits, most
+        cells = kernel.geometry.plane.outline_cells(corners, *given)
+        assert len(cells) <= max(most, 4)
+        ranges = kernel.geometry.plane.cell_ranges(cells)
+        for at in [(dice.uniform(-10, 10), dice.uniform(-10, 10)) for _ in range(60)]:
+            if Outline(corners).holds(at):
+                key = PlaneKeys(square).key_at(at)
+                assert any(low <= key < high for low, high in ranges)
