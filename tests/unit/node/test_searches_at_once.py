@@ -106,6 +106,8 @@ def _request(dice: random.Random) -> dict[str, Any]:
         request["sort"] = dice.choice(({"score": score}, {"x": score, "n": 1}, {"n": -1, "y": score}, {"_id": 1}))
     elif dice.random() < 0.2:
         request["sort"] = dice.choice(({"n": 1, "_id": -1}, {"k": 1, "_id": 1}, {"_id": 1}))
+    if any(name in str(request["filter"]) for name in ("$near", "$geoNear")) and dice.random() < 0.2:
+        request["sort"] = {"far": {"$meta": "geoNearDistance"}, "_id": 1}
     if "k" in request["filter"] and "sort" not in request:
         # Either of two indexes may serve it, and which is best may be found out anew.
         request["sort"] = {"n": 1, "_id": 1}
@@ -185,6 +187,20 @@ def test_what_is_found_is_the_same(seed: int, count: int, lines: bool) -> None:
 
     loop(run())
     assert way.answered > 20
+
+
+def test_an_order_by_distance_is_that_of_the_request() -> None:
+    async def run() -> None:
+        local = await _filled(random.Random(9), 300, False)
+        for at in ([1, 1], [-7, 3], [5, -2]):
+            near = {"place": {"$near": {"$geometry": {"type": "Point", "coordinates": at}, "$maxDistance": 5e5}}}
+            request = {"find": "c", "filter": near, "sort": {"far": {"$meta": "geoNearDistance"}, "_id": 1}}
+            with patch.object(find, "find_at_once", lambda *_: None):
+                expected = await _all(local, request)
+            assert len(expected) > 5
+            assert await _all(local, request) == expected
+
+    loop(run())
 
 
 @pytest.mark.parametrize(("seed", "count", "lines"), [(6, 40, False), (7, 400, True), (8, 1500, False)])

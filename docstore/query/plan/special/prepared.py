@@ -138,6 +138,9 @@ def prepared_search(
     of_texts = isinstance(first, TextSearch)
     if not _holds_all(index) or (index.text if of_texts else index.geometry) is None:
         return None
+    if order.measures and not of_texts:
+        # The order is that of the distances from the first point.
+        return None
     fields = elements(raw)
     beside = [each for each in fields if (each[1], each[2]) != values[places[0]]]
     if len(beside) != len(fields) - 1:
