@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import bson
@@ -167,6 +168,43 @@ def test_neighbours_in_the_index_may_be_far_and_many(keys: Any) -> None:
         wanted = sorted(apart for apart in at_once.values() if near.least <= apart <= near.greatest)
         found = find(coll, store, condition)
         assert [at_once[bson.encode(each)] for each in found] == wanted
+        assert len(set(ids(found))) == len(found)
+
+
+@pytest.mark.parametrize("keys", [(("g", "2d"),), (("g", "2d"), ("a", 1))])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nearness_by_cells_of_the_plane_is_that_of_all_documents(seed: int, keys: Any) -> None:
+    """Crowds and lone points, several places of one document, in the plane and on the sphere."""
+    dice = random.Random(seed)
+    store = store_on()
+    documents: list[bytes] = []
+    for number in range(900):
+        middle = dice.choice(((0, 0), (30, 30), (-120, 60), (dice.uniform(-179, 179), dice.uniform(-89, 89))))
+        at = [middle[0] + dice.uniform(-0.5, 0.5), middle[1] + dice.uniform(-0.5, 0.5)]
+        place: Any = dice.choice((at, at, at, {"x": at[0], "y": at[1]}, [at, [dice.randrange(9), dice.randrange(9)]]))
+        documents.append(doc(number, a=number % 2, g=place))
+    coll = make(store, "db.c", *documents, indexes=(geometry(*keys),))
+    for _ in range(40):
+        at = dice.choice(([0, 0], [29.6, 30], [dice.uniform(-180, 180), dice.uniform(-90, 90)], [180, 90]))
+        limits: dict[str, Any] = {}
+        spherical = dice.random() < 0.4
+        if dice.random() < 0.5:
+            limits["$maxDistance"] = dice.choice((0.001, 0.01, 1)) * (1 if spherical else 57)
+        if dice.random() < 0.3:
+            limits["$minDistance"] = dice.choice((0.001, 0.3)) * (1 if spherical else 57)
+        condition: dict[str, Any] = {"g": {"$nearSphere" if spherical else "$near": at, **limits}}
+        if dice.random() < 0.3:
+            condition["a"] = 1
+        near = nearness(parse_filter(bson.encode(condition)))
+        assert near is not None
+        apart = {raw: found[0] for raw in documents if (found := nearest(near, raw))}
+        wanted = sorted(
+            far
+            for raw, far in apart.items()
+            if near.least <= far <= near.greatest and bson.decode(raw)["a"] >= condition.get("a", 0)
+        )
+        found = find(coll, store, condition)
+        assert [apart[bson.encode(each)] for each in found] == wanted
         assert len(set(ids(found))) == len(found)
 
 
