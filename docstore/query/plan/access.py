@@ -115,7 +115,8 @@ class NearScan:
     def within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
         """The entries that lead to all documents up to a distance, and to some others, the fewer the more cells."""
         assert self.index.geometry is not None
-        ranges = self.index.geometry.ranges(region_around(self.near, radius), cells)
+        region, single = region_around(self.near, radius), not self.index.multikey
+        ranges = self.index.geometry.ranges(region, cells, single=single)
         assert ranges is not None, "the index serves the point"
         bounds = list(self.bounds)
         bounds[self.place] = FieldBounds(bounds[self.place].path, 1, ranges)
