@@ -64,6 +64,8 @@ class MeasuredOrder:
     def sort(self, documents: list[bytes]) -> None:
         """Put documents in order, those with equal keys as they are."""
         only = self.parts[0] if len(self.parts) == 1 else None
+        if not documents:
+            return
         if isinstance(only, TextScore):
             documents.sort(key=only.matcher.scorer(), reverse=True)
         else:

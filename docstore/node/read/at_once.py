@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from docstore.aggregation.expression_context import new_context
 from docstore.bson.build import bytes_of
-from docstore.bson.walk import EMPTY_DOCUMENT, Value, elements
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan, values_of_all
 from docstore.collection.read.taking import ScanSource, Taking, both
@@ -31,6 +31,8 @@ from docstore.query.pausing import REFUSED, allowing
 from docstore.query.plan.special.prepared import PreparedSearch
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, kept_paths, metadata_kinds
+from docstore.query.text.languages import LOOSE
+from docstore.query.text.search import TextMatcher
 from docstore.query.value.collation import Collation, parse_collation
 
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint", "collation"))
@@ -306,8 +308,15 @@ def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:
     first = bound.scan.first if isinstance(bound.scan, PreparedSearch) else None
     if not isinstance(first, TextSearch) or len(raw) > _LONGEST:
         return None
+    return _projection_by(first.matcher, raw)
+
+
+@lru_cache(maxsize=64)
+def _projection_by(matcher: TextMatcher, raw: bytes) -> Projection | None:
+    """The same, where that is what the matcher says, which is asked anew for each search."""
+    tree = TextSearch("", None, LOOSE, (OBJECT, EMPTY_DOCUMENT), matcher)
     try:
-        projection = parse_projection(raw, query_context=new_context(), tree=first, metadata=True)
+        projection = parse_projection(raw, query_context=new_context(), tree=tree, metadata=True)
     except CommandError:
         return None
     return projection if isinstance(projection, Projection) and metadata_kinds(projection) <= {"textScore"} else None

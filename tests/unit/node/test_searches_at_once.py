@@ -189,6 +189,26 @@ def test_what_is_found_is_the_same(seed: int, count: int, lines: bool) -> None:
     assert way.answered > 20
 
 
+def test_a_cursor_keeps_to_its_own_search() -> None:
+    async def run() -> None:
+        local = await _filled(random.Random(10), 200, False)
+        for words in ('dog "the"', 'cat "fox"', 'tree -dog "runs"'):
+            request = {"find": "c", "filter": {"$text": {"$search": words}}, "batchSize": 2}
+            with patch.object(find, "find_at_once", lambda *_: None):
+                expected = await _all(local, request)
+            assert len(expected) > 5
+            reply = await local.run(request)
+            await local.run({**request, "filter": {"$text": {"$search": '"cat dog"'}}, "batchSize": 1})
+            found = list(reply["cursor"]["firstBatch"])
+            while reply["cursor"]["id"]:
+                reply = await local.run({"getMore": reply["cursor"]["id"], "collection": "c", "batchSize": 3})
+                found += reply["cursor"]["nextBatch"]
+                await local.run({**request, "filter": {"$text": {"$search": "running"}}})
+            assert found == expected
+
+    loop(run())
+
+
 def test_an_order_by_distance_is_that_of_the_request() -> None:
     async def run() -> None:
         local = await _filled(random.Random(9), 300, False)

@@ -8,7 +8,8 @@ nothing is asked for, not even an order, that another index may serve.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
@@ -27,7 +28,7 @@ from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.plan.intervals import EVERYTHING, points_of
 from docstore.query.plan.shapes import conjuncts
 from docstore.query.sort import Sort
-from docstore.query.text.search import Search
+from docstore.query.text.search import Search, TextMatcher
 
 _LONGEST = 1024
 """Bytes of an argument: what is longer takes a while to be looked at."""
@@ -85,24 +86,29 @@ class PreparedSearch:
     def _of_texts(
         self, first: TextSearch, sought: Value, left: list[Predicate]
     ) -> tuple[Sequence[Part], Predicate | None, None] | None:
-        found = parse_text(sought)
-        search = self._settled(found)
+        found = _parsed_text(sought)
         # The scores are those of what the order and the metadata were made from.
-        self._settled(found, first)
+        search = self._settled(found, first.matcher)
         if not search.looked_up:
             return None
         ranges = [(low, high) for low, high, _ in points_of(search.keys())]
         if not search.is_plain:
-            left.append(compile_filter(found))
+            # A cursor may look at documents when another search has been bound.
+            own = replace(found, matcher=TextMatcher())
+            self._settled(own, own.matcher)
+            left.append(compile_filter(own))
         return self._parts(ranges), _all_of(left), None
 
     def _parts(self, ranges: list[tuple[bytes, bytes]]) -> list[Part]:
         prefix = self.prefix
         return [(self.index, [(prefix + low, prefix + high) for low, high in ranges])]
 
-    def _settled(self, found: TextSearch, of: TextSearch | None = None) -> Search:
+    def _settled(self, found: TextSearch, matcher: TextMatcher) -> Search:
         assert self.index.text is not None, "it was found by the index"
-        return (of or found).matcher.settle(found.search, found.language, found.exactness, self.index.text)
+        return matcher.settle(found.search, found.language, found.exactness, self.index.text)
+
+
+_parsed_text = lru_cache(maxsize=256)(parse_text)
 
 
 def _all_of(parts: list[Predicate]) -> Predicate | None:
