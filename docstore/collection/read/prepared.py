@@ -21,12 +21,14 @@ from docstore.collection.read.planning import usable_indexes
 from docstore.collection.read.preparing import prepared_form
 from docstore.collection.read.taking import Clock, both, first_documents, first_pairs, is_small
 from docstore.errors import CommandError
+from docstore.kernel.geometry.nearby import Within
 from docstore.kernel.match.form import form_of
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.tree import MATCH_ALL, ValueTest
+from docstore.query.geo.cell_keys import Reach
 from docstore.query.metadata import MeasuredOrder
 from docstore.query.plan.access import NearScan
 from docstore.query.plan.index_bounds import covers
@@ -59,7 +61,8 @@ NOTHING = (0, b"")
 
 class BoundScan(NamedTuple):
     """A prepared scan with the values of a request: the entries in these ranges, or without any all documents of the
-    collection. `key`: what it is prepared under. `near`: the documents come by their distance from a point.
+    collection. `key`: what it is prepared under. `near`: the documents come by their distance from a point. `reach`:
+    what entries must come within to lead to one that satisfies `predicate`.
     """
 
     coll: Collection
@@ -68,6 +71,7 @@ class BoundScan(NamedTuple):
     parts: Sequence[Part]
     predicate: Predicate | None
     near: NearScan | None = None
+    reach: Reach | None = None
 
     def documents(
         self,
@@ -215,6 +219,9 @@ class BoundScan(NamedTuple):
         if skip >= most:
             return False
         entries = self._entries(reader, few=few)
+        if self.reach is not None:
+            ((index, _),) = self.parts
+            entries = Within(entries, self.reach[0], len(cast("Index", index).prefix), self.reach[1], MOST_LOOKS)
         if skip:
             most -= skip
             next(islice(entries, skip - 1, None), None)

@@ -9,6 +9,13 @@ cdef class CellDistances:
     cdef bint measure(self, bytes entry, Py_ssize_t at) except -1
     cdef double farthest(self) except -1
 
+cdef class Within:
+    cdef object _entries
+    cdef CellDistances _cells
+    cdef Py_ssize_t _skipped
+    cdef double _radius
+    cdef Py_ssize_t _left
+
 cdef class Nearby:
     cdef readonly list waiting
     cdef set _known

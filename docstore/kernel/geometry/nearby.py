@@ -42,6 +42,38 @@ class CellDistances:
         raise NotImplementedError
 
 
+class Within:
+    """An iterator over those of `entries`, each of `skipped` bytes and the key of a cell, that may lead to something
+    within `radius`. Behind `most` entries all are given, so that nobody waits long for the next.
+    """
+
+    _entries: Iterator[bytes]
+    _cells: CellDistances
+    _skipped: cython.Py_ssize_t
+    _radius: cython.double
+    _left: cython.Py_ssize_t
+
+    def __init__(self, entries: Iterator[bytes], cells: CellDistances, skipped: int, radius: float, most: int) -> None:
+        self._entries = entries
+        self._cells = cells
+        self._skipped = skipped
+        self._radius = radius
+        self._left = most
+
+    def __iter__(self) -> Within:
+        return self
+
+    def __next__(self) -> bytes:
+        entry: bytes
+        for entry in self._entries:
+            if self._left <= 0:
+                return entry
+            self._left -= 1
+            if not (self._cells.measure(entry, self._skipped) and self._cells.low > self._radius):
+                return entry
+        raise StopIteration
+
+
 class Nearby:
     """What an index leads to, by how near it can be, in the order of a heap.
 

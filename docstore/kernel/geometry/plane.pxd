@@ -47,6 +47,8 @@ cdef class PlaneDistances(CellDistances):
     cdef double _spare
     cdef int _bits
     cdef double _unit
+    cdef double _across
+    cdef double _along
     cdef Vector _centre
     cdef Vector _place
     cdef bint measure(self, bytes entry, Py_ssize_t at) except -1

@@ -290,7 +290,8 @@ class SquareKeys:
 class PlaneDistances(CellDistances):
     """How far from `centre` the cells of keys are in a square from `low` on, `side` long, in 2**bits steps on each
     axis: in the plane, or if `unit` is not 0 on the sphere, in that for a radian. Points are rounded when they are put
-    into cells, so these are larger by `spare` on each side.
+    into cells, so these are larger by `spare` on each side. `half`: of the sides of a box around the centre; of that
+    `low` tells whether a cell may meet it, when it is not above 0.
     """
 
     _x: cython.double
@@ -300,14 +301,24 @@ class PlaneDistances(CellDistances):
     _spare: cython.double
     _bits: cython.int
     _unit: cython.double
+    _across: cython.double
+    _along: cython.double
     _centre: Vector
     _place: Vector
 
     def __init__(
-        self, centre: tuple[float, float], unit: float, low: float, side: float, spare: float, bits: int
+        self,
+        centre: tuple[float, float],
+        unit: float,
+        low: float,
+        side: float,
+        spare: float,
+        bits: int,
+        half: tuple[float, float] = (-1.0, -1.0),
     ) -> None:
         super().__init__()
         self._x, self._y = centre
+        self._across, self._along = half
         self._low = low
         self._side = side
         self._spare = spare
@@ -335,6 +346,10 @@ class PlaneDistances(CellDistances):
         x = self._low + (2.0 * gathered(number >> 1) + 1.0) * half
         y = self._low + (2.0 * gathered(number) + 1.0) * half
         half += self._spare
+        if self._across >= 0.0:
+            self.low = max(abs(self._x - x) - self._across, abs(self._y - y) - self._along) - half
+            self.high = self.farthest()
+            return True
         if self._unit == 0.0:
             x = abs(self._x - x)
             y = abs(self._y - y)

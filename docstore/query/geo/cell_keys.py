@@ -35,7 +35,11 @@ from docstore.query.value.values import NUMBERS, number_of
 
 Region = plane.Region | sphere.Spherical
 
+Reach = tuple[CellDistances, float]
+"""(what measures the cells of keys, the distance beyond which these do not meet a region)."""
+
 _FEW_POINTS = 16
+_ROUNDING = 1e-14
 _DOCUMENT_CELLS = 16
 REGION_CELLS = 24
 """The cells that cover a region, unless another number is asked for."""
@@ -113,6 +117,12 @@ class SphereKeys:
         """How far from a point keys say that geometries are, in `unit` for a radian."""
         return SphereDistances(centre, unit)
 
+    def reach(self, region: Region) -> Reach | None:
+        """What tells of a key whether what has it may meet the region; None where that is not told."""
+        if not isinstance(region, sphere.Spherical) or region.cap is None:
+            return None
+        return self.distances(region.cap.centre, 1.0), region.cap.radius
+
 
 @lru_cache(maxsize=LEVELS + 1)
 def _points(finest: int) -> PointKeys:
@@ -174,6 +184,22 @@ class PlaneKeys:
         """As those of `SphereKeys`; 0 for a distance in the plane."""
         low, high = self.square.low, self.square.high
         return PlaneDistances(centre, unit, low, high - low, self.square.spare(), self.square.bits)
+
+    def reach(self, region: Region) -> Reach | None:
+        """As that of `SphereKeys`."""
+        match region:
+            case sphere.Spherical(cap=sphere.Cap(centre, radius)):
+                return self.distances(centre, 1.0), radius
+            case plane.Circle(centre, radius):
+                return self.distances(centre, 0.0), radius
+            case plane.Box(((a, b), (c, d))):
+                low, side, spare = self.square.low, self.square.high - self.square.low, self.square.spare()
+                # The middle and the halves are rounded, the more the farther away the corners are.
+                across = abs(c - a) / 2 + _ROUNDING * (abs(a) + abs(c))
+                half = across, abs(d - b) / 2 + _ROUNDING * (abs(b) + abs(d))
+                return PlaneDistances(((a + c) / 2, (b + d) / 2), 0.0, low, side, spare, self.square.bits, half), spare
+            case _:
+                return None
 
     def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
         """As those of `SphereKeys`, of positions in the region; None for one of the sphere that is no circle."""

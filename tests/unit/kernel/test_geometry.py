@@ -10,6 +10,7 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.kernel.geometry import plane as installed_plane
 from docstore.query.geo import sphere
 from docstore.query.geo.cell_keys import PlaneKeys, SphereKeys
 from docstore.query.geo.geojson import stored_shape
@@ -20,6 +21,7 @@ from tests.unit.kernel.kernels import Kernel
 from tests.unit.query.raw import value
 
 KEYS = SphereKeys()
+PLANE_FILE = installed_plane.__file__
 PREFIX, RECORD_ID = b"\0\0\0\7", bytes(8)
 
 
@@ -242,3 +244,33 @@ def test_the_cells_of_a_polygon_hold_it(kernel: Kernel) -> None:
             if Outline(corners).holds(at):
                 key = PlaneKeys(square).key_at(at)
                 assert any(low <= key < high for low, high in ranges)
+
+
+def test_entries_whose_cells_do_not_meet_a_region_are_left_out(kernel: Kernel) -> None:
+    dice = random.Random(15)
+    left_out = 0
+    for _ in range(200):
+        square = Square(-180.0, 180.0, dice.choice([4, 26, 32]))
+        keys: Any = dice.choice([PlaneKeys(square), SphereKeys(finest=dice.choice([5, 30]))])
+        at = (float(dice.randrange(-8, 9)), float(dice.randrange(-8, 9)))
+        centre = (float(dice.randrange(-8, 9)), dice.choice([0.0, 1e17, dice.uniform(-9, 9)]))
+        cap = sphere.Spherical(sphere.Cap((centre[0], 3.0), dice.choice([0.0, math.radians(5)])))
+        regions = [Box((centre, (dice.uniform(-9, 9), 4.0))), Circle(centre, dice.choice([0.0, 5.0])), cap]
+        for region in regions:
+            reach = keys.reach(region)
+            if reach is None:
+                continue
+            entry = PREFIX + next(iter(keys.cells(value(list(at))))) + RECORD_ID
+            cells: Any = kernel.geometry.cells.SphereDistances(cap.cap.centre, 1.0) if region is cap else None
+            if region is cap and isinstance(keys, PlaneKeys):
+                given = 1.0, -180.0, 360.0, square.spare(), square.bits
+                cells = kernel.geometry.plane.PlaneDistances(cap.cap.centre, *given)
+            if cells is None and kernel.geometry.plane.__file__ == PLANE_FILE:
+                cells = reach[0]
+            if cells is None:
+                continue
+            found = list(kernel.geometry.nearby.Within(iter([entry] * 3), cells, len(PREFIX), reach[1], 2))
+            lies_in = region.contains(stored_shape(value(list(at)))) if region is cap else region.holds(at)
+            assert len(found) == 3 or (len(found) == 1 and not lies_in)
+            left_out += len(found) == 1
+    assert left_out > 50

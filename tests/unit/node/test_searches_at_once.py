@@ -53,7 +53,9 @@ def _region(dice: random.Random) -> dict[str, Any]:
     return dice.choice(
         (
             {"$centerSphere": [centre, dice.choice((0, 0.01, 0.1, 4))]}, {"$center": [centre, dice.uniform(0, 9)]},
-            {"$box": [centre, [centre[0] + 3, centre[1] - 2]]}, {"$polygon": _ring(dice)[:-1]},
+            {"$box": [centre, [centre[0] + 3, centre[1] - 2]]}, {"$box": [[-1e18, centre[1]], [centre[0], 1e18]]},
+            {"$box": [[-1e308, centre[1]], [centre[0], 1.7e308]]}, {"$center": [[1e17, 0], 1e17]},
+            {"$polygon": _ring(dice)[:-1]},
             {"$geometry": {"type": "Polygon", "coordinates": [_ring(dice)]}}, {"$centerSphere": [centre, -1]},
         )
     )  # fmt: skip

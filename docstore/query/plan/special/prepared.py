@@ -18,7 +18,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.text_operator import parse_text
 from docstore.query.filter.tree import Filter, Near, TextSearch, ValueTest, conjunction
-from docstore.query.geo.cell_keys import REGION_CELLS
+from docstore.query.geo.cell_keys import REGION_CELLS, Reach
 from docstore.query.geo.operators import parse_geo
 from docstore.query.metadata import Order
 from docstore.query.plan.access import IndexScan, NearScan, Plan
@@ -37,6 +37,11 @@ Part = tuple[IndexInfo, Sequence[tuple[bytes, bytes]]]
 """Ranges of entries of one index."""
 
 Sought = Near | TextSearch | ValueTest
+
+Bound = tuple[Sequence[Part], Predicate | None, NearScan | None, Reach | None]
+"""(the ranges to look at, what the documents there must still satisfy, the nearness by which they come if by one, what
+tells of entries whether they may lead to one that does).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,8 @@ class PreparedSearch:
     reverse = False
     looks_through = False
 
-    def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None, NearScan | None] | None:
-        """The ranges to look at, what the documents there must still satisfy, and the nearness by which they come, if
-        by one; None where this plan is not that of the search. Errors: those of what is looked for.
-        """
+    def bound(self, values: list[Value]) -> Bound | None:
+        """None where this plan is not that of the search. Errors: those of what is looked for."""
         sought, others = values[self.place], values[: self.place] + values[self.place + 1 :]
         if len(sought[1]) > _LONGEST:
             return None
@@ -75,17 +78,17 @@ class PreparedSearch:
             if not geometry.serves(spherical=found.spherical, geojson=found.geojson):
                 return None
             access = NearScan(self.index, found, (FieldBounds(found.path, 1, EVERYTHING),), 0)
-            return [(self.index, ())], _all_of(left), access
+            return [(self.index, ())], _all_of(left), access, None
         if found.region is None:
             return None
         ranges = geometry.pairs(found.region, REGION_CELLS, single=not self.index.multikey)
         if ranges is None:
             return None
-        return self._parts(ranges), _all_of([compile_filter(found), *left]), None
+        # Where a document has several cells, others may lead to it.
+        reach = None if self.index.multikey else geometry.reach(found.region)
+        return self._parts(ranges), _all_of([compile_filter(found), *left]), None, reach
 
-    def _of_texts(
-        self, first: TextSearch, sought: Value, left: list[Predicate]
-    ) -> tuple[Sequence[Part], Predicate | None, None] | None:
+    def _of_texts(self, first: TextSearch, sought: Value, left: list[Predicate]) -> Bound | None:
         found = _parsed_text(sought)
         # The scores are those of what the order and the metadata were made from.
         search = self._settled(found, first.matcher)
@@ -97,7 +100,7 @@ class PreparedSearch:
             own = replace(found, matcher=TextMatcher())
             self._settled(own, own.matcher)
             left.append(compile_filter(own))
-        return self._parts(ranges), _all_of(left), None
+        return self._parts(ranges), _all_of(left), None, None
 
     def _parts(self, ranges: list[tuple[bytes, bytes]]) -> list[Part]:
         prefix = self.prefix
