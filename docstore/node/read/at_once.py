@@ -7,7 +7,9 @@ answer is the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from docstore.aggregation.expression_context import new_context
 from docstore.bson.build import bytes_of
@@ -101,14 +103,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         projection = known_projection(told)
         if projection is None and _TEXT not in given.get("filter", EMPTY_DOCUMENT):
             return None
-    sort = given.get("sort", EMPTY_DOCUMENT)
-    filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
-    known, collation = collation_of(collection, given.get("collation"))
-    if not known or (collation is not None and projection is not None and not projection.is_plain):
-        return None
-    scan = scan_of_newest(
-        context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True
-    )
+    scan = _scan_of_find(context, node, collection, given, projection)
     if scan is None:
         return None
     bound, owned = scan
@@ -153,6 +148,22 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         return opened_reply(context, found if projection is None else projection.apply_all(found), source)
     bound.used()
     return cursor_reply(found if projection is None else projection.apply_all(found), 0, context.namespace)
+
+
+def _scan_of_find(
+    context: Context,
+    node: DataNode,
+    collection: Collection,
+    given: Mapping[str, Any],
+    projection: Projection | None,
+) -> tuple[BoundScan, Predicate | None] | None:
+    """As `scan_of_newest`, for a find."""
+    known, collation = collation_of(collection, given.get("collation"))
+    if not known or (collation is not None and projection is not None and not projection.is_plain):
+        return None
+    sort = given.get("sort", EMPTY_DOCUMENT)
+    filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
+    return scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
 
 
 def _sorted(

@@ -169,7 +169,7 @@ def asking(series: Series, filter_: bytes) -> Asking | None:
     bound = asked.bound(values, series.definition)
     if bound is None:
         return None
-    return Asking(series, filter_, (form, _UNPACKED, False, None, ()), bound, asked.fields)
+    return Asking(series, filter_, (form, _UNPACKED, False, None, None, ()), bound, asked.fields)
 
 
 def taken_apart(
