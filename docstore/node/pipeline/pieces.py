@@ -150,7 +150,7 @@ def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
         return None
     if any(_METADATA in stage for stage in stages):
         return None
-    behind = _parsed(tuple(stages[1:]), in_front=False)
+    behind = _parsed(tuple(stages[1:]), None, in_front=False)
     if behind is None:
         return None
     try:
@@ -206,7 +206,7 @@ def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front:
 
 @lru_cache(maxsize=256)
 def _over_measurements(stages: tuple[bytes, ...]) -> SeriesPiece | None:
-    piece = _parsed(stages, in_front=False)
+    piece = _parsed(stages, None, in_front=False)
     if piece is None or any(isinstance(stage, Lookup) for stage in piece.pipeline.stages):
         return None
     counted = counted_group(piece.pipeline.stages)
