@@ -33,8 +33,8 @@ if not cython.compiled:
     from docstore.kernel.compute.expressions import member_of, put_boolean
     from docstore.kernel.group.sources import put_result
 
-_MOST_BYTES = 16 * 1024 * 1024
-"""What makes a larger value is left to the expression."""
+_MOST_BYTES = 1024 * 1024
+"""What reads or makes a larger value is left to the expression, which says what it costs step by step."""
 
 _KEPT_ROOM = 1 << 16
 
@@ -261,7 +261,7 @@ class Pairs(Made):
         one: Place = self._one
         out: KeyWriter = self._out
         self._locate(0, document, one)
-        if one.code != OBJECT or one.end - one.at > _MOST_BYTES // 8:
+        if one.code != OBJECT or one.end - one.at > _MOST_BYTES:
             return False
         stop = document_stop(one.raw, one.at, one.end)
         at = one.at + 4

@@ -21,8 +21,8 @@ if not cython.compiled:
     from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.keys.encoding import append_key
 
-_MOST_BYTES = 16 * 1024 * 1024
-"""What makes a larger value is left to the expression."""
+_MOST_BYTES = 64 * 1024
+"""What reads larger arrays is left to the expression, which says what it costs step by step: keys take much more."""
 
 
 class Sorted(Made):
