@@ -1,8 +1,9 @@
 """What requests of many shapes cost a server, most of them over a collection with eleven indexes.
 
 A shop's documents, of about 600 bytes, with the indexes that an application comes to have: unique, compound, over
-arrays, partial, text, 2dsphere; and collections of other kinds. Each shape (`shop_requests`, `other_requests`) is sent
-by one client of pymongo, a request at a time with other values each time, to our server and to the reference in turn.
+arrays, partial, text, 2dsphere; and collections of other kinds. Each shape (`shop_requests`, `other_requests`,
+`expression_requests`) is sent by one client of pymongo, a request at a time with other values each time, to our server
+and to the reference in turn.
 The figure is the processor time that the server took for a request, in microseconds, the median of the rounds; above 1
 the ratio says how much more the reference takes. What the documents are is changed by some shapes, on both servers
 alike.
@@ -19,7 +20,7 @@ from typing import Any
 
 import pymongo
 
-from scripts import other_requests, shop_requests
+from scripts import expression_requests, other_requests, shop_requests
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
@@ -130,7 +131,7 @@ def compare(databases: dict[str, Database], only: str, rounds: int) -> None:
     """Send each shape whose name holds `only` to every server in turn; print a line for each."""
     pids = {side: server_pid(database.client) for side, database in databases.items()}
     print(f"{'us of processor time':48}{'ours':>10}{'reference':>12}{'ratio':>8}")
-    for shape in (*shop_requests.SHAPES, *other_requests.SHAPES):
+    for shape in (*shop_requests.SHAPES, *other_requests.SHAPES, *expression_requests.SHAPES):
         if only not in shape.name:
             continue
         costs: dict[str, list[float]] = {side: [] for side in databases}
