@@ -138,7 +138,8 @@ class Asking:
         for left_out in (_MIN, _MAX):
             some: list[Value] = [(OBJECT, raw) for name, raw in said if not name.startswith((left_out, "_id"))]
             scan = bound_scan(coll, document_from([("$and", *array_value(some))]), reader) if some else None
-            if scan is not None:
+            # What has no index is looked for in all buckets; of the whole filter an index tells something.
+            if scan is not None and not scan.scan.looks_through:
                 break
         else:
             return None
