@@ -96,6 +96,7 @@ _MADE: Mapping[str, Make] = {
     "$indexOfCP": partial(Index, characters=True),
     "$isArray": IsArray,
     "$last": partial(Member, index=-1),
+    "$ltrim": partial(Trimmed, left=True, right=False),
     "$mergeObjects": MergedDocuments,
     "$mod": Remainder,
     "$multiply": Product,
@@ -107,6 +108,7 @@ _MADE: Mapping[str, Make] = {
     "$replaceOne": partial(Replaced, count=1),
     "$reverseArray": Reversed,
     "$round": partial(Rounded, cut=False),
+    "$rtrim": partial(Trimmed, left=False, right=True),
     "$size": Size,
     "$slice": Slice,
     "$split": Parts,
@@ -120,6 +122,7 @@ _MADE: Mapping[str, Make] = {
     "$switch": Choice,
     "$toLower": partial(Case, upper=False),
     "$toUpper": partial(Case, upper=True),
+    "$trim": partial(Trimmed, left=True, right=True),
     "$trunc": partial(Rounded, cut=True),
     "$type": partial(TypeName, names=_TYPE_NAMES),
     **dict(_CONVERSIONS.values()),
@@ -127,14 +130,7 @@ _MADE: Mapping[str, Make] = {
     **{name: partial(Function, function=number) for name, number in FUNCTIONS.items()},
 }
 
-_TRIMMED: Mapping[str, Make] = {
-    "$ltrim": partial(Trimmed, left=True, right=False),
-    "$rtrim": partial(Trimmed, left=False, right=True),
-    "$trim": partial(Trimmed, left=True, right=True),
-}
-"""Where white space is taken away: what else is would be a second argument."""
-
-_LIMITED: Mapping[str, int] = {"$indexOfBytes": 2, "$indexOfCP": 2}
+_MOST: Mapping[str, int] = {"$indexOfBytes": 2, "$indexOfCP": 2, "$ltrim": 1, "$rtrim": 1, "$trim": 1}
 """How many arguments the kernel knows of an operator that may have more."""
 
 _PARTS = {
@@ -181,9 +177,7 @@ def calculated(name: str, expression: Expression, *, binary: bool) -> Expression
     """
     count = len(expression.arguments)
     make = _MADE.get(name) or (_BY_ORDER.get(name) if binary else None)
-    if count == 1:
-        make = _TRIMMED.get(name, make)
-    if make is None or not count or count > _LIMITED.get(name, count):
+    if make is None or not count or count > _MOST.get(name, count):
         return expression
     return _by(make, expression)
 
@@ -206,14 +200,12 @@ def binding(
 
 
 def date_part(name: str, expression: Expression, local: Clock | None) -> Expression:
-    """A part of the date that is the only argument, as the operator of that name gives it."""
+    """A part of the date that is the only argument, as the operator of that name gives it; `local` as of `OfDate`."""
     return _by(partial(DatePart, letter=_PARTS[name], local=local), expression)
 
 
-def date_text(
-    expression: Expression, pieces: Sequence[tuple[str | None, bytes]], local: Clock | None = None
-) -> Expression:
-    """The text of the date that is the only argument. `pieces` are those of a `DateText`."""
+def date_text(expression: Expression, pieces: Sequence[tuple[str | None, bytes]], local: Clock | None) -> Expression:
+    """The text of the date that is the only argument. `pieces` are those of a `DateText`, `local` as of `OfDate`."""
     return _by(partial(DateText, pieces=pieces, local=local), expression)
 
 

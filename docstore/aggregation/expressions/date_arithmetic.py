@@ -20,7 +20,7 @@ from docstore.aggregation.expressions.model import (
     folded,
     is_nullish,
 )
-from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, constant_zone, is_known_zone, zone_from
+from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, known_zone, zone_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, weekday
@@ -337,11 +337,11 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         return date_value(found)
 
     made = folded(evaluate, list(given.values()))
-    timezone = given.get("timezone")
-    plain = None if made.is_constant or not is_known_zone(timezone) else _plain_unit(given)
+    zone = known_zone(given.get("timezone"))
+    plain = None if made.is_constant else _plain_unit(given)
     size = given["binSize"].constant if "binSize" in given else int64_value(1)
     number = integral_of(size) if size is not None and size[0] in NUMBERS else None
-    if plain is None or number is None or not 0 < number <= _MOST_PLAIN:
+    if zone is None or plain is None or number is None or not 0 < number <= _MOST_PLAIN:
         return made
     months, length, week_start = plain
     begin = _BINS_BEGIN
@@ -349,14 +349,10 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         begin += (week_start + 4 - weekday(_BINS_BEGIN)) % 7
     made = replace(parsing.scoped(made), arguments=(given["date"],))
     first = 24_000 if months else begin * _DAY
-    zone = ZONE_UTC if timezone is None else constant_zone(timezone) or ZONE_UTC
-    clocks = None
-    if zone is not ZONE_UTC:
-        if not months and length < _DAY:
-            # Such bins are counted in time that goes by, whatever clocks do.
-            first = zone.instant(first)
-        else:
-            clocks = (zone.local, zone.instant)
+    clocks = None if zone.clock is None else (zone.clock, zone.instant)
+    if not months and length < _DAY:
+        # Such bins are counted in time that goes by, whatever clocks do.
+        first, clocks = zone.instant(first), None
     return date_bin(made, months=months * number, length=length * number, begin=first, clocks=clocks)
 
 

@@ -18,7 +18,7 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
     unary,
 )
-from docstore.aggregation.expressions.time_zones import is_known_zone, local_of, zone_from
+from docstore.aggregation.expressions.time_zones import known_zone, zone_from
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, OBJECT_ID, TIMESTAMP, Value, elements, values
 from docstore.errors import Code, CommandError
@@ -130,9 +130,10 @@ def _part(name: str) -> OperatorParser:
 
 def _in_kernel(name: str, made: Expression, date: Expression, timezone: Expression | None) -> Expression:
     """What was made of a date and a zone, calculated by the kernel where the zone is known."""
-    if made.is_constant or not is_known_zone(timezone):
+    zone = known_zone(timezone)
+    if made.is_constant or zone is None:
         return made
-    return date_part(name, replace(made, arguments=(date,)), local_of(timezone))
+    return date_part(name, replace(made, arguments=(date,)), zone.clock)
 
 
 def _date_and_zone(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None]:

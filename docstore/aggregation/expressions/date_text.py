@@ -18,7 +18,7 @@ from docstore.aggregation.expressions.model import (
     folded,
     is_nullish,
 )
-from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, is_known_zone, local_of, zone_from
+from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, known_zone, zone_from
 from docstore.bson.walk import STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import civil, day_of_year, iso_week, weekday
@@ -126,16 +126,17 @@ def _parse_to_string(name: str, value: Value, parsing: Parsing) -> Expression:
         return string_value(format_date(instant_of(date), layout, zone))
 
     made = folded(evaluate, list(given.values()))
-    pieces = None if made.is_constant else _plain_pieces(given)
-    if pieces is None:
+    zone = known_zone(given.get("timezone"))
+    pieces = None if made.is_constant or zone is None else _plain_pieces(given)
+    if zone is None or pieces is None:
         return made
-    return date_text(replace(parsing.scoped(made), arguments=(given["date"],)), pieces, local_of(given.get("timezone")))
+    return date_text(replace(parsing.scoped(made), arguments=(given["date"],)), pieces, zone.clock)
 
 
 def _plain_pieces(given: dict[str, Expression]) -> list[tuple[str | None, bytes]] | None:
     """The pieces of a format that needs nothing but numbers; None where something else is asked for."""
     layout = ISO_FORMAT
-    if not given.keys() <= {"date", "format", "timezone"} or not is_known_zone(given.get("timezone")):
+    if not given.keys() <= {"date", "format", "timezone"}:
         return None
     if "format" in given:
         value = given["format"].constant

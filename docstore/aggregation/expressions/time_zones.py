@@ -61,6 +61,11 @@ class Zone:
     def local(self, instant: int) -> int:
         return instant + self.offset(instant) * 1000
 
+    @property
+    def clock(self) -> Callable[[int], int] | None:
+        """`local`; None where that is the instant itself."""
+        return None if self.fixed == 0 else self.local
+
     def is_summer(self, instant: int) -> bool:
         """Whether daylight saving time is observed at an instant."""
         if self.fixed is not None:
@@ -138,13 +143,10 @@ def zone_from(evaluate: Evaluate | None, scope: Scope, not_text: int = 40517) ->
     return None if found is None or is_nullish(found) else zone_of(found, not_text)
 
 
-def is_known_zone(timezone: Expression | None) -> bool:
-    """Whether it is known which zone an optional parameter names before any document is there."""
-    return timezone is None or constant_zone(timezone) is not None
-
-
-def constant_zone(timezone: Expression) -> Zone | None:
-    """The zone that a constant names; None where it is no constant, or names none."""
+def known_zone(timezone: Expression | None) -> Zone | None:
+    """The zone that an optional parameter names, UTC where it is not there; None where it is no constant, or wrong."""
+    if timezone is None:
+        return ZONE_UTC
     named = timezone.constant
     if named is None or named[0] != STRING:
         return None
@@ -152,9 +154,3 @@ def constant_zone(timezone: Expression) -> Zone | None:
         return zone_named(text_of(named))
     except CommandError:
         return None
-
-
-def local_of(timezone: Expression | None) -> Callable[[int], int] | None:
-    """What the clocks of a known zone show at an instant; None for UTC."""
-    zone = None if timezone is None else constant_zone(timezone)
-    return None if zone is None or zone is ZONE_UTC else zone.local

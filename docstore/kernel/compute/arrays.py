@@ -191,12 +191,8 @@ class Accumulated(Calculation):
                 stop = document_stop(one.raw, one.at, one.end)
                 at = one.at + 4
                 spend(one.end - at)
-                member.raw = one.raw
                 while at < stop:
-                    member.code = one.raw[at]
-                    member.at = name_end(one.raw, at + 1, stop) + 1
-                    at = value_end(one.raw, member.code, member.at, stop)
-                    member.end = at
+                    at = member.take_member(one.raw, at, stop)
                     state.add(member)
             else:
                 state.add(one)

@@ -16,12 +16,13 @@ cdef class Case(Made):
     cdef bint _upper
     cdef bint _calculated(self, bytes document, Place found) except -1
 
-cdef class Length(Calculation):
+cdef class Counted(Made):
     cdef bint _of_characters
+
+cdef class Length(Counted):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
-cdef class Substring(Made):
-    cdef bint _of_characters
+cdef class Substring(Counted):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
 cdef class Parts(Made):
@@ -32,8 +33,7 @@ cdef class Trimmed(Made):
     cdef bint _right
     cdef bint _calculated(self, bytes document, Place found) except -1
 
-cdef class Index(Calculation):
-    cdef bint _of_characters
+cdef class Index(Counted):
     cdef bint _calculated(self, bytes document, Place found) except -1
 
 cdef class Replaced(Made):

@@ -101,8 +101,8 @@ class Case(Made):
         return True
 
 
-class Length(Calculation):
-    """`$strLenBytes`, or of `characters` `$strLenCP`."""
+class Counted(Made):
+    """What counts in bytes, or in `characters`."""
 
     _of_characters: cython.bint
 
@@ -111,6 +111,10 @@ class Length(Calculation):
     ) -> None:
         super().__init__(operands, otherwise)
         self._of_characters = characters
+
+
+class Length(Counted):
+    """`$strLenBytes`, or of `characters` `$strLenCP`."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         one: Place = self._one
@@ -124,16 +128,8 @@ class Length(Calculation):
         return True
 
 
-class Substring(Made):
+class Substring(Counted):
     """`$substrBytes`, or of `characters` `$substrCP`, between whole characters."""
-
-    _of_characters: cython.bint
-
-    def __init__(
-        self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], characters: bool
-    ) -> None:
-        super().__init__(operands, otherwise)
-        self._of_characters = characters
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         one: Place = self._one
@@ -229,16 +225,8 @@ class Trimmed(Made):
         return True
 
 
-class Index(Calculation):
+class Index(Counted):
     """`$indexOfBytes`, or of `characters` `$indexOfCP`, in the whole of a text."""
-
-    _of_characters: cython.bint
-
-    def __init__(
-        self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], characters: bool
-    ) -> None:
-        super().__init__(operands, otherwise)
-        self._of_characters = characters
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         text: bytes

@@ -12,6 +12,9 @@ cdef enum:
 cdef Place _member
 cdef KeyWriter _writer
 
+cdef int _begin_pair(KeyWriter out) except -1
+cdef bytes _ended_pair(KeyWriter out, Place value)
+
 cdef class RankedSource(Source):
     cdef list _rank
     cdef list _descending

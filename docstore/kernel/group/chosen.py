@@ -19,7 +19,7 @@ from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, name_end, part, value_end
+    from docstore.bson.walk import BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, part
     from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.keys.encoding import append_key
 
@@ -56,24 +56,15 @@ class RankedSource(Source):
         out: KeyWriter = self._out
         source: Source
         position: cython.Py_ssize_t
-        out.clear()
-        out.put_little(0, 4)
-        out.put(BINARY)
-        out.put_bytes(b"k\0")
-        out.put_little(0, 5)
+        _begin_pair(out)
         for position in range(len(self._rank)):
             source = self._rank[position]
             source.locate(document, member, found)
             append_directed(out, found.code or NULL, found.raw, found.at, found.end, self._descending[position], None)
-        out.set_little(7, out.size - _KEY_AT, 4)
         self._value.locate(document, member, found)
-        out.put(found.code or NULL)
-        out.put_bytes(b"v\0")
-        if found.code:
-            out.put_part(found.raw, found.at, found.end)
-        out.put(0)
-        out.set_little(0, out.size, 4)
-        return found.put(OBJECT, out.taken())
+        if found.code == 0:
+            found.put(NULL, b"")
+        return found.put(OBJECT, _ended_pair(out, found))
 
 
 @cython.no_gc
@@ -94,14 +85,9 @@ class ManyState(State):
     def merge(self, found: Place) -> cython.bint:
         stop: cython.Py_ssize_t = document_stop(found.raw, found.at, found.end)
         at: cython.Py_ssize_t = found.at + 4
-        member: Place = _member
-        member.raw = found.raw
         while at < stop:
-            member.code = found.raw[at]
-            member.at = name_end(found.raw, at + 1, stop) + 1
-            at = value_end(found.raw, member.code, member.at, stop)
-            member.end = at
-            self.add(member)
+            at = _member.take_member(found.raw, at, stop)
+            self.add(_member)
         return True
 
 
@@ -231,7 +217,7 @@ class RankedState(OrderedState):
         return self._keep(key, found.raw[end], found.raw, end + 3, found.end - 1)
 
     def partial(self) -> Value:
-        return array_value([_pair(key, value) for key, value in zip(self._keys, self._values, strict=True)])
+        return array_value(list(map(_pair, self._keys, self._values)))
 
     def result(self) -> Value:
         if not self._single:
@@ -242,15 +228,27 @@ class RankedState(OrderedState):
 def _pair(key: bytes, value: Value) -> Value:
     out: KeyWriter = _writer
     code, raw = value
+    _begin_pair(out)
+    out.put_bytes(key)
+    _member.put(code, raw)
+    return OBJECT, _ended_pair(out, _member)
+
+
+def _begin_pair(out: KeyWriter) -> cython.int:
+    """Write what stands in front of the key of a pair."""
     out.clear()
-    out.put_little(0, 4)
+    out.begin_document()
     out.put(BINARY)
     out.put_bytes(b"k\0")
-    out.put_little(len(key), 5)
-    out.put_bytes(key)
-    out.put(code)
+    out.put_little(0, 5)
+    return 0
+
+
+def _ended_pair(out: KeyWriter, value: Place) -> bytes:
+    """The pair of the key that has been written and a value."""
+    out.set_little(_KEY_AT - 5, out.size - _KEY_AT, 4)
+    out.put(value.code)
     out.put_bytes(b"v\0")
-    out.put_bytes(raw)
-    out.put(0)
-    out.set_little(0, out.size, 4)
-    return OBJECT, out.taken()
+    out.put_part(value.raw, value.at, value.end)
+    out.end_document(0)
+    return out.taken()

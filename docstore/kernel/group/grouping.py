@@ -236,12 +236,8 @@ class Grouping:
             return 0
         stop = document_stop(document, array.at, array.end)
         at = array.at + 4
-        member.raw = document
         while at < stop:
-            member.code = document[at]
-            member.at = name_end(document, at + 1, stop) + 1
-            member.end = value_end(document, member.code, member.at, stop)
-            at = member.end
+            at = member.take_member(document, at, stop)
             self._take(document, member)
         return 0
 

@@ -8,6 +8,8 @@ cdef class Place:
     cdef Py_ssize_t at
     cdef Py_ssize_t end
     cdef int put(self, int code, bytes raw) except -1
+    cdef int take(self, Place other) except -1
+    cdef Py_ssize_t take_member(self, bytes raw, Py_ssize_t at, Py_ssize_t stop) except -1
     cdef tuple value(self)
 
 cdef class Source:

@@ -40,6 +40,22 @@ class Place:
         self.end = len(raw)
         return 0
 
+    def take(self, other: Place) -> cython.int:
+        """Let it be where another value lies."""
+        self.code = other.code
+        self.raw = other.raw
+        self.at = other.at
+        self.end = other.end
+        return 0
+
+    def take_member(self, raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Let it be the member of an array, which ends at `stop`, that begins at `at`; where that ends."""
+        self.raw = raw
+        self.code = raw[at]
+        self.at = name_end(raw, at + 1, stop) + 1
+        self.end = value_end(raw, self.code, self.at, stop)
+        return self.end
+
     def value(self) -> Value:
         if self.at == 0 and self.end == len(self.raw):
             return self.code, self.raw
@@ -148,10 +164,7 @@ class PathSource(Source):
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
         if self._inside and member is not None:
-            found.code = member.code
-            found.raw = member.raw
-            found.at = member.at
-            found.end = member.end
+            found.take(member)
         else:
             found.code = OBJECT
             found.raw = document
@@ -276,11 +289,7 @@ class VariableSource(PathSource):
         return self is other
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        place: Place = self._variable.place
-        found.code = place.code
-        found.raw = place.raw
-        found.at = place.at
-        found.end = place.end
+        found.take(self._variable.place)
         return self._follow(found)
 
 
