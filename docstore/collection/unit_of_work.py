@@ -187,12 +187,12 @@ class WriteUnitOfWork(PendingReader):
     def replace(
         self, coll: Collection, record_id: int, before: bytes, after: bytes, *,
         stmt_id: StatementIds | None = None, image: Image | None = None, changed: frozenset[bytes] | None = None,
-        paths: Paths | bytes | None = None, ahead: KeysAhead | None = None,
+        paths: Paths | None = None, operation: bytes | None = None, ahead: KeysAhead | None = None,
     ) -> None:  # fmt: skip
         """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
 
         `changed`: the places (`docstore.query.value.places`) in which they may differ, where that is known; `paths`:
-        what the entry says of the change, as in `make_update`. `ahead`: as in `insert`.
+        what the entry says of the change, as in `make_update`; `operation`: its `o` if known. `ahead`: as in `insert`.
         """
         rid = record_id_bytes(record_id)
         removed: Marked = {}
@@ -221,16 +221,15 @@ class WriteUnitOfWork(PendingReader):
                 journal.keep_before(before)
             made = [key for key in added if key not in removed] if added else ()
             journal.note_document(record_key, before, removed, made)
-            o = after if journal.replaying else make_update(before, after, paths)
+            o = after if journal.replaying else operation or make_update(before, after, paths)
             o2 = document_key(self._keys, coll.ns, after, b"o2") if self._keys else id_document(after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
 
     def replace_each(
-        self, coll: Collection, rids: list[bytes], before: list[bytes], after: list[bytes],
-        paths: Paths | Sequence[bytes | None] | None,
-        stmt_ids: list[int] | None = None, indexes: Sequence[Index] = (),
+        self, coll: Collection, rids: list[bytes], before: list[bytes], after: list[bytes], paths: Paths | None,
+        stmt_ids: list[int] | None = None, indexes: Sequence[Index] = (), operations: list[bytes] | None = None,
     ) -> bool:  # fmt: skip
         """`replace` of many documents at once, by the record ids in their keys, where no `_id` has other bytes and only
         these indexes, of which none is unique, have other entries; False, with nothing done, where it is to be done one
@@ -251,8 +250,8 @@ class WriteUnitOfWork(PendingReader):
         if growth or coll.guards:
             self._count(coll, 0, growth)
         if journal is not None:
-            said = paths if isinstance(paths, list) else repeat(paths)
-            operations = [] if journal.replaying else list(map(make_update, before, after, said))
+            if journal.replaying or operations is None:
+                operations = [] if journal.replaying else list(map(make_update, before, after, repeat(paths)))
             logged = ManyChanged(operations, record_keys, after, before, made, removed, stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:

@@ -30,12 +30,10 @@ _HEAD = b"\x10$v\0\x02\0\0\0\x03diff\0"
 _NULL: Value = (NULL, b"")
 
 
-def make_update(before: bytes, after: bytes, paths: Paths | bytes | None = None) -> bytes:
+def make_update(before: bytes, after: bytes, paths: Paths | None = None) -> bytes:
     """The `o` of an update entry: a diff where operators have changed these `paths`; `after` where it was REPLACED.
-    Otherwise a diff when it is shorter than `after`, else `after`. In the place of paths stands an `o` that is known.
+    Otherwise a diff when it is shorter than `after`, else `after`.
     """
-    if isinstance(paths, bytes):
-        return paths
     if paths is REPLACED:
         return after
     diff = document_diff(before, after, paths)

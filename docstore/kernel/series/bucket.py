@@ -28,7 +28,7 @@ if not cython.compiled:
     """What a bucket says of a measurement: it has taken it, or why it takes no more of those that come."""
 
 _WRITER = KeyWriter()
-_DIFF = b"\x10$v\0\x02\0\0\0\x03diff\0\0\0\0\0"
+_DIFF = b"\x10$v\0\x02\0\0\0\x03diff\0"
 _VERSION = b"\x10version\0\1\0\0\0"
 
 
@@ -132,33 +132,31 @@ class Bucket:
         that is no document as buckets are written here.
         """
         out: KeyWriter = _WRITER
+        whole: cython.Py_ssize_t
         diff: cython.Py_ssize_t
         out.clear()
         self._put(out, True)
         if out.taken() != self.stored:
             return b""
         out.clear()
-        out.put_little(0, 4)
+        whole = out.begin_document()
         out.put_bytes(_DIFF)
-        diff = out.size - 4
+        diff = out.begin_document()
         self._columns.put_changes(out, self._rules.time_field)
-        out.put(0)
-        out.set_little(diff, out.size - diff, 4)
-        out.put(0)
-        out.set_little(0, out.size, 4)
+        out.end_document(diff)
+        out.end_document(whole)
         return out.taken()
 
     def _put(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write the bucket, or what it was `before`."""
         control: cython.Py_ssize_t
-        out.put_little(0, 4)
+        whole: cython.Py_ssize_t = out.begin_document()
         out.put(OBJECT_ID)
         out.put_bytes(b"_id\0")
         out.put_bytes(self.identity)
         out.put(OBJECT)
         out.put_bytes(b"control\0")
-        control = out.size
-        out.put_little(0, 4)
+        control = out.begin_document()
         out.put_bytes(_VERSION)
         out.put(OBJECT)
         out.put_bytes(b"min\0")
@@ -166,8 +164,7 @@ class Bucket:
         out.put(OBJECT)
         out.put_bytes(b"max\0")
         self._columns.put_greatest(out, before)
-        out.put(0)
-        out.set_little(control, out.size - control, 4)
+        out.end_document(control)
         if self.meta is not None:
             code, data = self.meta
             out.put(code)
@@ -176,8 +173,7 @@ class Bucket:
         out.put(OBJECT)
         out.put_bytes(b"data\0")
         self._columns.put_values(out, before)
-        out.put(0)
-        return out.set_little(0, out.size, 4)
+        return out.end_document(whole)
 
     def load(self, raw: bytes) -> cython.bint:
         """Begin with the measurements of a bucket that is stored; whether it has all parts of one. Errors:

@@ -1,5 +1,6 @@
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport ARRAY, DATE, OBJECT, document_stop, find, name_end, part, value_end
+from docstore.kernel.match.path_predicates cimport is_name
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef class Extremes:
@@ -7,6 +8,7 @@ cdef class Extremes:
     cdef bytes least
     cdef int greatest_code
     cdef bytes greatest
+    cdef Extremes copy(self)
 
 cdef class FieldColumn:
     cdef bytes name
@@ -14,10 +16,7 @@ cdef class FieldColumn:
     cdef Py_ssize_t at
     cdef Py_ssize_t end
     cdef KeyWriter out
-    cdef int least_code
-    cdef bytes least
-    cdef int greatest_code
-    cdef bytes greatest
+    cdef Extremes now
     cdef Extremes before
     cdef Py_ssize_t position
     cdef Py_ssize_t last
@@ -38,14 +37,12 @@ cdef class Columns:
     cdef int put_values(self, KeyWriter out, bint before) except -1
     cdef int put_changes(self, KeyWriter out, bytes time_field) except -1
     cdef int _put_changed(self, KeyWriter out, bytes time_field, bint greatest) except -1
-    cdef FieldColumn _made(self, bytes name)
+    cdef FieldColumn _made(self, bytes name, Extremes now)
     cdef FieldColumn _find(self, bytes raw, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t expected)
-    cdef int _widen(self, FieldColumn column, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int _widen(self, Extremes now, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef int _put_name(KeyWriter out, bytes name) except -1
 cdef int _put_field(KeyWriter out, int code, bytes name, bytes value) except -1
 cdef Py_ssize_t _begin(KeyWriter out, bytes before, bytes name) except -1
 cdef int _end_unless_empty(KeyWriter out, Py_ssize_t at, Py_ssize_t named) except -1
-cdef int _end(KeyWriter out, Py_ssize_t at) except -1
 cdef Py_ssize_t _field_at(bytes raw, Py_ssize_t document, Py_ssize_t expected, bytes name) except? -2
-cdef bint _is_name(bytes name, bytes raw, Py_ssize_t begin, Py_ssize_t end) noexcept

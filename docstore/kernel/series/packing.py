@@ -16,12 +16,13 @@ from docstore.kernel.keys.writer import KeyWriter
 if not cython.compiled:
     from docstore.bson.order import compare_at
     from docstore.bson.walk import ARRAY, DATE, OBJECT, document_stop, find, name_end, part, value_end
+    from docstore.kernel.match.path_predicates import is_name
 
 Extreme = Callable[[Value, Value, int], Value]
 
 
 class Extremes:
-    """The least and the greatest value that a field had."""
+    """The least and the greatest value of a field."""
 
     least_code: cython.int
     least: bytes
@@ -34,11 +35,14 @@ class Extremes:
         self.greatest_code = greatest_code
         self.greatest = greatest
 
+    def copy(self) -> Extremes:
+        return Extremes(self.least_code, self.least, self.greatest_code, self.greatest)
+
 
 class FieldColumn:
     """The values of one field: those at [at, end) of the bucket that was there, and behind them those that have been
-    added; `before`: the field as it was, None for a new one. `last`: the place of the latest; `walk`: when it was last
-    looked at.
+    added. `now`: their extremes; `before`: those that were there, None for a new field. `last`: the place of the
+    latest; `walk`: when it was last looked at.
     """
 
     name: bytes
@@ -46,22 +50,18 @@ class FieldColumn:
     at: cython.Py_ssize_t
     end: cython.Py_ssize_t
     out: KeyWriter
-    least_code: cython.int
-    least: bytes
-    greatest_code: cython.int
-    greatest: bytes
+    now: Extremes
     before: Extremes | None
     position: cython.Py_ssize_t
     last: cython.Py_ssize_t
     walk: cython.Py_ssize_t
 
-    def __init__(self, name: bytes, position: int) -> None:
+    def __init__(self, name: bytes, position: int, now: Extremes) -> None:
         self.name = name
         self.bucket = b""
         self.at = self.end = 0
         self.out = KeyWriter()
-        self.least_code = self.greatest_code = 0
-        self.least = self.greatest = b""
+        self.now = now
         self.before = None
         self.position = position
         self.last = -1
@@ -101,29 +101,35 @@ class Columns:
         low: cython.Py_ssize_t = least + 4
         high: cython.Py_ssize_t = greatest + 4
         named: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        low_at: cython.Py_ssize_t
+        high_at: cython.Py_ssize_t
+        least_code: cython.int
+        greatest_code: cython.int
+        name: bytes
+        before: Extremes
         column: FieldColumn
         while at < stop:
             named = name_end(bucket, at + 1, stop)
             if bucket[at] != OBJECT:
                 return False
-            column = self._made(part(bucket, at + 1, named))
-            column.bucket = bucket
-            column.at = named + 5
+            name = part(bucket, at + 1, named)
+            begin = named + 5
             at = value_end(bucket, OBJECT, named + 1, stop)
-            column.end = document_stop(bucket, named + 1, at)
-            low = _field_at(bucket, least, low, column.name)
-            high = _field_at(bucket, greatest, high, column.name)
+            low = _field_at(bucket, least, low, name)
+            high = _field_at(bucket, greatest, high, name)
             if low < 0 or high < 0:
                 return False
-            named = low + len(column.name) + 2
-            column.least_code = bucket[low]
-            low = value_end(bucket, column.least_code, named, len(bucket))
-            column.least = part(bucket, named, low)
-            named = high + len(column.name) + 2
-            column.greatest_code = bucket[high]
-            high = value_end(bucket, column.greatest_code, named, len(bucket))
-            column.greatest = part(bucket, named, high)
-            column.before = Extremes(column.least_code, column.least, column.greatest_code, column.greatest)
+            least_code, greatest_code = bucket[low], bucket[high]
+            low_at, high_at = low + len(name) + 2, high + len(name) + 2
+            low = value_end(bucket, least_code, low_at, len(bucket))
+            high = value_end(bucket, greatest_code, high_at, len(bucket))
+            before = Extremes(least_code, part(bucket, low_at, low), greatest_code, part(bucket, high_at, high))
+            column = self._made(name, before.copy())
+            column.before = before
+            column.bucket = bucket
+            column.at = begin
+            column.end = document_stop(bucket, named + 1, at)
         return True
 
     def fits(self, raw: bytes) -> cython.bint:
@@ -134,6 +140,7 @@ class Columns:
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
         code: cython.int
+        now: Extremes
         column: FieldColumn | None
         self._walks += 1
         while at < stop:
@@ -145,8 +152,9 @@ class Columns:
                 expected = column.position + 1
                 if column.walk != self._walks:
                     column.walk = self._walks
-                    if (code != column.least_code or code in (OBJECT, ARRAY)) and not self._alike(
-                        (column.least_code, column.least), (code, part(raw, named + 1, end))
+                    now = column.now
+                    if (code != now.least_code or code in (OBJECT, ARRAY)) and not self._alike(
+                        (now.least_code, now.least), (code, part(raw, named + 1, end))
                     ):
                         return False
             at = end
@@ -161,6 +169,7 @@ class Columns:
         end: cython.Py_ssize_t
         code: cython.int
         name: bytes
+        value: bytes
         column: FieldColumn | None
         while at < stop:
             code = raw[at]
@@ -170,18 +179,15 @@ class Columns:
             if column is None:
                 name = part(raw, at + 1, named)
                 if name != self._left_out:
-                    column = self._made(name)
-                    column.least_code = column.greatest_code = code
-                    column.least = column.greatest = part(raw, named + 1, end)
+                    value = part(raw, named + 1, end)
+                    column = self._made(name, Extremes(code, value, code, value))
             elif column.last != place:
-                self._widen(column, code, raw, named + 1, end)
+                self._widen(column.now, code, raw, named + 1, end)
             if column is not None:
                 expected = column.position + 1
                 if column.last != place:
                     column.last = place
-                    column.out.put(code)
-                    column.out.put_digits(place)
-                    column.out.put(0)
+                    column.out.put_member(code, place)
                     column.out.put_part(raw, named + 1, end)
             at = end
         return 0
@@ -190,39 +196,36 @@ class Columns:
         """Write a document of the least value of each field, of the time one that is given instead. `before`: as the
         bucket was."""
         column: FieldColumn
-        at: cython.Py_ssize_t = out.size
-        out.put_little(0, 4)
+        held: Extremes | None
+        at: cython.Py_ssize_t = out.begin_document()
         for column in self._columns:
-            if before and column.before is None:
+            held = column.before if before else column.now
+            if held is None:
                 continue
             if column.name == time_field:
                 out.put(DATE)
                 _put_name(out, column.name)
                 out.put_little(begin, 8)
-            elif before and column.before is not None:
-                _put_field(out, column.before.least_code, column.name, column.before.least)
             else:
-                _put_field(out, column.least_code, column.name, column.least)
-        return _end(out, at)
+                _put_field(out, held.least_code, column.name, held.least)
+        return out.end_document(at)
 
     def put_greatest(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write a document of the greatest value of each field."""
         column: FieldColumn
-        at: cython.Py_ssize_t = out.size
-        out.put_little(0, 4)
+        held: Extremes | None
+        at: cython.Py_ssize_t = out.begin_document()
         for column in self._columns:
-            if not before:
-                _put_field(out, column.greatest_code, column.name, column.greatest)
-            elif column.before is not None:
-                _put_field(out, column.before.greatest_code, column.name, column.before.greatest)
-        return _end(out, at)
+            held = column.before if before else column.now
+            if held is not None:
+                _put_field(out, held.greatest_code, column.name, held.greatest)
+        return out.end_document(at)
 
     def put_values(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write a document of the columns."""
         column: FieldColumn
-        at: cython.Py_ssize_t = out.size
+        at: cython.Py_ssize_t = out.begin_document()
         begin: cython.Py_ssize_t
-        out.put_little(0, 4)
         for column in self._columns:
             if before and column.before is None:
                 continue
@@ -230,8 +233,8 @@ class Columns:
             out.put_part(column.bucket, column.at, column.end)
             if not before:
                 out.put_bytes(column.out.taken())
-            _end(out, begin)
-        return _end(out, at)
+            out.end_document(begin)
+        return out.end_document(at)
 
     def put_changes(self, out: KeyWriter, time_field: bytes) -> cython.int:
         """Write the fields of the difference between the bucket as it was and as it is
@@ -254,44 +257,44 @@ class Columns:
             if column.before is None:
                 own = _begin(out, b"", column.name)
                 out.put_bytes(column.out.taken())
-                _end(out, own)
+                out.end_document(own)
         _end_unless_empty(out, begin, 3)
         for column in self._columns:
             if column.before is not None and column.out.size:
                 begin = _begin(out, b"s", column.name)
                 own = _begin(out, b"", b"i")
                 out.put_bytes(column.out.taken())
-                _end(out, own)
-                _end(out, begin)
-        return _end(out, at)
+                out.end_document(own)
+                out.end_document(begin)
+        return out.end_document(at)
 
     def _put_changed(self, out: KeyWriter, time_field: bytes, greatest: cython.bint) -> cython.int:
         """Write which of the extremes have changed, and the new ones."""
         column: FieldColumn
         before: Extremes | None
-        code: cython.int
-        value: bytes
+        now: Extremes
         begin: cython.Py_ssize_t = _begin(out, b"", b"u")
         for column in self._columns:
-            before = column.before
+            before, now = column.before, column.now
             if before is None:
                 continue
             if greatest:
-                if column.greatest_code != before.greatest_code or column.greatest != before.greatest:
-                    _put_field(out, column.greatest_code, column.name, column.greatest)
-            elif column.name != time_field and (column.least_code != before.least_code or column.least != before.least):
-                _put_field(out, column.least_code, column.name, column.least)
+                if now.greatest_code != before.greatest_code or now.greatest != before.greatest:
+                    _put_field(out, now.greatest_code, column.name, now.greatest)
+            elif column.name != time_field and (now.least_code != before.least_code or now.least != before.least):
+                _put_field(out, now.least_code, column.name, now.least)
         _end_unless_empty(out, begin, 3)
         begin = _begin(out, b"", b"i")
         for column in self._columns:
-            if column.before is None:
-                code = column.greatest_code if greatest else column.least_code
-                value = column.greatest if greatest else column.least
-                _put_field(out, code, column.name, value)
+            now = column.now
+            if column.before is None and greatest:
+                _put_field(out, now.greatest_code, column.name, now.greatest)
+            elif column.before is None:
+                _put_field(out, now.least_code, column.name, now.least)
         return _end_unless_empty(out, begin, 3)
 
-    def _made(self, name: bytes) -> FieldColumn:
-        column = FieldColumn(name, len(self._columns))
+    def _made(self, name: bytes, now: Extremes) -> FieldColumn:
+        column = FieldColumn(name, len(self._columns), now)
         self._columns.append(column)
         self._by_name[name] = column
         return column
@@ -303,25 +306,25 @@ class Columns:
         column: FieldColumn
         if expected < len(self._columns):
             column = self._columns[expected]
-            if _is_name(column.name, raw, begin, end):
+            if is_name(raw, begin, end, column.name):
                 return column
         return self._by_name.get(part(raw, begin, end))
 
     def _widen(
-        self, column: FieldColumn, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+        self, now: Extremes, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
         value: Value
         if code in (OBJECT, ARRAY):
             value = code, part(raw, at, end)
-            column.least_code, column.least = self._extreme((column.least_code, column.least), value, -1)
-            column.greatest_code, column.greatest = self._extreme((column.greatest_code, column.greatest), value, 1)
+            now.least_code, now.least = self._extreme((now.least_code, now.least), value, -1)
+            now.greatest_code, now.greatest = self._extreme((now.greatest_code, now.greatest), value, 1)
             return 0
-        if compare_at(code, raw, at, end, column.least_code, column.least, 0, len(column.least), 0) < 0:
-            column.least_code = code
-            column.least = part(raw, at, end)
-        if compare_at(code, raw, at, end, column.greatest_code, column.greatest, 0, len(column.greatest), 0) > 0:
-            column.greatest_code = code
-            column.greatest = part(raw, at, end)
+        if compare_at(code, raw, at, end, now.least_code, now.least, 0, len(now.least), 0) < 0:
+            now.least_code = code
+            now.least = part(raw, at, end)
+        if compare_at(code, raw, at, end, now.greatest_code, now.greatest, 0, len(now.greatest), 0) > 0:
+            now.greatest_code = code
+            now.greatest = part(raw, at, end)
         return 0
 
 
@@ -341,40 +344,23 @@ def _begin(out: KeyWriter, before: bytes, name: bytes) -> cython.Py_ssize_t:
     out.put(OBJECT)
     out.put_bytes(before)
     _put_name(out, name)
-    out.put_little(0, 4)
-    return out.size - 4
+    return out.begin_document()
 
 
 def _end_unless_empty(out: KeyWriter, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.int:
     """End the document that begins at `at`; take its field away, the beginning of so many bytes too, where there is
     nothing in it.
     """
-    if out.size == at + 4:
+    empty: cython.bint = out.size == at + 4
+    out.end_document(at)
+    if empty:
         out.size = at - named
-        return 0
-    return _end(out, at)
-
-
-def _end(out: KeyWriter, at: cython.Py_ssize_t) -> cython.int:
-    """End the document that begins at `at`."""
-    out.put(0)
-    out.set_little(at, out.size - at, 4)
     return 0
 
 
 def _field_at(raw: bytes, document: cython.Py_ssize_t, expected: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
     """Where the field of that name of the document begins, most often at the place that is expected; -1: nowhere."""
     stop: cython.Py_ssize_t = document_stop(raw, document, len(raw))
-    if expected < stop and _is_name(name, raw, expected + 1, name_end(raw, expected + 1, stop)):
+    if expected < stop and is_name(raw, expected + 1, name_end(raw, expected + 1, stop), name):
         return expected
     return find(raw, document, len(raw), name)
-
-
-def _is_name(name: bytes, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    at: cython.Py_ssize_t = 0
-    size: cython.Py_ssize_t = end - begin
-    if len(name) != size:
-        return False
-    while at < size and name[at] == raw[begin + at]:
-        at += 1
-    return at == size

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from docstore.bson import OBJECT_ID, validate
 from docstore.bson.walk import encoded_name
+from docstore.collection.oplog.diff import make_update
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
@@ -286,11 +287,10 @@ class SeriesInserts:
             if draft.stored is None:
                 unit.insert(buckets, documents[place], stmt_id=stmt_id)
             else:
-                update = self._update(draft, documents[place])
-                unit.replace(
-                    buckets, long_of(draft.rid), draft.stored, documents[place],
-                    stmt_id=stmt_id, changed=_CHANGED, paths=update,
-                )  # fmt: skip
+                before, after = draft.stored, documents[place]
+                operation = _operation(draft, before, after) if self._logs else None
+                rid = long_of(draft.rid)
+                unit.replace(buckets, rid, before, after, stmt_id=stmt_id, changed=_CHANGED, operation=operation)
 
     def _replaced(
         self,
@@ -306,16 +306,21 @@ class SeriesInserts:
             return False
         rids = [draft.rid for draft in drafts]
         before = [draft.stored for draft in drafts if draft.stored is not None]
-        updates = list(map(self._update, drafts, documents))
-        return unit.replace_each(series.buckets, rids, before, documents, updates, stmt_ids, indexes)
+        operations = list(map(_operation, drafts, before, documents)) if self._logs else None
+        return unit.replace_each(series.buckets, rids, before, documents, None, stmt_ids, indexes, operations)
 
-    def _update(self, draft: Bucket, document: bytes) -> bytes | None:
-        """What the log says of the change of a bucket to this document, where that is known and shorter."""
-        update = b"" if self._node.store.oplog is None else draft.update()
-        return update if 0 < len(update) < len(document) else None
+    @property
+    def _logs(self) -> bool:
+        return self._node.store.oplog is not None
 
     def _statements(self, positions: list[int]) -> tuple[int, ...]:
         return tuple(map(self._statement, positions))
+
+
+def _operation(draft: Bucket, before: bytes, after: bytes) -> bytes:
+    """What an entry of the log says of the change of a bucket."""
+    update = draft.update()
+    return update if 0 < len(update) < len(after) else make_update(before, after)
 
 
 def _enough(filling: Filling) -> bool:
