@@ -61,15 +61,11 @@ class MeasuredOrder:
             part.sort_key(raw) if isinstance(part, KeyPattern) else _greatest_first(part(raw)) for part in self.parts
         )
 
-    def sort(self, documents: list[bytes]) -> None:
-        """Put documents in order, those with equal keys as they are."""
-        only = self.parts[0] if len(self.parts) == 1 else None
-        if not documents:
-            return
-        if isinstance(only, TextScore):
-            documents.sort(key=only.matcher.scorer(), reverse=True)
-        else:
-            documents.sort(key=self.sort_key)
+    @property
+    def score(self) -> TextScore | None:
+        """The score, where that is all that is sorted by."""
+        only = self.parts[0]
+        return only if len(self.parts) == 1 and isinstance(only, TextScore) else None
 
 
 def _greatest_first(value: Value | None) -> bytes:
@@ -83,7 +79,15 @@ def keyed_by(order: Order, documents: Iterable[bytes]) -> list[tuple[bytes, byte
     """(sort key, document) of each document, in the order given."""
     if isinstance(order, KeyPattern):
         return keyed(order, documents)
-    if len(order.parts) == 1 and isinstance(order.parts[0], TextScore):
-        score = order.parts[0].matcher.scorer()
+    if order.score is not None:
+        score = order.score.matcher.scorer()
         return [(encode_key(double_value(score(raw)), descending=True), raw) for raw in documents]
     return [(order.sort_key(raw), raw) for raw in documents]
+
+
+def put_in_order(documents: list[bytes], order: Order) -> None:
+    """Sort documents, those with equal keys as they are."""
+    if isinstance(order, MeasuredOrder) and order.score is not None and documents:
+        documents.sort(key=order.score.matcher.scorer(), reverse=True)
+    else:
+        documents.sort(key=order.sort_key)

@@ -29,7 +29,7 @@ from docstore.kernel.scan.fetch import Examined, fetch_few, fetch_several
 from docstore.key_layout import RECORD_ID_BYTES, long_of
 from docstore.query.filter.tree import MATCH_ALL, ValueTest
 from docstore.query.geo.cell_keys import Reach
-from docstore.query.metadata import MeasuredOrder
+from docstore.query.metadata import put_in_order
 from docstore.query.plan.access import NearScan
 from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision
@@ -107,10 +107,7 @@ class BoundScan(NamedTuple):
             return None
         skip -= passed
         if order is not None:
-            if isinstance(order, MeasuredOrder):
-                order.sort(found)
-            else:
-                found.sort(key=order.sort_key)
+            put_in_order(found, order)
             del found[skip + wanted :]
         return found[skip:] if skip else found
 

@@ -3,6 +3,7 @@ from libc.math cimport asin, atan, sqrt, tan
 from docstore.kernel.geometry.curve cimport cut_behind, gathered, merged, number_at, put_number, spread, start_of
 from docstore.kernel.geometry.nearby cimport CellDistances
 from docstore.kernel.geometry.points cimport PlainPoint, Vector
+from docstore.kernel.match.path_predicates cimport stands_at
 
 cdef int _LEVELS
 cdef int _LEVEL_BITS

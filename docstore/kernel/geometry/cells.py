@@ -20,6 +20,7 @@ if not cython.compiled:
     from math import asin, atan, sqrt, tan
 
     from docstore.kernel.geometry.curve import cut_behind, gathered, merged, number_at, put_number, spread, start_of
+    from docstore.kernel.match.path_predicates import stands_at
 
 _LEVELS = 30
 _LEVEL_BITS = 5
@@ -311,16 +312,12 @@ class SphereDistances(CellDistances):
         self._unit = unit
 
     def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
-        step: cython.Py_ssize_t
         top: cython.ulonglong
         number: cython.ulonglong
         level: cython.int
         apart: cython.double
-        if len(entry) < at + _KEY_BYTES:
+        if len(entry) < at + _KEY_BYTES or not stands_at(entry, at, _KEY, _NUMBER_AT):
             return False
-        for step in range(_NUMBER_AT):
-            if entry[at + step] != _KEY[step]:
-                return False
         top = entry[at + _NUMBER_AT]
         number = number_at(entry, at + _NUMBER_AT + 1)
         level = number & 31

@@ -6,6 +6,7 @@ from docstore.kernel.geometry.curve cimport (
 from docstore.kernel.geometry.nearby cimport CellDistances
 from docstore.kernel.geometry.points cimport PlainPoint, Vector
 from docstore.kernel.geometry.regions cimport WithinOutline
+from docstore.kernel.match.path_predicates cimport stands_at
 
 cdef int _BITS
 cdef unsigned long long _ALL

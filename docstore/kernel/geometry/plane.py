@@ -25,6 +25,7 @@ if not cython.compiled:
         put_number,
         start_of,
     )
+    from docstore.kernel.match.path_predicates import stands_at
 
 _BITS = 32
 _ALL: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
@@ -328,18 +329,14 @@ class PlaneDistances(CellDistances):
         self._place = Vector(0.0, 0.0)
 
     def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
-        step: cython.Py_ssize_t
         number: cython.ulonglong
         rest: cython.int = 2 * (_BITS - self._bits)
         half: cython.double = self._side / (cython.cast(cython.longlong, 1) << self._bits) / 2.0
         x: cython.double
         y: cython.double
         apart: cython.double
-        if len(entry) < at + _KEY_BYTES:
+        if len(entry) < at + _KEY_BYTES or not stands_at(entry, at, _KEY, _NUMBER_AT):
             return False
-        for step in range(_NUMBER_AT):
-            if entry[at + step] != _KEY[step]:
-                return False
         number = number_at(entry, at + _NUMBER_AT)
         self.area = number * (self._side / 4294967296.0) * (self._side / 4294967296.0)
         number = number >> rest

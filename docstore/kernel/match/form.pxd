@@ -3,7 +3,7 @@ from docstore.bson.walk cimport (
     double_at, find, name_end, part, value_end,
 )
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.kernel.match.path_predicates cimport stands_at
+from docstore.kernel.match.path_predicates cimport is_name, stands_at
 
 cdef enum:
     _OPERATORS = 0x15
@@ -41,7 +41,6 @@ cdef int _special(
 cdef bint _is_search(bytes raw, int code, Py_ssize_t at, Py_ssize_t named) noexcept
 cdef bint _begins_search(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef bint _search(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end, list values) except -1
-cdef bint _is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept
 cdef int _kind_of_pattern(
     bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, bint operators,
 ) except -1

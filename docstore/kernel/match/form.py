@@ -42,7 +42,7 @@ if not cython.compiled:
         part,
         value_end,
     )
-    from docstore.kernel.match.path_predicates import stands_at
+    from docstore.kernel.match.path_predicates import is_name, stands_at
 
     _OPERATORS = 0x15
     _LISTED = 0x16
@@ -168,13 +168,13 @@ def _special(
         _out.put_part(raw, at, named + 1)
         values.append((code, part(raw, named + 1, end)))
         return 1
-    if code == OBJECT and raw[named + 5] != 0 and _is_name(raw, at + 1, named, b"$elemMatch"):
+    if code == OBJECT and raw[named + 5] != 0 and is_name(raw, at + 1, named, b"$elemMatch"):
         _out.put(_ELEMENT)
         if not _fields(raw, named + 1, end, _OF_OPERATORS if raw[named + 6] == 0x24 else _IN_BRANCH, values):
             return -1
         _out.put(0)
         return 1
-    if code == ARRAY and _is_name(raw, at + 1, named, b"$all"):
+    if code == ARRAY and is_name(raw, at + 1, named, b"$all"):
         count = _size_of_values(raw, named + 1, end)
         if count == 0:
             return 0
@@ -242,11 +242,6 @@ def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
     return count
 
 
-def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
-    """Whether the name at [at, named) is this one."""
-    return named - at == len(name) and stands_at(raw, at, name, len(name))
-
-
 def _is_search(raw: bytes, code: cython.int, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.bint:
     """Whether a value of the type behind the name at [at, named) is that of a search in an index of geometry or of
     texts.
@@ -255,7 +250,7 @@ def _is_search(raw: bytes, code: cython.int, at: cython.Py_ssize_t, named: cytho
         return False
     if stands_at(raw, at, b"$text", 5) or stands_at(raw, at, b"$geo", 4) or stands_at(raw, at, b"$near", 5):
         return True
-    return _is_name(raw, at, named, b"$within")
+    return is_name(raw, at, named, b"$within")
 
 
 def _begins_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
@@ -263,7 +258,7 @@ def _begins_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
     another search.
     """
     if raw[at] == 0x24:
-        return _is_name(raw, at, named, b"$text")
+        return is_name(raw, at, named, b"$text")
     if raw[named + 5] == 0 or raw[named + 6] != 0x24:
         return False
     return _is_search(raw, raw[named + 5], named + 6, name_end(raw, named + 6, end))
@@ -314,7 +309,7 @@ def _kind_of_pattern(
         if raw[at] == 0x24:
             return 0
     else:
-        if not _is_name(raw, at, named, b"$regex"):
+        if not is_name(raw, at, named, b"$regex"):
             return 0
         options = find(raw, start, limit, b"$options")
         if options >= 0 and (code == REGEX or raw[options] != STRING):
@@ -375,9 +370,9 @@ def _mark_of_filters(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t
     """
     stop: cython.Py_ssize_t
     mark: cython.int = _BRANCH
-    if not _is_name(raw, at, named, b"$or"):
+    if not is_name(raw, at, named, b"$or"):
         mark = _CONJUNCT
-        if not _is_name(raw, at, named, b"$and"):
+        if not is_name(raw, at, named, b"$and"):
             return 0
     stop = document_stop(raw, named + 1, end)
     at = named + 5

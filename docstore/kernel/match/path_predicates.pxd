@@ -29,6 +29,7 @@ cdef class Compare(PathPredicate):
     cdef bint _bytewise
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 cdef bint stands_at(bytes raw, Py_ssize_t at, bytes text, Py_ssize_t size) noexcept
+cdef bint is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept
 cdef bint _is_nan(int code, bytes raw, Py_ssize_t at) except -1
 
 cdef class In(PathPredicate):

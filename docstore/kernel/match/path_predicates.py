@@ -123,6 +123,11 @@ def stands_at(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ss
     return same == size
 
 
+def is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
+    """Whether the name at [at, named) is this one."""
+    return named - at == len(name) and stands_at(raw, at, name, len(name))
+
+
 def _is_nan(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     number: cython.double
     if code == DOUBLE:

@@ -1,6 +1,6 @@
 from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport ARRAY, STRING, document_stop, name_end, part, value_end
-from docstore.kernel.match.path_predicates cimport stands_at
+from docstore.kernel.match.path_predicates cimport is_name
 
 cdef Py_ssize_t _REMEMBERED
 cdef Py_ssize_t _LONG
@@ -28,4 +28,3 @@ cdef class Scores:
     cdef list _wanted
     cpdef list each(self, bytes raw)
 
-cdef bint _is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept

@@ -18,7 +18,7 @@ from docstore.bson.walk import encoded_name
 if not cython.compiled:
     from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, STRING, document_stop, name_end, part, value_end
-    from docstore.kernel.match.path_predicates import stands_at
+    from docstore.kernel.match.path_predicates import is_name
 
 _REMEMBERED = 1 << 14
 _LONG = 1 << 12
@@ -124,10 +124,10 @@ class PlainTexts:
             code = raw[at]
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, code, named + 1, stop)
-            if _is_name(raw, at + 1, named, self._override):
+            if is_name(raw, at + 1, named, self._override):
                 return None
             for place in range(len(self._names)):
-                if _is_name(raw, at + 1, named, self._names[place]):
+                if is_name(raw, at + 1, named, self._names[place]):
                     if code == STRING:
                         keys = self._words.keys(raw, named + 5, end - 1)
                         if keys is None:
@@ -188,8 +188,3 @@ class Scores:
         for place in range(len(scores)):
             score += scores[place]
         return score
-
-
-def _is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
-    """Whether the name at [at, named) is this one."""
-    return named - at == len(name) and stands_at(raw, at, name, len(name))

@@ -158,7 +158,7 @@ def _at_once(
 def _answered(
     context: Context, node: DataNode, batch: int | None, work: Callable[[_Step], list[bytes]]
 ) -> bytes | None:
-    """The reply with what comes of some work."""
+    """The reply with all that comes of some work; None where the general way knows better how it ends."""
     step = _Step(node, context.db)
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:
@@ -169,7 +169,17 @@ def _answered(
     finally:
         PAUSING.level = level
         step.close()
-    return _reply(context, step, documents, batch)
+    size = FIRST_BATCH_DOCUMENTS if batch is None else batch
+    if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
+        # Of a batch that is just full the general way knows whether a cursor stays.
+        return None
+    rest = kept_source(documents[size:])
+    if rest is None:
+        return None
+    step.used()
+    if len(documents) < size:
+        return cursor_reply(documents, 0, context.namespace)
+    return opened_reply(context, documents[:size], rest)
 
 
 def _by_distance(
@@ -200,21 +210,6 @@ def _only_path(collection: Collection) -> str | None:
         return located_path(list(collection.indexes.values()), collection.ns)
     except CommandError:
         return None
-
-
-def _reply(context: Context, step: _Step, documents: list[bytes], batch: int | None) -> bytes | None:
-    """The reply with all that a step has found; None where the general way knows better how it ends."""
-    size = FIRST_BATCH_DOCUMENTS if batch is None else batch
-    if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
-        # Of a batch that is just full the general way knows whether a cursor stays.
-        return None
-    rest = kept_source(documents[size:])
-    if rest is None:
-        return None
-    step.used()
-    if len(documents) < size:
-        return cursor_reply(documents, 0, context.namespace)
-    return opened_reply(context, documents[:size], rest)
 
 
 def _found(

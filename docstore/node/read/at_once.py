@@ -1,8 +1,7 @@
 """Reads whose answer, or first batch, is found in one step: those of a prepared form.
 
 Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (`let`, a
-view, another state than the newest) or come to (a long way) is left to the general way, whose
-answer is the same.
+view, another state than the newest) or come to (a long way) is left to the general way, whose answer is the same.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from docstore.query.geo.cell_keys import PlaneKeys, SphereKeys
 from docstore.query.geo.geojson import stored_shape
 from docstore.query.geo.plane import Box, Circle, Outline, contains
 from docstore.query.geo.plane_cells import Square
-from docstore.query.geo.sphere_cells import cell_at
+from tests.unit.kernel.cells_of_places import cell_at
 from tests.unit.kernel.kernels import Kernel
 from tests.unit.query.raw import value
 

@@ -12,7 +12,8 @@ import bson
 from docstore.query.geo.geojson import stored_shape
 from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, is_on_sphere
 from docstore.query.geo.sphere import OUTLOOK, Spherical
-from docstore.query.geo.sphere_cells import LEVELS, cell_at
+from docstore.query.geo.sphere_cells import LEVELS
+from tests.unit.kernel.cells_of_places import cell_at
 from tests.unit.kernel.kernels import Kernel
 from tests.unit.query.raw import value
 

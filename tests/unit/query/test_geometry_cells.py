@@ -15,8 +15,9 @@ from docstore.query.geo.plane import Box, Circle, Outline
 from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.shapes import Line, Point, Polygon, Position
 from docstore.query.geo.sphere import Cap, Spherical
-from docstore.query.geo.sphere_cells import LEVELS, cell_at, covering
+from docstore.query.geo.sphere_cells import LEVELS, covering
 from docstore.query.plan.intervals import Ranges
+from tests.unit.kernel.cells_of_places import cell_at
 from tests.unit.query.raw import value
 
 PLACES = st.tuples(st.floats(-180, 180), st.floats(-90, 90))
