@@ -12,7 +12,7 @@ from docstore.node.pipeline import at_once as pipelines_at_once
 from docstore.node.read import at_once
 from docstore.node.read.sources import kept_source
 from tests.unit.node.local import LocalNode, loop
-from tests.unit.node.test_at_once import INDEXES, Calls, everything, patched
+from tests.unit.node.requests_at_once import INDEXES, Calls, everything, patched
 
 
 @pytest.mark.parametrize(

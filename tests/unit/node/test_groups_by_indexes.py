@@ -12,7 +12,7 @@ from bson.decimal128 import Decimal128
 
 from docstore.collection.read import prepared
 from tests.unit.node.local import LocalNode
-from tests.unit.node.test_at_once import INDEXES, PATHS, condition, document, patched
+from tests.unit.node.requests_at_once import INDEXES, PATHS, condition, document, patched
 
 DOCUMENTS = [{"_id": n, "a": n % 3, "b": n} for n in range(30)] + [{"_id": 30, "b": 5}, {"_id": 31, "a": None, "b": 5}]
 
