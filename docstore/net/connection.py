@@ -14,7 +14,7 @@ A peer that breaks the protocol loses this connection; nothing else notices.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
@@ -101,11 +101,13 @@ class Connection(asyncio.Protocol):
         """Close after what was written has been sent. A request in progress is ended as for a client that left."""
         self._buffer = None
         if self.transport is not None:
+            self._listener.turn.send()
             self.transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once, behind what was answered before."""
         if self.transport is not None:
+            self._listener.turn.send()
             self.transport.abort()
 
     def admit(self) -> None:
@@ -131,10 +133,8 @@ class Connection(asyncio.Protocol):
         self._listener.bytes_in += len(data)
         if self._buffer is None:
             if not self._busy and self._writable is None and whole_frame(data):
-                try:
-                    self._handle(data)
-                except ProtocolError as violation:
-                    self._refuse(violation)
+                self._busy = True
+                self._listener.turn.take(self, data)
                 return
             self._buffer = type(self)._buffer_of(self.peer)
         self._buffer.feed(data)
@@ -160,11 +160,6 @@ class Connection(asyncio.Protocol):
 
     # In order, one at a time.
 
-    @property
-    def _held(self) -> bool:
-        """Whether the next frame has to wait."""
-        return self._busy or self._writable is not None
-
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -175,7 +170,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False
         until = self._clock() + _TURN_SECONDS
         try:
-            while self._buffer is not None and not self._held:
+            while self._buffer is not None and not self._busy and self._writable is None:
                 frame = self._buffer.next_frame()
                 if frame is None:
                     break
@@ -195,7 +190,7 @@ class Connection(asyncio.Protocol):
         if self._closed or self.transport is None:
             return
         waiting = 0 if self._buffer is None else len(self._buffer)
-        waits = waiting > _READ_AHEAD_BYTES and (self._held or self._scheduled)
+        waits = waiting > _READ_AHEAD_BYTES and (self._busy or self._scheduled or self._writable is not None)
         if waits != self._reading_paused and not self.transport.is_closing():
             self._reading_paused = waits
             if waits:
@@ -203,13 +198,24 @@ class Connection(asyncio.Protocol):
             else:
                 self.transport.resume_reading()
 
+    def begin(self, frame: bytes) -> None:
+        """Handle a frame that came as a whole, when it is its turn."""
+        self._busy = False
+        try:
+            self._handle(frame)
+        except ProtocolError as violation:
+            self._refuse(violation)
+        if self._buffer is not None:
+            self._schedule()
+
     def _handle(self, frame: bytes) -> None:
         if (
             frame[12] == _COMPRESSED
             and frame_opcode(frame) == OP_COMPRESSED
             and max(len(frame), claimed_bytes(frame)) > _OFF_LOOP_BYTES
         ):
-            self._start(self._decompress(frame))
+            self._busy = True
+            self._listener.run(self._decompress(frame))
             return
         message = decode_frame(frame)
         outcome = self._serve(message)
@@ -218,13 +224,14 @@ class Connection(asyncio.Protocol):
         elif type(outcome) is Pending and begins(message, outcome, self._relay_ended):
             self._busy = True
         elif outcome is not None:
-            self._start(self._follow(message, outcome))
+            self._busy = True
+            self._listener.run(self._follow(message, outcome))
 
     def _relay_ended(self, message: Message, outcome: Outcome | Pending) -> None:
-        self._busy = False
         if isinstance(outcome, Pending):
-            self._start(self._follow(message, outcome))
+            self._listener.run(self._follow(message, outcome))
             return
+        self._busy = False
         self._pending = None
         if outcome is not None and not self._closed:
             self._write(b"".join(self._frame(message, outcome)))
@@ -242,10 +249,6 @@ class Connection(asyncio.Protocol):
             outcome = opcodes.serve(self._dispatcher, message, message.operation, self.peer)
         self._pending = outcome if isinstance(outcome, Pending) else None
         return outcome
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._busy = True
-        self._listener.running(self._loop.create_task(work))
 
     async def _decompress(self, frame: bytes) -> None:
         try:
@@ -302,10 +305,11 @@ class Connection(asyncio.Protocol):
             return
         self._listener.bytes_out += len(frame) + len(rest)
         if rest:
+            self._listener.turn.send()
             self.transport.write(frame)
             self.transport.write(memoryview(rest))
         else:
-            self.transport.write(frame)
+            self._listener.turn.put(self.transport, frame)
 
     def _refuse(self, violation: ProtocolError) -> None:
         LOG.warning(

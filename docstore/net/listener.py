@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from socket import socket
+from typing import Any
 
 from docstore import log
 from docstore.commands.dispatch import Dispatcher
@@ -18,6 +19,7 @@ from docstore.net.rate_limiter import Admission, RateLimiter
 from docstore.net.sockets import BACKLOG, bind
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.door import Door
+from docstore.net.turn import Turn
 from docstore.net.unix_sockets import BoundUnixSocket
 from docstore.options import UnixSocketOptions
 
@@ -44,7 +46,12 @@ class NetworkStatistics:
 
 
 class Listener:
-    """Accepts connections for one dispatcher. Also ends idle cursors and sessions, now and then."""
+    """Accepts connections for one dispatcher. Also ends idle cursors and sessions, now and then.
+
+    `turn`: what they take in and send together, from `start` on.
+    """
+
+    turn: Turn
 
     def __init__(
         self,
@@ -87,6 +94,7 @@ class Listener:
         Errors: OSError when an address or the port cannot be had, StartError where a file cannot.
         """
         loop = asyncio.get_running_loop()
+        self.turn = Turn(loop, self.dispatcher.services.clock)
         sockets = bind(self._addresses, self.port) if sockets is None else sockets
         self.port = sockets[0].getsockname()[1]
         self._files = self._bind_files()
@@ -206,8 +214,9 @@ class Listener:
         if self._emptied is not None and not self._connections and not self._emptied.done():
             self._emptied.set_result(None)
 
-    def running(self, task: asyncio.Task[None]) -> None:
-        """A connection waits for this task; what it raises goes to the loop's exception handler."""
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin work that a connection waits for; what it raises goes to the loop's exception handler."""
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 

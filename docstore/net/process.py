@@ -29,8 +29,8 @@ import docstore
 from docstore import log
 from docstore.bson.compilation import kernel_form
 from docstore.log import component
-from docstore.net.allocator import bound_free_memory
-from docstore.net.garbage import GarbageCollection
+from docstore.net.memory.allocator import bound_free_memory
+from docstore.net.memory.garbage import GarbageCollection
 from docstore.options import Options
 
 LOG = component("CONTROL")

@@ -29,7 +29,7 @@ from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.commands.sessions.transactions import Transactions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import let_others_run
-from docstore.net.allocator import resident_bytes
+from docstore.net.memory.allocator import resident_bytes
 from docstore.net.process import StartError
 from docstore.options import Options
 from docstore.security.cluster_keys import ClusterKeys

@@ -10,7 +10,7 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.commands import supervision
-from docstore.net.allocator import give_back, resident_bytes
+from docstore.net.memory.allocator import give_back, resident_bytes
 from tests.unit.node.local import LocalNode
 
 HUGE = {"$range": [0, {"$multiply": ["$a", 2_000_000]}]}

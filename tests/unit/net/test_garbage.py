@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from docstore.net import garbage
-from docstore.net.allocator import resident_bytes
-from docstore.net.garbage import FreeMemory, GarbageCollection, is_due
+from docstore.net.memory import garbage
+from docstore.net.memory.allocator import resident_bytes
+from docstore.net.memory.garbage import FreeMemory, GarbageCollection, is_due
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import sys
 
 from docstore.commands.supervision import SUPERVISION
 from docstore.deferred_free import DEFERRED_FREE
-from docstore.net.allocator import give_back, resident_bytes
+from docstore.net.memory.allocator import give_back, resident_bytes
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """The thresholds: young objects are looked at as ever, all of them only by `GarbageCollection`."""
