@@ -15,10 +15,12 @@ from typing import Any
 
 from docstore.bson import OBJECT, changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
+from docstore.commands.concerns import ReadConcern, ReadLevel, parse_read_concern
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
 from docstore.commands.sessions.fields import Session, plain_lsid
+from docstore.errors import CommandError
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 _MOST_BYTES = 1024
@@ -26,7 +28,7 @@ _MOST_BYTES = 1024
 _MOST_KINDS = 8
 _KIND = slice(4, 20)
 """Where the command's name stands, and some of what it is asked about."""
-_FREE = frozenset(("$clusterTime", "lsid", "shardVersion", "txnNumber"))
+_FREE = frozenset(("$clusterTime", "lsid", "readConcern", "shardVersion", "txnNumber"))
 """Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
 _OWN = ""
 """Stands for the command's own field, where that holds a text: of a statement, say."""
@@ -107,6 +109,11 @@ class RequestTemplate:
                 fields["cluster_time"] = data
             elif reader == "shardVersion":
                 fields["shard_version"] = data
+            elif reader == "readConcern":
+                concern = _concern_with(context.read_concern, data)
+                if concern is None:
+                    return False
+                fields["read_concern"] = concern
             else:
                 session = _session_with(context.session, reader, data, context.connection.session_owner)
                 if session is None:
@@ -126,6 +133,19 @@ def _session_with(session: Session | None, name: str, data: bytes, owner: bytes)
         return None if lsid is None else Session(lsid, *session[1:])
     # A negative number is refused.
     return None if data[7] & 0x80 else Session(session.lsid, int.from_bytes(data, "little"), *session[2:])
+
+
+def _concern_with(known: ReadConcern, data: bytes) -> ReadConcern | None:
+    """The read concern that differs from the one before in a time; None where the whole request must be read."""
+    try:
+        concern = parse_read_concern(OBJECT, data)
+    except CommandError:
+        return None
+    return concern if _kind_of(concern) == _kind_of(known) else None
+
+
+def _kind_of(concern: ReadConcern) -> tuple[ReadLevel, bool, bool]:
+    return concern.level, concern.after_cluster_time is None, concern.at_cluster_time is None
 
 
 def _names_of_free(names: list[str], readers: list[Parameter | str | None], kind: Type) -> list[str | None]:

@@ -232,6 +232,12 @@ class ReplicaSet:
         """
         return await self._reading.open(read_concern, deadline)
 
+    def newest_state(self, read_concern: ReadConcern) -> int | None:
+        """The packed timestamp of the newest state where `reader` and `snapshot_reader` would give that, without a
+        wait; else None.
+        """
+        return self._reading.newest(read_concern)
+
     async def snapshot_reader(
         self, read_concern: ReadConcern, deadline: float | None
     ) -> tuple[int, Reader, Callable[[], None]]:

@@ -109,6 +109,10 @@ class Standalone:
         snapshot = self._snapshot()
         return snapshot, snapshot.close
 
+    def newest_state(self, read_concern: ReadConcern) -> int | None:
+        """Its states have no timestamps."""
+        return None
+
     def gossip(self) -> EncodedGossip:
         """A standalone has no cluster time."""
         return NO_GOSSIP

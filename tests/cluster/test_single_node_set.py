@@ -186,6 +186,37 @@ def test_a_snapshot_session_reads_one_state(member: Member) -> None:
     assert len(list(collection.find({}))) == 4
 
 
+def test_every_read_of_a_snapshot_names_its_time_whether_it_is_answered_at_once_or_not(member: Member) -> None:
+    client = connect(member)
+    rows = client.snapshots.get_collection("named", write_concern=pymongo.WriteConcern("majority"))
+    rows.insert_many([{"_id": number, "even": number % 2 == 0} for number in range(300)])
+    rows.create_index("even")
+    concern = {"level": "snapshot"}
+    for of_one in ({"filter": {"_id": 1}}, {"filter": {"even": True}}, {"filter": {"even": True}, "batchSize": 10}):
+        for general in ({}, {"comment": "", "returnKey": False, "showRecordId": False}):
+            for _ in range(3):
+                cursor = client.snapshots.command({"find": "named", **of_one, **general, "readConcern": concern})[
+                    "cursor"
+                ]
+                assert list(cursor) == ["firstBatch", "id", "ns", "atClusterTime"]
+                rows.delete_one({"_id": 299})
+                more = {"getMore": cursor["id"], "collection": "named", "batchSize": 1000}
+                if cursor["id"]:
+                    rest = client.snapshots.command(more)["cursor"]
+                    assert rest["atClusterTime"] == cursor["atClusterTime"]
+                    left = rest["nextBatch"] + cursor["firstBatch"]
+                    assert len(left) == (150 if of_one["filter"] == {"even": True} else 1)
+                again = {"level": "snapshot", "atClusterTime": cursor["atClusterTime"]}
+                named = client.snapshots.command({"find": "named", **of_one, **general, "readConcern": again})["cursor"]
+                assert named["atClusterTime"] == cursor["atClusterTime"]
+                assert named["firstBatch"] == cursor["firstBatch"]
+                pipeline = [{"$match": {"even": True}}, {"$count": "n"}]
+                counted = {"aggregate": "named", "pipeline": pipeline, "cursor": {}, "readConcern": concern}
+                assert "atClusterTime" in client.snapshots.command(counted)["cursor"]
+                distinct = {"distinct": "named", "key": "even", "query": {"even": True}, "readConcern": concern}
+                assert list(client.snapshots.command(distinct))[:2] == ["values", "atClusterTime"]
+
+
 def test_a_linearizable_read_sees_the_newest_write(member: Member) -> None:
     collection = connect(member).linear.get_collection("c", read_concern=ReadConcern("linearizable"))
     collection.insert_one({"_id": 1})

@@ -25,7 +25,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.at_once import find_on_view_at_once
 from docstore.node.read.at_once import find_at_once
-from docstore.node.read.cursors import BATCH_BYTES, cursor_reply, first_batch
+from docstore.node.read.cursors import BATCH_BYTES, first_batch, whole_reply
 from docstore.node.read.oplog import open_oplog
 from docstore.node.read.requests import (
     CursorOptions,
@@ -76,7 +76,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         if at_once and not is_profiled(context):
             found = _by_id(node, context.namespace, identity, owned)
             missing = context.namespace not in node.store.catalog.collections
-            return cursor_reply(found, 0, context.namespace, catalog=missing)
+            return whole_reply(context, found, catalog=missing)
     return run_steps(context, _run(context, arguments))
 
 

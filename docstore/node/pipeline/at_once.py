@@ -42,7 +42,7 @@ from docstore.node.pipeline.pieces import (
     series_pieces,
 )
 from docstore.node.read.at_once import collation_of, scan_of_newest, values_of_newest
-from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, cursor_reply, opened_reply
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, opened_reply, whole_reply
 from docstore.node.read.snapshot import newest
 from docstore.node.read.sources import kept_source
 from docstore.node.slices import SLICE_SECONDS
@@ -178,7 +178,7 @@ def _answered(
         return None
     step.used()
     if len(documents) < size:
-        return cursor_reply(documents, 0, context.namespace)
+        return whole_reply(context, documents)
     return opened_reply(context, documents[:size], rest)
 
 

@@ -21,7 +21,7 @@ from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, cursor_reply, opened_reply
+from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, opened_reply, whole_reply
 from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.snapshot import newest
 from docstore.node.read.sources import ReleasingSource, kept_source
@@ -146,7 +146,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         source = ReleasingSource(ScanSource(taking, limit and limit - wanted), snapshot.close)
         return opened_reply(context, found if projection is None else projection.apply_all(found), source)
     bound.used()
-    return cursor_reply(found if projection is None else projection.apply_all(found), 0, context.namespace)
+    return whole_reply(context, found if projection is None else projection.apply_all(found))
 
 
 def _scan_of_find(
@@ -186,7 +186,7 @@ def _sorted(
         return None
     if len(made) < batch:
         bound.used()
-        return cursor_reply(made, 0, context.namespace)
+        return whole_reply(context, made)
     behind = kept_source(made[batch:])
     if behind is None:
         return None
@@ -200,7 +200,7 @@ def _computed(context: Context, bound: BoundScan, found: list[bytes], projection
     if made is None:
         return None
     bound.used()
-    return cursor_reply(made, 0, context.namespace)
+    return whole_reply(context, made)
 
 
 def _projected(found: list[bytes], projection: Projection) -> list[bytes] | None:

@@ -276,12 +276,23 @@ def opened_reply(context: Context, documents: list[bytes], source: DocumentSourc
     return reply
 
 
+def whole_reply(context: Context, documents: list[bytes], *, catalog: bool = False) -> bytes:
+    """The reply with all that a request finds, which was not filled step by step; see `_reply`."""
+    return cursor_reply(documents, 0, context.namespace, catalog=catalog, at=context.at_cluster_time)
+
+
 def cursor_reply(
-    documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
+    documents: list[bytes],
+    cursor_id: int,
+    namespace: str,
+    *,
+    first: bool = True,
+    catalog: bool = False,
+    at: int | None = None,
 ) -> bytes:
     """The reply with a batch that was not filled step by step; see `_reply`."""
     array = documents_array_parts(documents)
-    return _reply(array, cursor_id, namespace, first=first, catalog=catalog, at=None, behind=b"").document()
+    return _reply(array, cursor_id, namespace, first=first, catalog=catalog, at=at, behind=b"").document()
 
 
 def filled_reply(

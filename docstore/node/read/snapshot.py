@@ -90,10 +90,18 @@ def newest(context: Context) -> tuple[bool, Predicate | None]:
 
     For reads of a single step, which need no snapshot. Errors: StaleConfig.
     """
-    concern = context.read_concern
+    concern, node = context.read_concern, node_of(context)
     if concern is not LOCAL and (concern.level not in _NEWEST or concern.after_cluster_time is not None):
-        return False, None
-    return enter_at_once(node_of(context).shard_filter, context.namespace, context.shard_version, write=False)
+        is_snapshot = concern.level is ReadLevel.SNAPSHOT
+        if is_snapshot and node.shard_filter is not None:
+            # What has come here since the state was taken is not in it.
+            return False, None
+        at = node.replication.newest_state(concern)
+        if at is None:
+            return False, None
+        if is_snapshot:
+            context.progress.at_cluster_time = at
+    return enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=False)
 
 
 async def _reader(context: Context, node: DataNode) -> tuple[Reader, Callable[[], None]]:

@@ -78,6 +78,30 @@ class ReadConcernWaiters:
         self._leases.close()
         self._snapshots.close()
 
+    def newest(self, concern: ReadConcern) -> int | None:
+        """The packed timestamp of the newest state, where that is the one that `open` or `open_snapshot` would give
+        without a wait; None where they have to look closer.
+
+        For read concern "snapshot" the state is kept for those who ask for its time again.
+        """
+        at = self._store.last_optime.timestamp
+        after = concern.after_cluster_time
+        if after is not None and (after > at or self._store.sessions.is_prepared_at(after)):
+            return None
+        if concern.level is ReadLevel.MAJORITY or concern.level is ReadLevel.SNAPSHOT:
+            if self._snapshots.committed != self._store.last_optime or self._new_in_its_term():
+                return None
+        elif concern.level is ReadLevel.LINEARIZABLE:
+            return None
+        if concern.level is ReadLevel.SNAPSHOT:
+            if concern.at_cluster_time not in (None, at) or self._is_delayed(at):
+                return None
+            if not self._leases.has(at):
+                opened = self._snapshots.open()
+                assert opened is not None, "there is a committed state"
+                self._leases.keep(at, *opened[1:])
+        return at
+
     async def open(self, concern: ReadConcern | None, deadline: float | None) -> View:
         """(state, call to release it). Errors: MaxTimeMSExpired, InvalidOptions, those of `open_linearizable`."""
         if concern is not None and concern.level is ReadLevel.LINEARIZABLE:
@@ -149,18 +173,18 @@ class ReadConcernWaiters:
             position, snapshot, release = await self._open_majority(after, deadline)
             if not self._is_delayed(position.timestamp):
                 self._leases.keep(position.timestamp, snapshot, release)
-                return self._leased(position.timestamp)
+                return position.timestamp, *self._leases.open(position.timestamp)
             release()
             at = position.timestamp
         if self._leases.has(at):
-            return self._leased(at)
+            return at, *self._leases.open(at)
         oplog = self._store.oplog
         assert oplog is not None
         if self._state().writable:
             await self._wait_decided(at, deadline)
         if self._state().writable and oplog.last.timestamp <= at <= oplog.cluster_time:
             await self._lease_present(at, deadline)
-            return self._leased(at)
+            return at, *self._leases.open(at)
         await self._wait_cluster_time(at, deadline, name="atClusterTime")
         await self._wait(lambda: self._committed().timestamp >= at, deadline)
         await self._wait_decided(at, deadline)
@@ -168,7 +192,7 @@ class ReadConcernWaiters:
             # One at a time: each may take the memory of many undo records.
             if not self._leases.has(at):
                 await self._lease_past(at, deadline)
-            return self._leased(at)
+            return at, *self._leases.open(at)
 
     async def _lease_past(self, at: int, deadline: float | None) -> None:
         """Keep the state at `at`, which the log has passed: that of the newest entry that is not later, once it is
@@ -216,10 +240,6 @@ class ReadConcernWaiters:
             snapshot.close()
             raise
         self._leases.keep(at, snapshot, snapshot.close)
-
-    def _leased(self, at: int) -> tuple[int, Reader, Callable[[], None]]:
-        snapshot, release = self._leases.open(at)
-        return at, snapshot, release
 
     async def _open_linearizable(self, deadline: float | None) -> View:
         """The newest state, once it is certain that no other member was primary when it was taken.

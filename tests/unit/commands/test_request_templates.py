@@ -60,7 +60,19 @@ VALUES: dict[str, list[Any]] = {
     "shardVersion": [{"v": Timestamp(1, 0)}, {"v": Timestamp(2, 0)}, {}, 1],
     "maxTimeMS": [0, 5, 6, -1],
     "comment": ["one", "two"],
-    "readConcern": [{"level": "local"}, {"level": "mocal"}],
+    "readConcern": [
+        {"afterClusterTime": Timestamp(1, 1)},
+        {"afterClusterTime": Timestamp(2, 1)},
+        {"level": "local"},
+        {"level": "mocal"},
+        {"level": "majority"},
+        {"level": "majority", "afterClusterTime": Timestamp(1, 1)},
+        {"level": "linearizable", "afterClusterTime": Timestamp(1, 1)},
+        {"level": "snapshot", "atClusterTime": Timestamp(1, 1)},
+        {"level": "snapshot", "atClusterTime": Timestamp(0, 0)},
+        {"afterClusterTime": 1},
+        1,
+    ],
     "writeConcern": [{"w": 1}, {"w": 2}],
     "unknown": [1, 2],
 }
@@ -69,7 +81,7 @@ VALUES: dict[str, list[Any]] = {
 def some_request(rng: Random) -> list[tuple[str, Any]]:
     name = rng.choice(["find", "insert", "hello", "say"])
     others = [field for field in VALUES if field not in ("find", "insert", "hello", "say", "$db")]
-    rare = {"unknown", "sort", "readConcern", "writeConcern", "maxTimeMS"}
+    rare = {"unknown", "sort", "writeConcern", "maxTimeMS"}
     chosen = [field for field in others if rng.random() < (0.05 if field in rare else 0.3)]
     rng.shuffle(chosen)
     fields = [name, *chosen, "$db"]
@@ -116,6 +128,16 @@ def test_a_request_like_one_before_it_is_read_as_if_it_were_the_first() -> None:
             assert opened(body, connection) == opened(body, peer()), fields
             agreed += 1
     assert taken > agreed / 10, "hardly any request was read by the shape of another"
+
+
+def test_reads_that_differ_in_their_time_are_of_one_shape() -> None:
+    connection = peer()
+    for level in ({}, {"level": "majority"}):
+        for second in (1, 2):
+            concern = {**level, "afterClusterTime": Timestamp(second, 1)}
+            body = encoded([("find", "c"), ("readConcern", concern), ("$db", "test")])
+            assert (connection.opened.again(Message(1, 0, body), 7.0) is not None) is (second == 2)
+            opened(body, connection)
 
 
 def is_sound(body: bytes) -> bool:

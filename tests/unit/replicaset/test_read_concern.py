@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -310,3 +312,78 @@ def test_a_time_beyond_the_window_is_too_old() -> None:
 
 def doc_of(number: int) -> dict[str, Any]:
     return {"_id": number}
+
+
+def test_the_newest_state_is_read_at_once_where_it_is_the_one_that_is_asked_for() -> None:
+    """Over random steps of a set: what is told of the newest state is what the general way would read."""
+
+    told: list[int] = []
+
+    async def scenario(seed: int) -> None:
+        rng = random.Random(seed)
+        primary = Primary()
+        optimes = [primary.store.last_optime]
+        for step in range(1, 40):
+            act = rng.randrange(4)
+            if act < 2:
+                optimes.append(primary.write(step))
+            elif act == 2:
+                primary.committed_up_to(max(primary.commit_point, rng.choice(optimes)))
+            else:
+                insert(primary.store, primary.coll, doc(step))
+                optimes.append(primary.store.last_optime)
+            level = rng.choice(list(ReadLevel))
+            after = rng.choice([None, rng.choice(optimes).timestamp])
+            concern = ReadConcern(level=level, after_cluster_time=after)
+            at = primary.reading.newest(concern)
+            if at is None:
+                assert primary.commit_point < optimes[-1] or level is ReadLevel.LINEARIZABLE, concern
+                continue
+            told.append(at)
+            reader, release = await general(primary, concern)
+            assert (at, primary.ids(reader)) == (optimes[-1].timestamp, primary.ids(primary.store.engine)), concern
+            release()
+        primary.reading.close()
+
+    async def general(primary: Primary, concern: ReadConcern) -> tuple[Reader, Callable[[], None]]:
+        if concern.level is not ReadLevel.SNAPSHOT:
+            return await primary.reading.open(concern, deadline=None)
+        at, *state = await primary.reading.open_snapshot(concern, deadline=None)
+        assert at == primary.store.last_optime.timestamp
+        return state[0], state[1]
+
+    for seed in range(40):
+        run(scenario(seed), 10)
+    assert len(told) > 300
+
+
+def test_a_state_that_was_read_at_once_is_there_for_who_asks_for_its_time_again() -> None:
+    async def scenario() -> None:
+        primary = Primary()
+        primary.committed_up_to(primary.write(1))
+        at = primary.reading.newest(ReadConcern(level=ReadLevel.SNAPSHOT))
+        assert at == primary.store.last_optime.timestamp
+        again = ReadConcern(level=ReadLevel.SNAPSHOT, at_cluster_time=at)
+        assert primary.reading.newest(again) == at
+        primary.committed_up_to(primary.write(2))
+        assert primary.reading.newest(again) is None
+        _, reader, release = await primary.reading.open_snapshot(again, deadline=None)
+        assert primary.ids(reader) == [0, 1]
+        release()
+        assert primary.reading.newest(ReadConcern(after_cluster_time=at + (1 << 32))) is None
+        primary.reading.close()
+
+    run(scenario(), 10)
+
+
+def test_a_new_primary_gives_no_newest_state_before_it_knows_what_is_committed() -> None:
+    async def scenario() -> None:
+        primary = Primary()
+        primary.committed_up_to(primary.write(1))
+        primary.elected()
+        assert primary.reading.newest(MAJORITY) is None
+        assert primary.reading.newest(ReadConcern(after_cluster_time=1)) is not None
+        primary.committed_up_to(primary.write(2))
+        assert primary.reading.newest(MAJORITY) == primary.store.last_optime.timestamp
+
+    run(scenario(), 10)
