@@ -60,6 +60,11 @@ class GroupFlusher:
         """The newest position known to be on disk."""
         return self._durable
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was announced by `touched` is on disk."""
+        return self._task is None and self._timer is None
+
     def subscribe(self, listener: Callable[[OpTime], None]) -> None:
         """Call `listener(durable)` on the loop after each flush."""
         self._listeners.append(listener)

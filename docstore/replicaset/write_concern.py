@@ -57,8 +57,6 @@ class WriteConcernWaiters:
             check_satisfiable(asked, config)
         except CommandError as refusal:
             return _concern_error(refusal.code, refusal.code_name, refusal.message, concern)
-        if journal or concern.w == "majority":
-            self._flusher.flush_soon()
         term = state.term
         # A write that lost its primary before it came to wait may not be in this term's log.
         lost = optime.term != term and not self._in_log(optime)
@@ -85,6 +83,8 @@ class WriteConcernWaiters:
             # A primary that steps down goes on replicating until somebody can take over.
             return lost or state.role is not Role.LEADER or state.term != term
 
+        if (journal or concern.w == "majority") and not (self._flusher.is_idle and met()):
+            self._flusher.flush_soon()
         limit, code = self._limit(concern, deadline)
         in_time = await self._waiters.wait(lambda: met() or over(), limit)
         if met():

@@ -157,3 +157,22 @@ def test_a_failed_flush_is_told_to_all_who_wait_then_and_later_and_to_the_proces
         assert [type(error) for error in heard] == [AssertionError]
 
     run(scenario())
+
+
+def test_it_is_idle_where_all_that_was_announced_is_on_disk() -> None:
+    async def scenario() -> None:
+        disk = Disk()
+        flusher = GroupFlusher(disk)
+        assert flusher.is_idle
+        flusher.touched()
+        assert not flusher.is_idle
+        waiter = flusher.wait_flushed()
+        await until(lambda: disk.started == 1)
+        flusher.touched()
+        disk.finish(3)
+        await waiter
+        await until(lambda: flusher.is_idle)
+        assert disk.started == 2
+        await flusher.stop()
+
+    run(scenario())

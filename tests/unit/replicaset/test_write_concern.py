@@ -32,7 +32,7 @@ class Primary:
 
 
 def waiters_on(state: Primary, *, in_log: bool = True) -> WriteConcernWaiters:
-    flusher = cast(GroupFlusher, SimpleNamespace(flush_soon=lambda: None, durable=OpTime(1, 20)))
+    flusher = cast(GroupFlusher, SimpleNamespace(flush_soon=lambda: None, durable=OpTime(1, 20), is_idle=False))
     return WriteConcernWaiters(lambda: cast(State, state), flusher, lambda: 0.0, in_log=lambda _optime: in_log)
 
 
@@ -77,5 +77,26 @@ def test_a_write_whose_entry_is_gone_is_not_acknowledged_by_the_log_of_a_later_t
         assert failed is not None
         assert failed["codeName"] == "PrimarySteppedDown"
         assert await waiters_on(state).wait(OpTime(1, 20), WriteConcern(w="majority"), None) is None
+
+    run(scenario())
+
+
+def test_what_is_safe_already_is_flushed_only_where_something_was_written_behind_it() -> None:
+    async def scenario() -> None:
+        asked: list[None] = []
+        state = Primary(CONFIG, 1, Role.LEADER, OpTime(1, 20))
+        flusher = SimpleNamespace(flush_soon=lambda: asked.append(None), durable=OpTime(1, 20), is_idle=True)
+        waiters = WriteConcernWaiters(
+            lambda: cast(State, state), cast(GroupFlusher, flusher), lambda: 0.0, in_log=lambda _optime: True
+        )
+        assert await waiters.wait(OpTime(1, 20), WriteConcern(w="majority", j=True), None) is None
+        assert asked == []
+        flusher.is_idle = False
+        assert await waiters.wait(OpTime(1, 20), WriteConcern(w="majority", j=True), None) is None
+        assert len(asked) == 1
+        flusher.is_idle, state.commit_point = True, OpTime(1, 15)
+        failed = await waiters.wait(OpTime(1, 20), WriteConcern(w="majority", timeout_ms=5), None)
+        assert failed is not None
+        assert len(asked) == 2
 
     run(scenario())
