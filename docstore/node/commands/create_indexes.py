@@ -8,6 +8,7 @@ unit; the last step checks uniqueness and commits. A node that stops being prima
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from docstore.commands.specs.catalog import CREATE_INDEXES
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import change, enter_change, make_collection
-from docstore.node.ddl.commit_quorum import concern_of, wait_for_quorum
+from docstore.node.ddl.commit_quorum import VOTERS, concern_of, wait_for_quorum
 from docstore.node.ddl.shard_key_rules import check_new_indexes, shard_key_of
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
@@ -32,6 +33,11 @@ from docstore.node.timeseries.indexes import bucket_spec
 from docstore.node.timeseries.series import series_of
 from docstore.node.upkeep.catalog_audit import ABORTED, STARTED, SUCCEEDED, note_index_builds
 from docstore.node.write.driver import check_writable
+from docstore.query.value.collation import Collation
+
+_MOST_KNOWN_BYTES = 1024
+"""Longer specifications are read anew each time."""
+_known_spec = lru_cache(maxsize=128)(parse_index_spec)
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -45,7 +51,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         context = context.about(series.buckets.ns)
     existing = node.store.collection(context.namespace)
     collation = None if existing is None else existing.collation
-    specs = [parse_index_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation) for raw in given]
+    specs = [_spec(raw, ignore_unknown, collation) for raw in given]
     if not context.services.switches.face.has_compound_wildcards:
         check_no_compound_wildcard(specs)
     if not specs:
@@ -64,6 +70,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if not wanted:
         reply["note"] = "all indexes already exist"
         return await change(context, reply, lambda unit: None)
+    if node.replication.set_name is not None and collection.replicates:
+        reply["commitQuorum"] = VOTERS if quorum is None else quorum
     if node.transaction is not None:
         node.transaction.check_new_index(collection)
     if len(wanted) < len(specs):
@@ -81,8 +89,13 @@ async def run(context: Context, arguments: Arguments) -> Result:
     note_index_builds(context, collection.ns, wanted, SUCCEEDED)
     if concern is not None:
         await wait_for_quorum(context, concern)
-        done["commitQuorum"] = quorum
     return done
+
+
+def _spec(raw: bytes, ignore_unknown: bool, collation: Collation | None) -> IndexSpec:
+    """Applications ask for the same indexes each time they start. Errors: those of `parse_index_spec`."""
+    parse = _known_spec if len(raw) <= _MOST_KNOWN_BYTES else parse_index_spec
+    return parse(raw, ignore_unknown=ignore_unknown, default_collation=collation)
 
 
 class Builds(dict[tuple[UUID, str], asyncio.Event]):

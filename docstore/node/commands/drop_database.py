@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.bson import to_python
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -34,7 +35,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
             unit.commit()
         await node_of(context).pause()
         context.operation.check()
-    reply: dict[str, Any] = await change(context, {}, lambda unit: store.drop_database(unit, context.db))
+
+    def drop(unit: WriteUnitOfWork) -> None:
+        if store.namespaces(context.db):
+            store.drop_database(unit, context.db)
+
+    reply: dict[str, Any] = await change(context, {}, drop)
     failed = reply.get("writeConcernError")
     if failed is not None and count:
         # They are gone, but the real server would not have gone on to the database itself.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -11,7 +11,7 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_from, elements, from_python
-from docstore.bson.walk import BINARY, BOOL, OBJECT
+from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING
 from docstore.collection.catalog.views import ViewDefinition, views_of
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
@@ -32,11 +32,16 @@ from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.series import series_of
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.query.value.values import string_value
+from docstore.query.filter.tree import Comparison, Filter, Op
+from docstore.query.plan.shapes import conjuncts
+from docstore.query.value.values import string_value, text_of
 
 _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
 """The options of buckets that are those of the time-series collection."""
 _COLLECTION = string_value("collection")
+
+_MOST_KNOWN_BYTES = 1024
+"""What is longer is described anew each time."""
 
 _Entry = tuple[str, str, Callable[[], bytes]]
 """(name, type, what makes the whole entry)."""
@@ -52,7 +57,8 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     yield from enter_read(context, shown)
     store = node_of(context).store
     given = collections_filter(context, arguments)
-    wanted = compile_filter(parse_filter(given)) if given is not None else None
+    asked = None if given is None else parse_filter(given)
+    wanted = None if asked is None else compile_filter(asked)
     entries: list[_Entry] = [
         (collection.name, "collection", partial(describe, collection))
         for collection in store.catalog.in_database(context.db)
@@ -62,9 +68,20 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     ]
     if context.db == "local" and store.oplog is not None:
         entries.append((split_namespace(OPLOG_NS)[1], "collection", partial(describe_oplog, store.oplog)))
+    name = None if asked is None else _name_in(asked)
+    if name is not None:
+        entries = [entry for entry in entries if entry[0] == name]
     entries.sort(key=itemgetter(0))
     source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
     return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
+
+
+def _name_in(asked: Filter) -> str | None:
+    """The name that the filter asks for, where it asks for one."""
+    for each in conjuncts(asked):
+        if isinstance(each, Comparison) and (each.path, each.op, each.value[0]) == ("name", Op.EQ, STRING):
+            return text_of(each.value)
+    return None
 
 
 def _shown(entries: list[_Entry], wanted: Predicate | None, *, name_only: bool) -> Iterator[bytes | None]:
@@ -83,16 +100,24 @@ def _kind_of(store: Store, view: ViewDefinition) -> str:
 
 def describe(collection: Collection) -> bytes:
     """One entry of the list, a document that begins with name and type as all of them do."""
-    uuid = b"\x10\0\0\0\x04" + collection.uuid.bytes
+    options, index = collection.options, collection.id_index.spec.raw
+    make = _known_description if len(options.raw) + len(index) <= _MOST_KNOWN_BYTES else _description
+    return make(collection.name, options.raw, collection.uuid.bytes, None if options.clustered is not None else index)
+
+
+def _description(name: str, options: bytes, uuid: bytes, id_index: bytes | None) -> bytes:
     described = [
-        ("name", *string_value(collection.name)),
+        ("name", *string_value(name)),
         ("type", *_COLLECTION),
-        ("options", OBJECT, collection.options.raw),
-        ("info", OBJECT, document_from((("readOnly", BOOL, b"\0"), ("uuid", BINARY, uuid)))),
+        ("options", OBJECT, options),
+        ("info", OBJECT, document_from((("readOnly", BOOL, b"\0"), ("uuid", BINARY, b"\x10\0\0\0\x04" + uuid)))),
     ]
-    if collection.options.clustered is None:
-        described.append(("idIndex", OBJECT, collection.id_index.spec.raw))
+    if id_index is not None:
+        described.append(("idIndex", OBJECT, id_index))
     return document_from(described)
+
+
+_known_description = lru_cache(maxsize=256)(_description)
 
 
 def describe_view(store: Store, view: ViewDefinition) -> bytes:

@@ -81,6 +81,68 @@ def test_a_collection_is_renamed_over_another_only_when_asked_to() -> None:
     loop(work())
 
 
+def test_what_a_filter_with_a_name_lists_is_what_it_would_pick_of_the_whole_list() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        for name in "abc":
+            await node.run({"create": name, **({"capped": True, "size": 4096} if name == "b" else {})})
+        await node.run({"create": "v", "viewOn": "a", "pipeline": []})
+        await node.run({"collMod": "c", "validator": {"x": {"$gt": 1}}})
+        everything = (await node.run({"listCollections": 1}))["cursor"]["firstBatch"]
+        assert everything[2]["options"]["validator"] == {"x": {"$gt": 1}}
+        conditions: list[tuple[dict[str, Any], set[str]]] = [
+            ({"name": "a"}, {"a"}),
+            ({"name": "v"}, {"v"}),
+            ({"name": {"$eq": "c"}}, {"c"}),
+            ({"name": "b", "options.capped": True}, {"b"}),
+            ({"name": "a", "options.capped": True}, set()),
+            ({"$and": [{"name": "a"}, {"name": "b"}]}, set()),
+            ({"$or": [{"name": "a"}, {"name": "b"}]}, {"a", "b"}),
+            ({"name": {"$ne": "a"}}, {"b", "c", "v", "system.views"}),
+            ({"name": {"$in": ["a", "v"]}}, {"a", "v"}),
+            ({"name": 1}, set()),
+            ({"name": "missing"}, set()),
+        ]
+        for condition, names in conditions:
+            for options in ({}, {"nameOnly": True}):
+                found = await node.run({"listCollections": 1, "filter": condition, **options})
+                listed = [each for each in everything if each["name"] in names]
+                if options and "options.capped" not in condition:
+                    assert [each["name"] for each in found["cursor"]["firstBatch"]] == [each["name"] for each in listed]
+                elif not options:
+                    assert found["cursor"]["firstBatch"] == listed
+
+    loop(work())
+
+
+def test_a_database_that_is_not_there_is_dropped_without_an_entry() -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", {"_id": 1})
+        before = node.node.store.last_optime
+        assert await node.run({"dropDatabase": 1}, "nothing")
+        assert node.node.store.last_optime == before
+        assert await node.run({"dropDatabase": 1})
+        assert node.node.store.last_optime > before
+
+    loop(work())
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_a_member_of_a_set_says_the_quorum_of_a_build_before_the_note(replicated: bool) -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=replicated)
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x")]})
+        told = await node.run({"createIndexes": "c", "indexes": [index("x_1", "x"), index("y_1", "y")]})
+        quorum = ["commitQuorum"] if replicated else []
+        numbers = ["numIndexesBefore", "numIndexesAfter"]
+        assert list(told)[:-1] == [*numbers, "createdCollectionAutomatically", *quorum, "note"]
+        assert told.get("commitQuorum", "votingMembers") == "votingMembers"
+        assert "commitQuorum" not in await node.run({"createIndexes": "c", "indexes": [index("x_1", "x")]})
+
+    loop(work())
+
+
 def test_indexes_are_created_once_and_counted() -> None:
     async def work() -> None:
         node = LocalNode()
