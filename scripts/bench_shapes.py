@@ -2,8 +2,8 @@
 
 A shop's documents, of about 600 bytes, with the indexes that an application comes to have: unique, compound, over
 arrays, partial, text, 2dsphere; and collections of other kinds. Each shape (`shop_requests`, `other_requests`,
-`expression_requests`) is sent by one client of pymongo, a request at a time with other values each time, to our server
-and to the reference in turn.
+`expression_requests`, `session_requests`) is sent by one client of pymongo, a request at a time with other values each
+time, to our server and to the reference in turn.
 The figure is the processor time that the server took for a request, in microseconds, the median of the rounds; above 1
 the ratio says how much more the reference takes. What the documents are is changed by some shapes, on both servers
 alike.
@@ -14,13 +14,14 @@ from __future__ import annotations
 import datetime
 import random
 import statistics
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pymongo
 
-from scripts import expression_requests, other_requests, shop_requests
+from scripts import expression_requests, other_requests, session_requests, shop_requests
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
@@ -127,11 +128,18 @@ def measure(shape: Shape, database: Database, pid: int, turn: int) -> float:
     return (processor_seconds(pid) - before) / shape.count * 1e6
 
 
-def compare(databases: dict[str, Database], only: str, rounds: int) -> None:
+def shapes_of(*, replicated: bool) -> list[Shape]:
+    """All that are sent to standalones, or to members of sets."""
+    modules = (shop_requests, other_requests, expression_requests, session_requests)
+    shapes = [shape for module in modules for shape in module.SHAPES]
+    return [*shapes, *session_requests.SHAPES_OF_SETS] if replicated else shapes
+
+
+def compare(databases: dict[str, Database], shapes: Sequence[Shape], only: str, rounds: int) -> None:
     """Send each shape whose name holds `only` to every server in turn; print a line for each."""
     pids = {side: server_pid(database.client) for side, database in databases.items()}
     print(f"{'us of processor time':48}{'ours':>10}{'reference':>12}{'ratio':>8}")
-    for shape in (*shop_requests.SHAPES, *other_requests.SHAPES, *expression_requests.SHAPES):
+    for shape in shapes:
         if only not in shape.name:
             continue
         costs: dict[str, list[float]] = {side: [] for side in databases}
@@ -178,4 +186,4 @@ def run(
             client = stack.enter_context(closing(pymongo.MongoClient[dict[str, Any]](address, directConnection=True)))
             databases[side] = client.shop
             fill(databases[side], documents)
-        compare(databases, only, rounds)
+        compare(databases, shapes_of(replicated=replicated), only, rounds)

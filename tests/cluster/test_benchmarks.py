@@ -14,6 +14,7 @@ from scripts import (
     other_requests,
     saturate,
     saturate_routed,
+    session_requests,
     shop_requests,
 )
 
@@ -34,11 +35,13 @@ def test_each_small_operation_is_measured_on_a_router(tmp_path: Path, capsys: py
 def test_each_shape_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (shop_requests, other_requests, expression_requests):
+    for module in (shop_requests, other_requests, expression_requests, session_requests):
         monkeypatch.setattr(module, "SHAPES", tuple(shape._replace(count=1) for shape in module.SHAPES))
-    bench_shapes.run(tmp_path, "", 1, documents=200)
+    of_sets = tuple(shape._replace(count=1) for shape in session_requests.SHAPES_OF_SETS)
+    monkeypatch.setattr(session_requests, "SHAPES_OF_SETS", of_sets)
+    bench_shapes.run(tmp_path, "", 1, replicated=True, documents=200)
     lines = capsys.readouterr().out.splitlines()
-    names = [shape.name for shape in (*shop_requests.SHAPES, *other_requests.SHAPES, *expression_requests.SHAPES)]
+    names = [shape.name for shape in bench_shapes.shapes_of(replicated=True)]
     assert [line[:48].rstrip() for line in lines[1:]] == names
 
 
