@@ -19,8 +19,8 @@ from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Expression, Parsing, Scope, is_nullish
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import BINARY, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
-from docstore.errors import CommandError
+from docstore.bson.walk import ARRAY, BINARY, EMPTY_DOCUMENT, OBJECT, UNDEFINED, Value, elements, get_field, values
+from docstore.errors import Code, CommandError
 from docstore.kernel.group.chosen import RankedSource
 from docstore.kernel.group.states import CHOOSING_STATES
 from docstore.kernel.group.states import Start as KernelStart
@@ -225,7 +225,7 @@ def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> 
         return Expression(argument)
     rank = [Expression(partial(_at, path.split(".")), path=path) for path, _ in fields]
     sources = [(source_of(each), direction) for each, (_, direction) in zip(rank, fields, strict=True)]
-    ranked_source = RankedSource(sources, source_of(output))
+    ranked_source = RankedSource(sources, source_of(output), lambda document: argument(Scope(document)))
     return Expression(argument, arguments=(*rank, output), calculation=ranked_source)
 
 
@@ -234,9 +234,22 @@ def _at(path: Sequence[str], scope: Scope) -> Value | None:
 
 
 def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[bytes], bytes]:
-    """The key of a document in an order in which arrays count as a whole."""
+    """The key of a document in an order in which arrays count as a whole, empty ones before null; BadValue for two
+    arrays side by side.
+    """
     if not fields:
         return lambda document: b""
     pattern = KeyPattern(list(fields), ordering.fold)
     paths = [path.split(".") for path, _ in fields]
-    return lambda document: pattern.encode([walk((OBJECT, document), path) or NULL_VALUE for path in paths])
+
+    def key_of(document: bytes) -> bytes:
+        found = [walk((OBJECT, document), path) or NULL_VALUE for path in paths]
+        arrays = [position for position, (code, _) in enumerate(found) if code == ARRAY]
+        if len(arrays) > 1:
+            raise CommandError(Code.BadValue, "cannot sort with keys that are parallel arrays")
+        for position in arrays:
+            if found[position][1] == EMPTY_DOCUMENT:
+                found[position] = UNDEFINED, b""
+        return pattern.encode(found)
+
+    return key_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from fractions import Fraction
 
 from docstore.aggregation.expressions.decimal_functions import (
     common_logarithm,
@@ -39,6 +40,8 @@ from docstore.query.value.values import (
 )
 
 Operands = list[Value | None]
+_HALF = Fraction(1, 2)
+_NAN = Decimal("NaN")
 
 
 def _add(operands: Operands) -> Value:
@@ -61,7 +64,7 @@ def _add(operands: Operands) -> Value:
             raise CommandError(16554, f"$add only supports numeric or date types, not {type_name(operand)}")
     if date is None:
         return total.result()
-    return _date(date, total.result(), "$add", 1)
+    return _moved(date, total.result())
 
 
 def _add_integers(operands: Operands) -> Value | None:
@@ -78,28 +81,51 @@ def _add_integers(operands: Operands) -> Value | None:
     return int64_value(total) if LONG_MIN <= total <= LONG_MAX else double_value(float(total))
 
 
-def _date(milliseconds: int, offset: Value, name: str, sign: int) -> Value:
-    moved = milliseconds + sign * _rounded(offset)
+def _moved(milliseconds: int, offset: Value) -> Value:
+    """A later date. Doubles are rounded to the nearest, halves towards zero, when the date is in them; a decimal that
+    no long holds leads to the first date there is.
+    """
+    if offset[0] == DOUBLE:
+        number = double_of(offset)
+        if not math.isfinite(number):
+            raise CommandError(Code.Overflow, "date overflow in $add")
+        exact = milliseconds + Fraction(number)
+        moved = math.ceil(abs(exact) - _HALF) * (-1 if exact < 0 else 1)
+    elif offset[0] == DECIMAL:
+        return DATE, int64_bytes(_whole_of(DECIMAL_CONTEXT.add(decimal_of(offset).to_decimal(), Decimal(milliseconds))))
+    else:
+        moved = milliseconds + int_of(offset)
     if not LONG_MIN <= moved <= LONG_MAX:
-        raise CommandError(Code.Overflow, f"date overflow in {name}")
+        raise CommandError(Code.Overflow, "date overflow in $add")
     return DATE, int64_bytes(moved)
 
 
-def _rounded(value: Value) -> int:
-    """Milliseconds of an offset: fractions are rounded to the nearest, halves away from zero or to even as MongoDB
-    does.
-    """
+def _moved_back(milliseconds: int, offset: Value) -> Value:
+    """An earlier date, by an offset that becomes a long before."""
+    taken = coerced_long(offset)
+    if taken == LONG_MIN:
+        raise CommandError(Code.DurationOverflow, "Cannot negate the minimum duration")
+    if not LONG_MIN <= milliseconds - taken <= LONG_MAX:
+        raise CommandError(Code.DurationOverflow, f"Overflow while adding {-taken}ms to {milliseconds}ms")
+    return DATE, int64_bytes(milliseconds - taken)
+
+
+def coerced_long(value: Value) -> int:
+    """The long that a number becomes: a double is cut, a decimal rounded. 31109 for a double beyond."""
     if value[0] == DOUBLE:
         number = double_of(value)
-        if not math.isfinite(number):
-            raise CommandError(Code.Overflow, "a date cannot be moved by NaN or infinity")
-        return int(math.copysign(math.floor(abs(number) + 0.5), number))
-    if value[0] == DECIMAL:
-        exact = decimal_of(value).to_decimal()
-        if not exact.is_finite():
-            raise CommandError(Code.Overflow, "a date cannot be moved by NaN or infinity")
-        return int(exact.quantize(Decimal(1), ROUND_HALF_EVEN))
-    return int_of(value)
+        if not -(2.0**63) <= number < 2.0**63:
+            raise CommandError(31109, f"Can't coerce out of range value {display(value)} to long")
+        return int(number)
+    return _whole_of(decimal_of(value).to_decimal()) if value[0] == DECIMAL else int_of(value)
+
+
+def _whole_of(number: Decimal) -> int:
+    """The nearest long, of halves the even one; the least long for what none holds."""
+    if not number.is_finite() or number.adjusted() > 18:
+        return LONG_MIN
+    whole = int(number.to_integral_value(ROUND_HALF_EVEN))
+    return whole if LONG_MIN <= whole <= LONG_MAX else LONG_MIN
 
 
 def _subtract(operands: Operands) -> Value:
@@ -112,7 +138,7 @@ def _subtract(operands: Operands) -> Value:
     if a[0] == DATE and b[0] == DATE:
         return int64_value(int_of(a) - int_of(b))
     if a[0] == DATE and b[0] in NUMBERS:
-        return _date(int_of(a), b, "$subtract", -1)
+        return _moved_back(int_of(a), b)
     raise CommandError(Code.TypeMismatch, f"can't $subtract {type_name(b)} from {type_name(a)}")
 
 
@@ -164,7 +190,8 @@ def _mod(operands: Operands) -> Value:
         raise CommandError(16610, "can't $mod by zero")
     whole = integral_of(b)
     if a[0] in (INT32, INT64) and whole is not None and abs(whole) <= LONG_MAX:
-        return integer_value(_remainder(int_of(a), whole))
+        rest = _remainder(int_of(a), whole)
+        return integer_value(rest) if a[0] == INT32 else int64_value(rest)
     number = to_float(a)
     return double_value(math.fmod(number, to_float(b)) if math.isfinite(number) else math.nan)
 
@@ -211,8 +238,9 @@ def _to_whole(name: str, binary: Callable[[float], float], rounding: str) -> Ope
             return double_value(binary(number) if math.isfinite(number) else number)
         if operand[0] == DECIMAL:
             exact = decimal_of(operand).to_decimal()
-            # A whole number of more than 34 digits has no form with all its digits: not a number, as in the reference.
-            return from_decimal(exact.quantize(Decimal(1), rounding, DECIMAL_CONTEXT) if exact.is_finite() else exact)
+            # A whole number of more than 34 digits has no form with all its digits: not a number, as in the reference;
+            # nor has an infinite one.
+            return from_decimal(exact.quantize(Decimal(1), rounding, DECIMAL_CONTEXT) if exact.is_finite() else _NAN)
         return operand
 
     return unary(calculate)
@@ -300,8 +328,9 @@ def _transcendental(
         exact = to_decimal(operand)
         if refusal is not None and not exact.is_nan() and refusal[1](exact):
             raise CommandError(refusal[0], f"{name}'s argument must be {refusal[2]}")
-        if operand[0] == DECIMAL:
+        if operand[0] == DECIMAL and not (refusal is not None and refusal[1](Decimal(0)) and exact.is_nan()):
             return from_decimal(decimal(exact))
+        # A logarithm of a decimal that is no number is a double.
         try:
             return double_value(binary(to_float(operand)))
         except OverflowError:
@@ -369,7 +398,7 @@ def _square_root(number: float) -> float:
 
 OPERATORS: Table = {
     "$abs": unary(_abs),
-    "$add": commutative(_add),
+    "$add": commutative(_add, until_null=True),
     "$ceil": _to_whole("$ceil", lambda number: math.copysign(math.ceil(number), number), ROUND_CEILING),
     "$divide": nary(_divide, 2, 2),
     "$exp": _transcendental("$exp", math.exp, exponential),
@@ -380,7 +409,7 @@ OPERATORS: Table = {
         "$log10", math.log10, common_logarithm, (28761, lambda number: number <= 0, "a positive number")
     ),
     "$mod": nary(_mod, 2, 2),
-    "$multiply": commutative(_multiply),
+    "$multiply": commutative(_multiply, until_null=True),
     "$pow": nary(_pow, 2, 2),
     "$round": _rounding("$round", ROUND_HALF_EVEN, _round_double),
     "$sqrt": _transcendental(

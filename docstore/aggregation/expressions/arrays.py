@@ -28,6 +28,7 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import (
     ARRAY,
+    EMPTY_DOCUMENT,
     OBJECT,
     STRING,
     Value,
@@ -267,6 +268,8 @@ def _parse_filter(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         if array[0] != ARRAY:
             raise CommandError(28651, f"input to $filter must be an array not {type_name(array)}")
+        if array[1] == EMPTY_DOCUMENT:
+            return array
         most = _filter_limit(limit, scope)
         kept = (member for member in each_value(array[1]) if is_true(condition(scope.bind_one(variable, member))))
         return array_value(islice(kept, most))
@@ -380,7 +383,7 @@ def _pair(member: Value) -> tuple[str, Value]:
 OPERATORS: Table = {
     "$arrayElemAt": nary(_array_elem_at, 2, 2),
     "$arrayToObject": unary(_array_to_object),
-    "$concatArrays": nary(_concat_arrays),
+    "$concatArrays": nary(_concat_arrays, until_null=True),
     "$filter": _parse_filter,
     "$first": _end("$first", 0),
     "$in": ordered(lambda ordering: nary(partial(_in, ordering.compare), 2, 2)),

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from docstore.aggregation.expressions.calculations import converted
@@ -71,6 +72,7 @@ _CONVERT = Named(
     {"input": Code.FailedToParse, "to": Code.FailedToParse},
     ("onError", "onNull"),
 )
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def failure(reason: str) -> CommandError:
@@ -118,7 +120,8 @@ def coerce_to_text(value: Value | None) -> str:
         return date_text(int_of(value))
     if code == TIMESTAMP:
         packed = int_of(value) & 0xFFFFFFFFFFFFFFFF
-        return f"Timestamp({packed >> 32}, {packed & 0xFFFFFFFF})"
+        when = datetime.fromtimestamp(packed >> 32, UTC)
+        return f"{_MONTHS[when.month - 1]} {when.day:2} {when:%H:%M:%S}:{packed & 0xFFFFFFFF}"
     raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")
 
 
@@ -249,7 +252,7 @@ def _to_date(value: Value) -> Value:
     if code in (INT64, DATE):
         return DATE, value[1]
     if code == OBJECT_ID:
-        return DATE, int64_bytes(int.from_bytes(value[1][:4], "big") * 1000)
+        return DATE, int64_bytes(int.from_bytes(value[1][:4], "big", signed=True) * 1000)
     if code == TIMESTAMP:
         return DATE, int64_bytes(((int_of(value) & 0xFFFFFFFFFFFFFFFF) >> 32) * 1000)
     raise _unsupported(value, "date")

@@ -51,12 +51,12 @@ Part = Callable[[int], int]
 
 
 def milliseconds_of(value: Value) -> int | None:
-    """The instant of a date, ObjectId or timestamp; None for another type."""
+    """The instant of a date, ObjectId (of which the seconds have a sign) or timestamp; None for another type."""
     code = value[0]
     if code == DATE:
         return int_of(value)
     if code == OBJECT_ID:
-        return int.from_bytes(value[1][:4], "big") * 1000
+        return int.from_bytes(value[1][:4], "big", signed=True) * 1000
     if code == TIMESTAMP:
         return int.from_bytes(value[1][4:], "little") * 1000
     return None

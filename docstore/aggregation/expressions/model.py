@@ -134,15 +134,23 @@ def argument_list(value: Value) -> list[Value]:
 
 
 def nary(
-    function: Callable[[list[Value | None]], Value | None], least: int = 0, most: int | None = None
+    function: Callable[[list[Value | None]], Value | None],
+    least: int = 0,
+    most: int | None = None,
+    until_null: bool = False,
 ) -> OperatorParser:
-    """An operator that is a function of its evaluated arguments, of which there are `least` to `most`."""
+    """An operator that is a function of its evaluated arguments, of which there are `least` to `most`.
+
+    With `until_null` it is given no argument behind the first that is null or missing, nor is one evaluated.
+    """
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         given = argument_list(value)
         check_arity(name, len(given), least, most)
         arguments = [parsing.expression(item) for item in given]
         functions = [argument.evaluate for argument in arguments]
+        if until_null:
+            return folded(_until_null(function, functions, []), arguments)
         if len(functions) == 2:
             first, second = functions
             return folded(lambda scope: function([first(scope), second(scope)]), arguments)
@@ -164,12 +172,30 @@ def _applied(
     return lambda scope: function([evaluate(scope) for evaluate in functions] + rest)
 
 
-def commutative(function: Callable[[list[Value | None]], Value | None]) -> OperatorParser:
+def _until_null(
+    function: Callable[[list[Value | None]], Value | None], functions: list[Evaluate], rest: list[Value | None]
+) -> Evaluate:
+    """The function of evaluated arguments and constants, of which those behind the first null are left out."""
+
+    def evaluate(scope: Scope) -> Value | None:
+        found: list[Value | None] = []
+        for evaluate_one in functions:
+            value = evaluate_one(scope)
+            found.append(value)
+            if value is None or is_nullish(value):
+                return function(found)
+        return function(found + rest)
+
+    return evaluate
+
+
+def commutative(function: Callable[[list[Value | None]], Value | None], until_null: bool = False) -> OperatorParser:
     """An operator whose constant arguments are calculated first, together, and put behind the others.
 
     An argument that is the same operator again is replaced by its own arguments; but one argument alone may be an array
-    that stands for its elements.
+    that stands for its elements. `until_null` is that of `nary`.
     """
+    apply = _until_null if until_null else _applied
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         given = [parsing.expression(item) for item in argument_list(value)]
@@ -183,7 +209,7 @@ def commutative(function: Callable[[list[Value | None]], Value | None]) -> Opera
             return constant(function(constants))
         rest = constants if len(constants) < 2 else [function(constants)]
         return Expression(
-            _applied(function, [argument.evaluate for argument in changing], rest),
+            apply(function, [argument.evaluate for argument in changing], rest),
             operands=(name, tuple(arguments)),
             arguments=(*changing, *map(constant, rest)),
         )

@@ -66,7 +66,8 @@ def _combining(
 
     def make(ordering: Ordering) -> OperatorParser:
         function = partial(calculate, ordering.key)
-        return commutative(function) if is_commutative(ordering) else nary(function)
+        parse = commutative if is_commutative(ordering) else nary
+        return parse(function, until_null=True)
 
     return ordered(make)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from docstore.aggregation.expressions.arithmetic import coerced_long
 from docstore.aggregation.expressions.conversion import coerce_to_text
 from docstore.aggregation.expressions.model import (
     Expression,
@@ -98,7 +99,7 @@ def _substring_bytes(operands: Operands) -> Value:
         raise CommandError(16034, f"$substrBytes: starting index must be a numeric type (is {type_name(start)})")
     if length is None or length[0] not in NUMBERS:
         raise CommandError(16035, f"$substrBytes: length must be a numeric type (is {type_name(length)})")
-    first, count = integral_of(start) or 0, integral_of(length) or 0
+    first, count = coerced_long(start), coerced_long(length)
     if first < 0:
         raise CommandError(50752, f"$substrBytes: starting index must be non-negative (got: {first})")
     end = len(encoded) if count < 0 else min(len(encoded), first + count)
@@ -264,7 +265,7 @@ def _replace(name: str, count: int) -> OperatorParser:
 
 
 OPERATORS: Table = {
-    "$concat": nary(_concat),
+    "$concat": nary(_concat, until_null=True),
     "$indexOfBytes": _index_of("$indexOfBytes", 40091, str.encode),
     "$indexOfCP": _index_of("$indexOfCP", 40093, str),
     "$ltrim": _trim(True, False),

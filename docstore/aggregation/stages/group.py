@@ -35,12 +35,12 @@ from docstore.aggregation.stage import (
 )
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements, values
 from docstore.buffers import BUFFERS
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.grouping import Grouping
-from docstore.kernel.group.sources import Source
+from docstore.kernel.group.sources import FilledSource, Source
 from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES, Start
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
@@ -375,7 +375,7 @@ def parse_group(value: Value, query_context: QueryContext) -> Group:
         if name == "_id":
             if key is not None:
                 raise CommandError(15948, "a group's _id may only be specified once")
-            key = parse_expression((code, data), query_context=query_context)
+            key = _filled(parse_expression((code, data), query_context=query_context))
         elif name in (WILL_BE_MERGED, DOING_MERGE):
             marks.add(name)
         else:
@@ -389,6 +389,22 @@ def parse_group(value: Value, query_context: QueryContext) -> Group:
     return Group(
         raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks, ordering=query_context.ordering
     )
+
+
+def _filled(key: Expression) -> Expression:
+    """The key, in which the only field of a document is null where it is missing."""
+    if key.fields is None or len(key.fields) != 1:
+        return key
+    ((name, field),) = key.fields
+    without, value_of = key.evaluate, field.evaluate
+    source = FilledSource(source_of(field))
+    filled = Expression(lambda scope: value_of(scope) or NULL_VALUE, arguments=(field,), calculation=source)
+
+    def evaluate(scope: Scope) -> Value | None:
+        found = without(scope)
+        return (OBJECT, document_from([(name, *NULL_VALUE)])) if found == (OBJECT, EMPTY_DOCUMENT) else found
+
+    return replace(key, evaluate=evaluate, fields=((name, filled),))
 
 
 def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:

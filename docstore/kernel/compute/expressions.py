@@ -149,7 +149,8 @@ class Sum(Calculation):
         for position in range(len(self._operands)):
             self._locate(position, document, one)
             if not is_integer(one):
-                return self._of_doubles(document, found)
+                # Behind a null nothing is looked for.
+                return is_binary(one) and self._of_doubles(document, found)
             number = integer_of(one)
             if one.code == INT64:
                 code = INT64

@@ -1,4 +1,4 @@
-from docstore.bson.walk cimport BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, name_end, part, value_end
+from docstore.bson.walk cimport ARRAY, BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, name_end, part, value_end
 from docstore.kernel.group.accumulators cimport State
 from docstore.kernel.group.sources cimport Place, Source
 from docstore.kernel.keys.elements cimport append_directed
@@ -19,6 +19,7 @@ cdef class RankedSource(Source):
     cdef list _rank
     cdef list _descending
     cdef Source _value
+    cdef object _otherwise
     cdef KeyWriter _out
     cdef int locate(self, bytes document, Place member, Place found) except -1
 

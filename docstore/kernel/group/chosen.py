@@ -8,7 +8,7 @@ order, each beside its key; of equal ones the earlier stands first.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cython
 
@@ -19,7 +19,7 @@ from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, part
+    from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, document_stop, int32_at, part
     from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.keys.encoding import append_key
 
@@ -35,18 +35,21 @@ _writer = KeyWriter()
 class RankedSource(Source):
     """{k: the key of a document in an order, v: a value of it}; `rank`: (source, 1 or -1) of each field of the order.
 
-    What is missing counts, and comes out, as null. Cannot be used with `unwind`.
+    What is missing counts, and comes out, as null. Where an array is what a document is ranked by, `otherwise` is asked
+    for the pair of the document. Cannot be used with `unwind`.
     """
 
     _rank: list[Source]
     _descending: list[bool]
     _value: Source
+    _otherwise: Callable[[bytes], Value]
     _out: KeyWriter
 
-    def __init__(self, rank: Sequence[tuple[Source, int]], value: Source) -> None:
+    def __init__(self, rank: Sequence[tuple[Source, int]], value: Source, otherwise: Callable[[bytes], Value]) -> None:
         self._rank = [source for source, _ in rank]
         self._descending = [direction < 0 for _, direction in rank]
         self._value = value
+        self._otherwise = otherwise
         self._out = KeyWriter()
 
     def bind(self, unwind: list[str]) -> None:
@@ -60,6 +63,8 @@ class RankedSource(Source):
         for position in range(len(self._rank)):
             source = self._rank[position]
             source.locate(document, member, found)
+            if found.code == ARRAY:
+                return found.put(OBJECT, self._otherwise(document)[1])
             append_directed(out, found.code or NULL, found.raw, found.at, found.end, self._descending[position], None)
         self._value.locate(document, member, found)
         if found.code == 0:

@@ -1,6 +1,6 @@
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.bson.allowance cimport spend
-from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, find, name_end, part, value_end
+from docstore.bson.walk cimport ARRAY, NULL, OBJECT, document_stop, find, name_end, part, value_end
 
 cdef class Place:
     cdef int code
@@ -49,6 +49,10 @@ cdef class Variable:
 
 cdef class VariableSource(PathSource):
     cdef Variable _variable
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+
+cdef class FilledSource(Source):
+    cdef Source _source
     cdef int locate(self, bytes document, Place member, Place found) except -1
 
 cdef class DocumentSource(Source):

@@ -12,7 +12,7 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
-    from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, part, value_end
+    from docstore.bson.walk import ARRAY, NULL, OBJECT, document_stop, find, name_end, part, value_end
 
 _KEPT_ROOM = 1 << 16
 """A writer that has held more is made anew."""
@@ -291,6 +291,24 @@ class VariableSource(PathSource):
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
         found.take(self._variable.place)
         return self._follow(found)
+
+
+class FilledSource(Source):
+    """What another source gives, null where that is missing."""
+
+    _source: Source
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def bind(self, unwind: list[str]) -> None:
+        self._source.bind(unwind)
+
+    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+        self._source.locate(document, member, found)
+        if found.code == 0:
+            found.put(NULL, b"")
+        return 0
 
 
 class DocumentSource(Source):

@@ -9,7 +9,7 @@ from bson.int64 import Int64
 
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.group import Group, general_run
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
@@ -95,6 +95,46 @@ def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: 
         document for part in (documents[:3], documents[3:]) for document in aggregate(list(map(decoded, shards)), part)
     ]
     assert aggregate(list(map(decoded, merge)), halves) == [{"_id": None, "r": expected}]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ({"v": 1}, [3, 4, 5, 2, 8, 1, 7, 9, 6]),
+        ({"v": -1}, [6, 9, 7, 1, 8, 2, 4, 5, 3]),
+        ({"v.x": 1}, [1, 3, 6, 7, 2, 4, 5, 8, 9]),
+        ({"v.x": -1}, [9, 8, 2, 4, 5, 1, 3, 6, 7]),
+    ],
+)
+def test_arrays_rank_as_the_real_server_ranks_them(order: dict[str, int], expected: list[int]) -> None:
+    held = [[3, 1], 2, [], ..., None, [[0]], [9, -5], {"x": 1}, [{"x": 5}, {"x": 0}]]
+    documents = [{"i": i} if v is ... else {"i": i, "v": v} for i, v in enumerate(held, 1)]
+    stage = {"$group": {"_id": None, "r": {"$topN": {"n": 9, "sortBy": order, "output": "$i"}}}}
+    assert aggregate([stage], documents) == [{"_id": None, "r": expected}]
+
+
+def test_documents_are_not_ranked_by_two_arrays() -> None:
+    stage = {"$group": {"_id": None, "r": {"$top": {"sortBy": {"a": 1, "b": 1}, "output": "$a"}}}}
+    with pytest.raises(CommandError, match="parallel arrays") as refused:
+        aggregate([stage], [{"a": [1], "b": []}])
+    assert refused.value.code == Code.BadValue
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ({"a": "$nope"}, {"a": None}),
+        ({"a": {"$getField": "nope"}}, {"a": None}),
+        ({"a": "$nope", "b": "$nope"}, {}),
+        ({"a": {"b": "$nope"}}, {"a": {}}),
+        ({"a": "$v"}, {"a": 1}),
+    ],
+)
+def test_the_only_field_of_a_key_is_null_where_it_is_missing(key: dict[str, Any], expected: dict[str, Any]) -> None:
+    for first in ({"$group": {"_id": key}}, {"$group": {"_id": key, "n": {"$stdDevPop": 1}}}):
+        stages: list[dict[str, Any]] = [first, {"$project": {"_id": 1}}]
+        assert aggregate(stages, [{"v": 1}, {"v": 1}]) == [{"_id": expected}]
+        assert aggregate([{"$unwind": "$w"}, *stages], [{"v": 1, "w": [1, 2]}]) == [{"_id": expected}]
 
 
 @pytest.mark.parametrize(

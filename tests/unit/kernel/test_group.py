@@ -224,13 +224,17 @@ def test_a_function_can_be_a_source(kernel: Kernel) -> None:
     assert [(key, count[1]) for key, (count,) in partials(kernel, grouping)] == [(None, 1), (12, 2)]
 
 
+def _refuse(document: bytes) -> Any:
+    raise AssertionError("no array is what these are ranked by")
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 100])
 def test_so_many_values_are_those_of_a_sorted_list(kernel: Kernel, count: int) -> None:
     rng = Random(count)
     numbers = [rng.randrange(20) for _ in range(40)]
     states = kernel.group.states.CHOOSING_STATES
     field, position = path(kernel, "n"), path(kernel, "i")
-    ranked = kernel.group.chosen.RankedSource([(field, -1)], position)
+    ranked = kernel.group.chosen.RankedSource([(field, -1)], position, _refuse)
     wanted = [
         ("first", "$firstN", field, numbers[:count]),
         ("last", "$lastN", field, numbers[-count:]),
