@@ -59,6 +59,10 @@ class SumState:
         self._sum.merge_partial(values(partial[1]))
         return 0
 
+    def resume(self, partial: Value) -> None:
+        """Go on, before anything was added, from where another state without decimals stopped."""
+        self._sum.resume(values(partial[1]))
+
     def result(self) -> Value:
         return self._sum.result()
 
@@ -86,6 +90,12 @@ class AverageState:
         self._count += int_of(count)
         self._sum.merge_partial(parts)
         return 0
+
+    def resume(self, partial: Value) -> None:
+        """As `SumState.resume`."""
+        count, *parts = values(partial[1])
+        self._count = int_of(count)
+        self._sum.resume(parts)
 
     def result(self) -> Value:
         if not self._count:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
+from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, AverageState, SumState, state_of
 from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen
 from docstore.aggregation.accumulators.quantiles import QuantileState
 from docstore.aggregation.accumulators.scripted import ScriptedAccumulator, parse_scripted
@@ -97,7 +97,7 @@ def result_of(accumulator: str, state: State | Accumulator) -> Value:
 def _finished(accumulator: str, state: State, *, partly: bool) -> Value:
     """What comes of a state of the kernel that has kept something aside."""
     own = ACCUMULATORS[accumulator]()
-    own.merge(state.partial())
+    (own.resume if isinstance(own, SumState | AverageState) else own.merge)(state.partial())
     for value in state.extras or ():
         own.add(value)
     return own.partial() if partly else own.result()

@@ -141,6 +141,16 @@ class Summation:
             return int64_value(self._whole)
         return double_value(self._high)
 
+    def resume(self, parts: Sequence[Value]) -> None:
+        """Let an empty sum be the one that these parts, without decimals, are of: both doubles as they were, which
+        merging would even out.
+        """
+        if int_of(parts[0]) != DOUBLE:
+            self.merge_partial(parts)
+            return
+        self.kind = DOUBLE
+        self._high, self._low = double_of(parts[2]), double_of(parts[3])
+
     def partial(self) -> list[Value]:
         """The sum in parts that another process can add: [type byte, integers, two doubles, decimals].
 

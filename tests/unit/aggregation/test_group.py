@@ -67,6 +67,19 @@ def test_accumulators(accumulator: dict[str, Any], expected: object) -> None:
     assert groups({"_id": None, "r": accumulator}) == [{"_id": None, "r": expected}]
 
 
+def test_sums_with_decimals_are_those_of_the_real_server() -> None:
+    doubles = [34.22, 9.98, 42.83, 24.26, 44.64, 19.34, 5.67, 8.72, 4.69, 42.01]
+    documents = [{"v": each} for each in (*doubles, Decimal128("44.18"), Decimal128("23.14"))]
+    stage = {"$group": {"_id": None, "a": {"$avg": "$v"}, "s": {"$sum": "$v"}}}
+    assert aggregate([stage], documents) == [
+        {
+            "_id": None,
+            "a": Decimal128("25.30666666666666654528228264098289"),
+            "s": Decimal128("303.6799999999999985433873916917947"),
+        }
+    ]
+
+
 def test_merging_what_is_no_object_is_refused() -> None:
     with pytest.raises(CommandError) as refused:
         groups({"_id": None, "r": {"$mergeObjects": "$v"}})
