@@ -65,8 +65,11 @@ class Session(NamedTuple):
 
     def statement_ids(self, first: int, stop: int) -> list[int]:
         """Those of the statements from the `first` to before `stop`. Errors: as `statement_id`."""
-        indexes = range(first, stop)
-        return list(indexes) if self.stmt_ids is None else [self.statement_id(index) for index in indexes]
+        ids = self.stmt_ids
+        if ids is None or len(ids) == 1:
+            begins = 0 if ids is None else ids[0]
+            return list(range(begins + first, begins + stop))
+        return list(ids[first:stop]) if stop <= len(ids) else [self.statement_id(index) for index in range(first, stop)]
 
 
 def lsid_document(lsid: bytes) -> dict[str, Any]:

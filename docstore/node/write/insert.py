@@ -180,7 +180,7 @@ class Inserts:
             size = self._all_at_once(collection, stop)
             if size:
                 return size
-        elif not self._prepared and self._rules is None:
+        elif not self._prepared:
             size = self._each(unit, collection, stop)
             if size:
                 return size
@@ -236,6 +236,11 @@ class Inserts:
             made = self._documents[first:stop]
             if max(map(len, made)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, made)):
                 made = [prepare(raw, _new_id, timestamp) for raw in made]
+                if self._rules is not None and any(
+                    raw is not given for raw, given in zip(made, self._documents[first:stop], strict=True)
+                ):
+                    # The router has not seen them so.
+                    return 0
             if self._validator is not None and not all(map(self._validator.allows, made)):
                 return 0
             stmt_ids = None

@@ -8,10 +8,18 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import END_KEY, MIN_KEY
+from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.sharding.key import ShardKey
+from docstore.sharding.post_images import PostImages
 from docstore.storage import Family
 from tests.harness.undoing import roll_back
 from tests.unit.node.local import LocalNode, loop, session
+from tests.unit.node.scripted_shard_filter import ScriptedShardFilter
+from tests.unit.node.test_fast_path import VERSION
 
 _TIMES = frozenset(("ts", "wall", "ui", "prevOpTime"))
 _PUT_BACK = (Family.RECORDS, Family.INDEXES, Family.OPLOG, Family.UNDO)
@@ -71,6 +79,72 @@ def test_many_are_inserted_as_each_by_itself(seed: int, retryable: bool) -> None
         assert (await together.run({"validate": "c"}))["valid"]
         multikey = [index.places for index in together.node.store.catalog.collections["test.c"].secondary]
         assert multikey == [index.places for index in apart.node.store.catalog.collections["test.c"].secondary]
+
+    loop(scenario())
+
+
+def _timeless(found: Any) -> Any:
+    """The same without the times that were filled in."""
+    if isinstance(found, list):
+        return [_timeless(each) for each in found]
+    if isinstance(found, dict):
+        return {name: _timeless(value) for name, value in found.items()}
+    return "a time" if isinstance(found, bson.Timestamp) else found
+
+
+class _Sharded(ScriptedShardFilter):
+    """By `k`, of which the node owns all that is not "x"."""
+
+    def post_images(self, namespace: str) -> PostImages:  # type: ignore[override]
+        return PostImages(ShardKey(("k",)), compile_filter(parse_filter(bson.encode({"k": {"$ne": "x"}}))))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_of_a_sharded_collection_are_inserted_as_each_by_itself(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The router went by a document as it was given: what is made of it may belong elsewhere."""
+    put = []
+    insert_each = WriteUnitOfWork.insert_each
+
+    def counted(unit: WriteUnitOfWork, *arguments: Any) -> bool:
+        put.append(insert_each(unit, *arguments))
+        return put[-1]
+
+    monkeypatch.setattr(WriteUnitOfWork, "insert_each", counted)
+
+    async def scenario() -> None:
+        rng = Random(seed)
+        together, apart = await _node(), await _node()
+        for node in (together, apart):
+            node.node.store.document_keys["test.c"] = DocumentKey(("k", "_id"))
+            node.node.shard_filter = _Sharded()
+        for number in range(6):
+            documents: list[dict[str, Any]] = [
+                {"_id": 100 * number + place, "k": rng.choice((1, 2.5, None))} for place in range(30)
+            ]
+            if number % 2:
+                documents[rng.randrange(30)] = rng.choice(
+                    ({"k": 1, "_id": -number}, {"_id": -number, "k": bson.Timestamp(0, 0)}, {"k": "x", "_id": -number})
+                )
+            version = {"shardVersion": VERSION}
+            done = await together.reply({"insert": "c", "documents": documents, **version, **session(1, number + 1)})
+            count, errors = 0, []
+            for index, document in enumerate(documents):
+                named = {**session(1, number + 1), "stmtId": index, **version}
+                one = await apart.reply({"insert": "c", "documents": [document], **named})
+                count += one["n"]
+                errors += [(index, each["code"]) for each in one.get("writeErrors", ())]
+                if errors:
+                    break
+            assert done["n"] == count
+            assert [(each["index"], each["code"]) for each in done.get("writeErrors", ())] == errors
+        for node in (together, apart):
+            node.node.shard_filter = None
+        assert _timeless(await together.documents("c")) == _timeless(await apart.documents("c"))
+        assert _timeless(_entries(together)) == _timeless(_entries(apart))
+        assert (await together.run({"validate": "c"}))["valid"]
+        assert put.count(True) >= 3
 
     loop(scenario())
 
