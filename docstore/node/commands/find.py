@@ -47,7 +47,7 @@ from docstore.query.projection.projection import metadata_kinds
 from docstore.query.sort import parse_sort
 from docstore.spill import SpillFile
 
-_LEAN = frozenset(("filter", "limit", "singleBatch"))
+_LEAN = frozenset(("filter", "limit", "singleBatch", "batchBytes"))
 
 
 def run(context: Context, arguments: Arguments) -> Response:

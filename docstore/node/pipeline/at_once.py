@@ -57,7 +57,7 @@ from docstore.query.plan.special.near import located_path
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
 
-_GIVEN = frozenset(("pipeline", "cursor", "collation"))
+_GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes"))
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize"))
 _MOST_GIVEN_BYTES = 1 << 20
 _NEWEST = (True, None)
@@ -75,6 +75,8 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     stages: list[bytes] = arguments["pipeline"]
     given = arguments.given()
     if not given.keys() <= _GIVEN or not stages or arguments["cursor"] is None:
+        return None
+    if given.get("batchBytes", _MOST_GIVEN_BYTES) < _MOST_GIVEN_BYTES:
         return None
     if namespace in node.store.catalog.collections:
         collection = node.store.collection(namespace)

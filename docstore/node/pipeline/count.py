@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.aggregation.stage import Stage
+from docstore.aggregation.accumulators.accumulators import ACCUMULATORS
+from docstore.aggregation.stage import WILL_BE_MERGED, Stage
 from docstore.aggregation.stages.group import Group
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, INT32, OBJECT, STRING
@@ -23,16 +24,21 @@ _NOT_CONSTANT = frozenset((ARRAY, OBJECT))
 
 @dataclass(frozen=True, slots=True)
 class CountedGroup:
-    """The constant key, and the fields that hold the count."""
+    """The constant key, and the fields that hold the count. `partly`: as a state, to be merged with others."""
 
     key: Value
     names: tuple[str, ...]
+    partly: bool = False
 
     def documents(self, count: int) -> list[bytes]:
         """The one group there is, none where there is nothing to count."""
         if not count:
             return []
         counted = int32_value(count) if count < _INT32_END else int64_value(count)
+        if self.partly:
+            state = ACCUMULATORS["$sum"]()
+            state.add(counted)
+            counted = state.partial()
         return [document_from([("_id", *self.key), *((name, *counted) for name in self.names)])]
 
 
@@ -51,9 +57,9 @@ def counted_group(stages: Sequence[Stage]) -> CountedGroup | None:
             key = (code, data)
         elif code == OBJECT and elements(data) == [("$sum", INT32, _ONE)]:
             names.append(name)
-        else:
+        elif name != WILL_BE_MERGED:
             return None
-    return None if key is None else CountedGroup(key, tuple(names))
+    return None if key is None else CountedGroup(key, tuple(names), stages[0].will_be_merged)
 
 
 class CountStream:

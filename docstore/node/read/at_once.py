@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from docstore.aggregation.expression_context import new_context
 from docstore.bson.build import bytes_of
@@ -36,7 +36,11 @@ from docstore.query.text.languages import LOOSE
 from docstore.query.text.search import TextMatcher
 from docstore.query.value.collation import Collation, parse_collation
 
-_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch", "hint", "collation"))
+_OF_FIND = frozenset(
+    (
+        "filter", "sort", "projection", "skip", "limit", "batchSize", "batchBytes", "singleBatch", "hint", "collation",
+    )
+)  # fmt: skip
 _LONGEST = 1024
 """What is longer than this is not sent again as it is, and not remembered."""
 _MOST_KEPT_BYTES = 1 << 20
@@ -114,6 +118,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     if batch == 0:
         # A cursor stays, whatever there is.
         return None
+    room = given.get("batchBytes", MAX_BATCH_BYTES)
     ends = given.get("singleBatch", False) or 0 < limit <= batch
     wanted = min(limit or batch, batch)
     met: list[bytes] | None = None if ends else []
@@ -121,9 +126,9 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         return None
     needs = None if projection is None else kept_paths(projection)
     if met is not None and bound.scan.order is not None:
-        return _sorted(context, node, bound, owned, projection, skip, limit, batch)
+        return _sorted(context, node, scan, projection, _Wanted(skip, limit, batch, room))
     found = bound.documents(node.engine, wanted, owned, met, skip=skip, needs=needs)
-    if found is None or (len(found) > 1 and bytes_of(found) > MAX_BATCH_BYTES):
+    if found is None or (len(found) > 1 and bytes_of(found) > room):
         return None
     # A cursor stays behind a full batch, whether there is more or not.
     stays = met is not None and len(found) == wanted
@@ -165,21 +170,29 @@ def _scan_of_find(
     return scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
 
 
+class _Wanted(NamedTuple):
+    """Which of the documents that are found, and how many of them and of their bytes in the first batch."""
+
+    skip: int
+    limit: int
+    batch: int
+    room: int
+
+
 def _sorted(
     context: Context,
     node: DataNode,
-    bound: BoundScan,
-    owned: Predicate | None,
+    scan: tuple[BoundScan, Predicate | None],
     projection: Projection | None,
-    skip: int,
-    limit: int,
-    batch: int,
+    wanted: _Wanted,
 ) -> bytes | None:
     """The reply of a find whose documents are all read before the first of them is known. The cursor keeps what the
     first batch does not hold.
     """
-    found = bound.documents(node.engine, limit or MOST_LOOKS + 1, owned, skip=skip)
-    if found is None or bytes_of(found) > _MOST_KEPT_BYTES:
+    bound, owned = scan
+    batch = wanted.batch
+    found = bound.documents(node.engine, wanted.limit or MOST_LOOKS + 1, owned, skip=wanted.skip)
+    if found is None or bytes_of(found) > min(_MOST_KEPT_BYTES, wanted.room):
         return None
     made = found if projection is None else _projected(found, projection)
     if made is None:
@@ -306,11 +319,9 @@ def values_of_newest(context: Context, node: DataNode, collection: Collection, p
     """Documents of the values at a path of all documents, where an index is read once for each value."""
     if collection.collation is not None or collection.index_filters or is_profiled(context):
         return None
-    if node.shard_filter is not None:
-        # The entries of an index do not tell which documents are owned.
-        return None
-    at_once, _ = newest(context)
-    return values_of_all(collection, path, node.engine) if at_once else None
+    at_once, owned = newest(context)
+    # The entries of an index do not tell which documents are owned.
+    return values_of_all(collection, path, node.engine) if at_once and owned is None else None
 
 
 def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:

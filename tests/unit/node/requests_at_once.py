@@ -10,6 +10,7 @@ import pytest
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from docstore.aggregation.stage import WILL_BE_MERGED
 from docstore.node.commands import aggregate as aggregate_command
 from docstore.node.commands import count, find
 from docstore.node.commands import distinct as distinct_command
@@ -150,9 +151,13 @@ STAGES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def pipeline(rng: random.Random, wanted: dict[str, Any]) -> dict[str, Any]:
-    """An aggregate of a few stages behind a filter; one that gives an order where it cuts."""
+def pipeline(rng: random.Random, wanted: dict[str, Any], *, partly: bool = False) -> dict[str, Any]:
+    """An aggregate of a few stages behind a filter; one that gives an order where it cuts. `partly`: what routers ask
+    shards for may stand in it.
+    """
     stages = rng.sample(STAGES, rng.randrange(4))
+    if partly and stages and "$group" in stages[-1]:
+        stages[-1] = {"$group": {**stages[-1]["$group"], WILL_BE_MERGED: True}}
     if any("$limit" in each or "$skip" in each for each in stages):
         stages.insert(0, rng.choice(({"$sort": {"_id": 1}}, {"$sort": {"a": 1, "_id": -1}})))
     cursor = rng.choice(({}, {}, {"batchSize": 2}, {"batchSize": 0}))
