@@ -18,9 +18,14 @@ from mongos.merge.aggregate_requests import request_of
 from mongos.merge.batches import first_reply
 from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
+from mongos.merge.merged import MergedCursor, Shape
 from mongos.merge.output import write_results
 from mongos.merge.pipelines import open_pipeline
 from mongos.merge.snapshot_reads import at_one_time
+from mongos.relay.pipelines import of_pipeline
+from mongos.relay.relay import Relaying, relayed
+from mongos.router import router_of
+from mongos.routing.requests import ShardReply
 
 
 async def run(context: Context, args: Arguments) -> Result:
@@ -59,4 +64,19 @@ def _batch_size(cursor: bytes) -> int | None:
     return size
 
 
-COMMAND = AGGREGATE.command(run)
+async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
+    """The reply to a pipeline of one shard, whose cursor is read on by one of this router."""
+    router = router_of(context)
+    remotes = await router.remotes(context, [answer], None)
+    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
+    return await first_reply(context, merged, batch_size=_batch_size(args["cursor"]))
+
+
+RELAYING = Relaying(
+    of_pipeline,
+    b"\x03cursor\0",
+    aside=frozenset(("explain", "let", "collation")),
+    open_cursor=open_cursor,
+)
+
+COMMAND = AGGREGATE.command(relayed(run, RELAYING))

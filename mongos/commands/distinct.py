@@ -19,6 +19,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.merge.snapshot_reads import at_one_time
+from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
@@ -78,4 +79,10 @@ def _stages(args: Arguments) -> list[bytes]:
     return stages
 
 
-COMMAND = DISTINCT.command(run)
+RELAYING = Relaying(
+    lambda args, targets, language: targets.of_filter(args["query"] or EMPTY_DOCUMENT, language),
+    b"\x04values\0",
+    aside=frozenset(("collation",)),
+)
+
+COMMAND = DISTINCT.command(relayed(run, RELAYING))

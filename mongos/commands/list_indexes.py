@@ -8,9 +8,10 @@ from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
+from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.broadcast import holders, require_database
-from mongos.routing.requests import forwarded
+from mongos.routing.requests import ShardReply, forwarded
 
 
 async def run(context: Context, args: Arguments) -> bytes:
@@ -20,12 +21,20 @@ async def run(context: Context, args: Arguments) -> bytes:
         require_database(routing)
         collection = routing.collection
         names = sorted(collection.chunks.shards)[:1] if collection is not None else holders(routing)
-        answers = await router.ask(context, routing, names, forwarded(context.raw))
-        remotes = await router.remotes(context, answers, None)
-        merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
-        return await first_reply(context, merged, batch_size=1000, catalog=True)
+        (answer,) = await router.ask(context, routing, names, forwarded(context.raw))
+        return await open_cursor(context, args, answer)
 
     return await router.routed(context, attempt)
 
 
-COMMAND = LIST_INDEXES.command(run)
+async def open_cursor(context: Context, _args: Arguments, answer: ShardReply) -> bytes:
+    """The reply to a shard's, whose cursor is read on by one of this router."""
+    router = router_of(context)
+    remotes = await router.remotes(context, [answer], None)
+    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
+    return await first_reply(context, merged, batch_size=1000, catalog=True)
+
+
+RELAYING = Relaying(lambda _args, targets, _language: targets.of_any(), b"\x03cursor\0", open_cursor=open_cursor)
+
+COMMAND = LIST_INDEXES.command(relayed(run, RELAYING))

@@ -169,7 +169,7 @@ class RoutedRelay(Relay):
         self._router.observe_cluster_time(found.cluster_time)
         if how.statements and reply.find(b"write", 4, end) >= 0:
             result = self._of_statements(reply)
-        elif how.open_cursor is not None and not reply.startswith(whole := self._targets.whole_batch, end - len(whole)):
+        elif how.open_cursor is not None and not self._targets.is_whole(reply, end):
             self._answer = ShardReply(self._shard.name, self._address, reply)
             result = None
         else:

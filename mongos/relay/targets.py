@@ -27,6 +27,9 @@ from mongos.routing.requests import version_field
 
 _MOST_FORMS = 256
 _MOST_NAMESPACES = 1024
+_ENDED = b"\x12id\0" + bytes(8)
+_CURSOR_AT = 4 + len(b"\x03cursor\0") + 4
+"""How the `cursor` of a reply begins that gives its batch last and has no more, and where."""
 _UNKEYED: tuple[int, ...] = ()
 """Of forms that do not fix the shard key."""
 
@@ -50,17 +53,14 @@ class KnownRouting(Protocol):
 
 
 class NamespaceTargets:
-    """Those of one namespace under one routing.
+    """Those of one namespace under one routing."""
 
-    `whole_batch`: how the `cursor` of a reply ends that has all there is to give.
-    """
-
-    __slots__ = ("_only", "_places", "_versions", "routing", "whole_batch")
+    __slots__ = ("_only", "_places", "_versions", "_whole_batch", "routing")
 
     def __init__(self, routing: Routing) -> None:
         self.routing = routing
         name = routing.namespace.encode() + b"\0"
-        self.whole_batch = b"\x12id\0" + bytes(8) + b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
+        self._whole_batch = b"\x12id\0" + bytes(8) + b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
         self._places: dict[bytes, tuple[int, ...]] = {}
         self._versions: dict[str, bytes] = {}
         # The shard that every filter leads to.
@@ -75,6 +75,17 @@ class NamespaceTargets:
         if found is None:
             found = self._versions[shard] = version_field(self.routing.shard_version(shard))
         return found
+
+    def is_whole(self, reply: bytes, end: int) -> bool:
+        """Whether the cursor in a reply, whose own fields end there, has given all there is."""
+        whole = self._whole_batch
+        return reply.startswith(whole, end - len(whole)) or reply.startswith(_ENDED, _CURSOR_AT)
+
+    def of_any(self) -> Aim | None:
+        """A shard that has some of the collection."""
+        collection = self.routing.collection
+        name = self._only if collection is None else min(collection.chunks.counts)
+        return None if name is None else Aim(name)
 
     def of_filter(self, filter_: bytes, language: Language) -> Aim | None:
         """Where the documents are that a filter matches."""

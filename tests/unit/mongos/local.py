@@ -199,6 +199,8 @@ class LocalCluster:
 
     def known(self, name: str) -> Any:
         """As `get`, of what need not be looked up."""
+        if not name:
+            return None
         if "." not in name:
             return {"a": self.a, "b": self.b}[name] if self.relays else None
         routing = self._routing_of(name)

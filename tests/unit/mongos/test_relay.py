@@ -40,6 +40,16 @@ def _filters() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+_STAGES: list[dict[str, Any]] = [
+    {"$sort": {"_id": 1}}, {"$sort": {"x": 1, "_id": -1}}, {"$limit": 3}, {"$skip": 1}, {"$count": "n"},
+    {"$group": {"_id": "$x", "n": {"$sum": 1}, "s": {"$sum": "$k"}, "l": {"$push": "$_id"}}}, {"$project": {"x": 1}},
+    {"$group": {"_id": None, "n": {"$sum": 1}}}, {"$sortByCount": "$x"}, {"$addFields": {"now": {"$gt": ["$$NOW", 1]}}},
+    {"$unwind": "$k"}, {"$lookup": {"from": "plain", "localField": "x", "foreignField": "_id", "as": "l"}},
+    {"$facet": {"page": [{"$sort": {"_id": -1}}, {"$limit": 2}], "n": [{"$count": "n"}]}}, {"$none": 1},
+    {"$unionWith": "plain"}, {"$project": {"v": {"$divide": ["$x", 0]}}}, {"$project": {"v": "$$v"}}, {"$limit": -1},
+]  # fmt: skip
+
+
 def _commands() -> st.SearchStrategy[dict[str, Any]]:
     changes = st.sampled_from(
         [{"$set": {"x": 1}}, {"$inc": {"n": 1}}, {"$set": {"k": 3}}, {"$bad": 1}, {"k": 4, "y": 1}]
@@ -54,12 +64,29 @@ def _commands() -> st.SearchStrategy[dict[str, Any]]:
         },
     )  # fmt: skip
     counting = st.fixed_dictionaries({}, optional={"limit": st.integers(-2, 2), "skip": st.integers(0, 2)})
+    pipelines = st.builds(
+        lambda filter_, stages: [*({"$match": each} for each in filter_), *stages],
+        st.lists(_filters(), max_size=2), st.lists(st.sampled_from(_STAGES), max_size=3),
+    )  # fmt: skip
+    given = st.fixed_dictionaries(
+        {"cursor": st.sampled_from([{}, {}, *({"batchSize": size} for size in (2, 0, -1)), {"unknown": 1}])},
+        optional={
+            "collation": st.just({"locale": "en", "strength": 2}), "let": st.just({"v": 1}),
+            "allowDiskUse": st.booleans(), "hint": st.sampled_from(["_id_", "none"]),
+        },
+    )  # fmt: skip
     names = st.sampled_from(["c", "c", "c", "plain"])
     documents = st.fixed_dictionaries({"_id": _IDS}, optional={"k": _VALUES, "x": _VALUES})
     multi = st.booleans()
     return st.one_of(
         st.builds(lambda name, filter_, more: {"find": name, "filter": filter_, **more}, names, _filters(), options),
         st.builds(lambda name, filter_, more: {"count": name, "query": filter_, **more}, names, _filters(), counting),
+        st.builds(lambda name, stages, more: {"aggregate": name, "pipeline": stages, **more}, names, pipelines, given),
+        st.builds(
+            lambda name, key, filter_: {"distinct": name, "key": key, "query": filter_},
+            names, st.sampled_from(["k", "x", "_id", "k.a"]), _filters(),
+        ),
+        st.builds(lambda name: {"listIndexes": name}, st.sampled_from(["c", "plain", "none"])),
         st.builds(lambda name, document: {"insert": name, "documents": [document]}, names, documents),
         st.builds(
             lambda name, filter_, change, many, upsert, number: {
@@ -143,6 +170,11 @@ ONE: dict[str, dict[str, Any]] = {
     "find with more": {"find": "c", "filter": {"x": {"$in": [0, 1]}, "k": {"$eq": 12}}, "projection": {"x": 1}},
     "find, not sharded": {"find": "plain", "filter": {"x": {"$gt": 1}}, "batchSize": 100},
     "count": {"count": "c", "query": {"k": 3}},
+    "distinct": {"distinct": "c", "key": "x", "query": {"k": 12}},
+    "distinct, not sharded": {"distinct": "plain", "key": "x"},
+    "pipeline": {"aggregate": "c", "pipeline": [{"$match": {"k": 12}}, {"$count": "n"}], "cursor": {}},
+    "pipeline, not sharded": {"aggregate": "plain", "pipeline": [{"$sortByCount": "$x"}], "cursor": {"batchSize": 9}},
+    "listIndexes": {"listIndexes": "plain"},
     "insert": {"insert": "c", "documents": [{"_id": 50, "k": 11}]},
     "update": {"update": "c", "updates": [{"q": {"k": 3}, "u": {"$inc": {"n": 1}}}]},
     "upsert": {"update": "c", "updates": [{"q": {"k": 30, "_id": 30}, "u": {"$inc": {"n": 1}}, "upsert": True}]},
@@ -177,6 +209,18 @@ ASIDE: dict[str, dict[str, Any]] = {
     "a statement's collation": {
         "update": "c",
         "updates": [{"q": {"k": 1, "_id": 1}, "u": {"$inc": {"n": 1}}, "collation": {"locale": "en"}}],
+    },
+    "another collection": {
+        "aggregate": "plain",
+        "pipeline": [
+            {"$facet": {"n": [{"$lookup": {"from": "c", "localField": "x", "foreignField": "k", "as": "l"}}]}}
+        ],
+        "cursor": {},
+    },
+    "a script": {
+        "aggregate": "plain",
+        "pipeline": [{"$project": {"f": {"$function": {"body": "f", "args": [], "lang": "js"}}}}],
+        "cursor": {},
     },
     "no database": {"find": "c", "filter": {"k": 12}, "$db": ABSENT},
 }
