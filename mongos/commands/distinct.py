@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import bson
 
-from docstore.bson import array_from, document_from, elements, get_field
-from docstore.bson.walk import EMPTY_DOCUMENT, TIMESTAMP, Value
+from docstore.bson import array_from, document_from, get_field
+from docstore.bson.walk import EMPTY_DOCUMENT, TIMESTAMP, Value, values
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -17,12 +17,15 @@ from docstore.commands.specs.reads import DISTINCT
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.parse import parse_filter
+from docstore.query.value.ordering import BINARY
 from docstore.sharding.routing import Routing
 from mongos.merge.snapshot_reads import at_one_time
+from mongos.relay.gathered import Gathering
 from mongos.relay.relay import Relaying, relayed
+from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
-from mongos.routing.requests import forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
 
@@ -41,22 +44,40 @@ async def _run(context: Context, args: Arguments) -> bytes:
         if routing.primary is None:
             return _reply(context, {})
         answers = await router.ask(context, routing, filter_shards(routing, tree), forwarded(context.raw))
-        found: dict[bytes, Value] = {}
-        for answer in answers:
-            values = get_field(answer.body, "values")
-            assert values is not None, "distinct answers with values"
-            for _, code, data in elements(values[1]):
-                found.setdefault(key_of((code, data)), (code, data))
-        return _reply(context, found)
+        return _joined(context, [answer.body for answer in answers], key_of)
 
     try:
         return await router.routed(context, attempt)
     except CommandError as error:
         grouped = first_document(await read_below(context, error, _stages(args)))
         context.progress.whole_ok = True
-    values = None if grouped is None else get_field(grouped, "values")
-    held = {} if values is None else {encode_key((code, data)): (code, data) for _, code, data in elements(values[1])}
+    given = None if grouped is None else get_field(grouped, "values")
+    held = {} if given is None else {encode_key(value): value for value in values(given[1])}
     return _reply(context, held)
+
+
+def _joined(context: Context, replies: Sequence[bytes], key_of: Callable[[Value], bytes]) -> bytes:
+    """The reply with the values of all shards, each once."""
+    found: dict[bytes, Value] = {}
+    for reply in replies:
+        given = get_field(reply, "values")
+        assert given is not None, "distinct answers with values"
+        for value in values(given[1]):
+            found.setdefault(key_of(value), value)
+    return _reply(context, found)
+
+
+def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
+    if not targets.is_for_all(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context)):
+        return None
+
+    def join(replies: Sequence[bytes]) -> bytes:
+        return _joined(context, replies, BINARY.key)
+
+    async def rest(answers: Sequence[ShardReply]) -> bytes:
+        return join([answer.body for answer in answers])
+
+    return Gathering(join, rest)
 
 
 def _reply(context: Context, found: Mapping[bytes, Value]) -> bytes:
@@ -83,6 +104,7 @@ RELAYING = Relaying(
     lambda args, targets, language: targets.of_filter(args["query"] or EMPTY_DOCUMENT, language),
     b"\x04values\0",
     aside=frozenset(("collation",)),
+    gather=_gather,
 )
 
 COMMAND = DISTINCT.command(relayed(run, RELAYING))

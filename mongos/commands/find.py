@@ -8,9 +8,11 @@ router projects.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import bson
 from bson.int64 import Int64
 
 from docstore.bson.walk import EMPTY_DOCUMENT
@@ -28,12 +30,15 @@ from docstore.query.geo.distances import DistanceOrder
 from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import parse_sort
 from docstore.sharding.routing import Routing
-from mongos.merge.batches import batch_comes_last, first_reply
+from mongos.merge.batches import FIRST_BATCH, batch_comes_last, cursor_reply, first_reply
+from mongos.merge.joined import joined, plain_order, plain_projection
 from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.merge.tails import open_tail
+from mongos.relay.gathered import Gathering
 from mongos.relay.relay import Relaying, relayed
+from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import ShardReply, forwarded
@@ -92,21 +97,18 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         without.append("projection")
     body = forwarded(context.raw, without=without, add=add)
     answers = await router.ask(context, routing, shards, body)
+    if not merge:
+        return await open_cursor(context, args, answers[0])
+    project = projection.apply if projection else None
+    return await _merged(context, args, Shape(sort=order, skip=skip, limit=limit, project=project), answers)
+
+
+async def _merged(context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply]) -> bytes:
+    """The reply with what several shards have answered, which is read on by a cursor of this router."""
+    router = router_of(context)
     remotes = await router.remotes(context, answers, args["batchSize"] or None)
-    shape = Shape(
-        sort=order,
-        skip=skip if merge else 0,
-        limit=limit if merge else 0,
-        project=projection.apply if projection else None,
-    )
     merged = MergedCursor(remotes, shape, router.discard, clock=router.clock)
-    return await first_reply(
-        context,
-        merged,
-        batch_size=args["batchSize"],
-        single_batch=args["singleBatch"],
-        catalog=len(answers) == 1 and batch_comes_last(answers[0].body),
-    )
+    return await first_reply(context, merged, batch_size=args["batchSize"], single_batch=args["singleBatch"])
 
 
 def _check_tailable(args: Arguments, routing: Routing) -> None:
@@ -137,11 +139,49 @@ async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> 
     )  # fmt: skip
 
 
+def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
+    wanted = args["filter"] or EMPTY_DOCUMENT
+    batch = FIRST_BATCH if args["batchSize"] is None else args["batchSize"]
+    shape = _plain_shape(args)
+    if shape is None or not batch or not targets.is_for_all(wanted, partial(query_context_of, context)):
+        return None
+    without = [b"skip", b"limit", b"singleBatch"]
+    if shape.project is not None:
+        without.append(b"projection")
+    add: dict[str, Any] = {"limit": Int64(shape.skip + shape.limit)} if shape.limit else {}
+    add["batchBytes"] = batch_bytes()
+
+    def join(replies: Sequence[bytes]) -> bytes | None:
+        documents = joined(replies, shape, targets)
+        if documents is None or (len(documents) >= batch and not 0 < shape.limit <= batch):
+            return None
+        return cursor_reply(documents, 0, context.namespace, "firstBatch")
+
+    return Gathering(join, partial(_merged, context, args, shape), frozenset(without), bson.encode(add)[4:-1])
+
+
+def _plain_shape(args: Arguments) -> Shape | None:
+    """What becomes of the documents of several shards, where that is known without the filter and the request."""
+    order = project = None
+    if args["sort"]:
+        known = plain_order(args["sort"])
+        if known is None:
+            return None
+        order = known.pattern() if known else None
+    if order is not None and args["projection"]:
+        projection = plain_projection(args["projection"])
+        if projection is None:
+            return None
+        project = projection.apply
+    return Shape(sort=order, skip=args["skip"], limit=args["limit"], project=project)
+
+
 RELAYING = Relaying(
     lambda args, targets, language: targets.of_filter(args["filter"] or EMPTY_DOCUMENT, language),
     b"\x03cursor\0",
     aside=frozenset(("let", "collation", "tailable", "awaitData")),
     open_cursor=open_cursor,
+    gather=_gather,
 )
 
 COMMAND = FIND.command(

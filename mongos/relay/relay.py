@@ -32,6 +32,7 @@ from docstore.net.pool import raise_for_error
 from docstore.net.replica_set_client import NOT_DONE_CODES
 from docstore.sharding.version import STALE_CODES
 from docstore.wire.message import Message
+from mongos.relay.gathered import Gather, GatheredRelay
 from mongos.relay.replies import of_statements, own_fields, statement_error, success
 from mongos.relay.targets import Aim, Language, NamespaceTargets
 from mongos.router import Router, router_of
@@ -56,6 +57,7 @@ class Relaying:
     * `aside`: parameters with which it is not relayed.
     * `statements`: the field that holds its statements, of which there must be one; empty for others.
     * `open_cursor`: makes the reply of an answer that leaves a cursor open.
+    * `gather`: what a read comes to that is for all shards.
     """
 
     aim: Callable[[Arguments, NamespaceTargets, Language], Aim | None]
@@ -63,6 +65,7 @@ class Relaying:
     aside: frozenset[str] = frozenset()
     statements: str = ""
     open_cursor: Callable[[Context, Arguments, ShardReply], Awaitable[bytes]] | None = None
+    gather: Gather | None = None
 
 
 def relayed(run: Run, how: Relaying) -> Callable[[Context, Arguments], Response]:
@@ -74,7 +77,7 @@ def relayed(run: Run, how: Relaying) -> Callable[[Context, Arguments], Response]
     return begin
 
 
-def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> RoutedRelay | None:
+def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Relay | None:
     session = context.session
     if session is not None and (
         session.in_transaction or session.transaction is not None or session.stmt_ids is not None
@@ -89,11 +92,16 @@ def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Routed
         return None
     router = router_of(context)
     targets = router.targets.of(context.namespace)
-    aim = None if targets is None else how.aim(args, targets, partial(query_context_of, context))
-    shard = None if aim is None else router.shards.known(aim.shard)
-    if targets is None or aim is None or shard is None:
+    if targets is None:
         return None
-    return RoutedRelay(run, how, context, args, router, targets, aim, shard)
+    aim = how.aim(args, targets, partial(query_context_of, context))
+    if aim is None:
+        gathering = None if how.gather is None or not targets.all_shards else how.gather(context, args, targets)
+        if gathering is None:
+            return None
+        return GatheredRelay(partial(run, context, args), gathering, context, router, targets)
+    shard = router.shards.known(aim.shard)
+    return None if shard is None else RoutedRelay(run, how, context, args, router, targets, aim, shard)
 
 
 class RoutedRelay(Relay):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from docstore.bson import OBJECT, Value, document_from, elements, get_field
+from docstore.bson import OBJECT, Value, append_fields, document_from, elements, get_field
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.form import form_of
@@ -55,7 +55,7 @@ class KnownRouting(Protocol):
 class NamespaceTargets:
     """Those of one namespace under one routing."""
 
-    __slots__ = ("_only", "_places", "_versions", "_whole_batch", "routing")
+    __slots__ = ("_first", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing")
 
     def __init__(self, routing: Routing) -> None:
         self.routing = routing
@@ -63,11 +63,17 @@ class NamespaceTargets:
         self._whole_batch = b"\x12id\0" + bytes(8) + b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
         self._places: dict[bytes, tuple[int, ...]] = {}
         self._versions: dict[str, bytes] = {}
+        self._first = b""
+        self.all_shards: tuple[str, ...] = ()
+        """Those that have some of the collection, where they are several."""
         # The shard that every filter leads to.
         self._only = routing.primary
         if routing.collection is not None:
             shards = routing.collection.chunks.counts
             self._only = next(iter(shards)) if len(shards) == 1 else None
+            if self._only is None:
+                self._first = routing.collection.key.fields[0].partition(".")[0].encode()
+                self.all_shards = tuple(sorted(shards))
 
     def version(self, shard: str) -> bytes:
         """The field by which a request to the shard says how it was routed."""
@@ -96,6 +102,20 @@ class NamespaceTargets:
         if places is not _UNKEYED:
             return Aim(self._chunk(places, values).shard)
         return None if self._only is None else Aim(self._only)
+
+    def is_for_all(self, filter_: bytes, language: Language) -> bool:
+        """Whether the documents that a filter matches may be on any of `all_shards`, whatever its values are."""
+        if not self.all_shards:
+            return False
+        formed = form_of(filter_)
+        if formed is None or self._first in formed[0]:
+            return False
+        found = self._formed(filter_, language)
+        return found is not None and found[0] is _UNKEYED
+
+    def versioned(self, body: bytes, shard: str) -> bytes:
+        """A request with the field by which it says how it was routed."""
+        return append_fields(body, self.version(shard))
 
     def of_one(self, filter_: bytes, language: Language, size: int = 0) -> Aim | None:
         """Where the one document is that a write names by the shard key; `size` of it is written to its chunk."""

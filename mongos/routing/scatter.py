@@ -24,9 +24,17 @@ LATE_SECONDS = 2.0
 class Scatter:
     """Those of one operation. `answers`, `failures`: what has come of them, by the shard's name."""
 
-    __slots__ = ("_closing", "_done", "_late_seconds", "_unwanted", "_waiting", "answers", "failures")
+    __slots__ = ("_closing", "_done", "_ended", "_late_seconds", "_unwanted", "_waiting", "answers", "failures")
 
-    def __init__(self, unwanted: Callable[[ShardReply], None], *, late_seconds: float = LATE_SECONDS) -> None:
+    def __init__(
+        self,
+        unwanted: Callable[[ShardReply], None],
+        *,
+        late_seconds: float = LATE_SECONDS,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`ended` is called with the last answer, unless nobody waits for it any more."""
+        self._ended = ended
         self.answers: dict[str, ShardReply] = {}
         self.failures: dict[str, Failure] = {}
         self._unwanted = unwanted
@@ -75,5 +83,7 @@ class Scatter:
             else:
                 shard.hear(reply.body)
                 self.answers[name] = ShardReply(name, address, reply.body)
-        if not self._waiting and self._done is not None and not self._done.done():
-            self._done.set_result(None)
+        if not self._waiting:
+            if self._done is not None and not self._done.done():
+                self._done.set_result(None)
+            self._ended()

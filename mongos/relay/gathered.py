@@ -1,0 +1,132 @@
+"""Reads of several shards whose answers are put together at once, without a task and without a cursor of the router.
+
+A request that says nothing of the shard key is for all shards that have some of the collection, whatever its values
+are. It is sent to them as it came, but for what the router does itself, and where all of them give all they have, the
+reply is made in the step in which the last of them has answered.
+
+Always true: a client sees what the command's own `run` would have given. Where one has more to give, or there is much
+to put together, a task does what is left, as `run` would; where a shard does not succeed, what the others have opened
+is closed and the request goes through `run`: reads may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass, field
+
+from docstore.bson import without_fields
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Result
+from docstore.commands.operations.relay import Answered, Relay
+from docstore.errors import CommandError
+from docstore.sharding.version import STALE_CODES
+from mongos.relay.targets import NamespaceTargets
+from mongos.router import Router
+from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
+from mongos.routing.scatter import Scatter
+
+_LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """What the shards are asked and what is made of it.
+
+    * `join(replies)`: the reply's own fields, of the shards' whole replies; None where that is not all.
+    * `rest(answers)`: what the client is told then.
+    * `without`: fields of the request that are left out; `add`: encoded ones that are added.
+    """
+
+    join: Callable[[Sequence[bytes]], bytes | None]
+    rest: Callable[[Sequence[ShardReply]], Awaitable[Result]]
+    without: frozenset[bytes] = field(default=frozenset())
+    add: bytes = b""
+
+
+Gather = Callable[[Context, Arguments, NamespaceTargets], Gathering | None]
+"""What a request for all shards comes to; None where it is routed as always."""
+
+
+class GatheredRelay(Relay):
+    """One request that is for these shards."""
+
+    _answered: Answered | None = None
+    _answers: list[ShardReply] | None = None
+    _begun = False
+
+    def __init__(
+        self, run: Callable[[], Awaitable[Result]], gathering: Gathering, context: Context, router: Router,
+        targets: NamespaceTargets,
+    ) -> None:  # fmt: skip
+        self._run = run
+        self._gathering = gathering
+        self._context = context
+        self._router = router
+        self._targets = targets
+        self._scatter = Scatter(lambda answer: router.leftovers.discard_answers([answer]), ended=self._ended)
+
+    def start(self, answered: Answered) -> bool:
+        self._begun = True
+        gathering, targets, scatter = self._gathering, self._targets, self._scatter
+        left_out = _LEFT_OUT | gathering.without if gathering.without else _LEFT_OUT
+        body = without_fields(self._context.raw, left_out, gathering.add)
+        for name in targets.all_shards:
+            shard = self._router.shards.known(name)
+            if shard is None or not scatter.send(shard, targets.versioned(body, name)):
+                scatter.give_up()
+                return False
+        self._answered = answered
+        return True
+
+    def cancel(self) -> None:
+        self._answered = self._answers = None
+        self._scatter.give_up()
+
+    def _ended(self) -> None:
+        answered, self._answered = self._answered, None
+        if answered is None:
+            return
+        scatter = self._scatter
+        if scatter.failures:
+            scatter.give_up()
+            answered(None)
+            return
+        answers = [scatter.answers[name] for name in self._targets.all_shards]
+        try:
+            result = self._gathering.join([answer.body for answer in answers])
+        except CommandError:
+            # What does the rest says so.
+            result = None
+        if result is None:
+            self._answers = answers
+        answered(result)
+
+    # In a task
+
+    def __await__(self) -> Generator[None, None, Result]:
+        return self._whole().__await__()
+
+    async def _routed_anew(self) -> Result:
+        """Carry the request out as if it had not been sent."""
+        errors = [failure.error for failure in self._scatter.failures.values()]
+        if any(isinstance(error, CommandError) and error.code in STALE_CODES for error in errors):
+            await self._router.cache.settle(self._context.namespace, self._targets.routing, 0)
+        return await self._run()
+
+    async def _whole(self) -> Result:
+        if not self._begun:
+            waiter: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+            if self.start(lambda result: None if waiter.done() else waiter.set_result(result)):
+                try:
+                    result = await waiter
+                except asyncio.CancelledError:
+                    self.cancel()
+                    raise
+                if result is not None:
+                    return result
+        if self._answers is None:
+            return await self._routed_anew()
+        answers, self._answers = self._answers, None
+        return await self._gathering.rest(answers)

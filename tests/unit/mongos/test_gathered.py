@@ -1,0 +1,125 @@
+"""Reads of all shards that are put together at once: which they are, and what becomes of them where that cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.commands.dispatch import Pending
+from docstore.errors import Code
+from docstore.net import NetworkError
+from docstore.wire.message import Message
+from mongos.merge import joined
+from mongos.relay.gathered import GatheredRelay
+from tests.unit.mongos.local import LocalCluster
+from tests.unit.mongos.test_relay import Pair, filled
+from tests.unit.node.local import loop
+
+GATHERED: dict[str, dict[str, Any]] = {
+    "all": {"find": "c"},
+    "by another field": {"find": "c", "filter": {"x": 1}},
+    "by _id": {"find": "c", "filter": {"_id": 3}, "limit": 1, "singleBatch": True},
+    "sorted": {"find": "c", "filter": {"x": {"$gt": 0}}, "sort": {"x": 1, "_id": -1}, "limit": 4, "skip": 3},
+    "sorted and projected": {"find": "c", "sort": {"x": -1}, "limit": 4, "projection": {"_id": 1}},
+    "a page": {"find": "c", "sort": {"_id": -1}, "limit": 5, "batchSize": 5},
+    "count": {"count": "c", "query": {"x": 1}, "skip": 1, "limit": 4},
+    "distinct": {"distinct": "c", "key": "x", "query": {"x": {"$lt": 2}}},
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "a range of the key": {"find": "c", "filter": {"k": {"$gt": 3}}},
+    "the key in a branch": {"count": "c", "query": {"$or": [{"k": 3}, {"x": 1}]}},
+    "below the key": {"distinct": "c", "key": "x", "query": {"k.a": 3}},
+    "no batch": {"find": "c", "batchSize": 0},
+    "a place in an array": {"find": "c", "filter": {"x": 1}, "sort": {"x": 1}, "projection": {"x.$": 1}},
+    "a request's variable": {"find": "c", "sort": {"x": 1}, "projection": {"now": "$$NOW"}},
+    "a collation": {"find": "c", "collation": {"locale": "en", "strength": 1}},
+    "time": {"find": "c", "maxTimeMS": 10000},
+}
+FIND: dict[str, Any] = {"find": "c", "filter": {"x": {"$gte": 0}}, "sort": {"_id": 1}}
+
+
+async def _is_gathered(cluster: LocalCluster, command: dict[str, Any]) -> bool:
+    message = Message(1, 0, bson.encode({**command, "$db": "test"}), {})
+    answered = cluster.dispatcher.handle(message, cluster.peer)
+    assert isinstance(answered, Pending)
+    await answered.finish()
+    return isinstance(answered.relay, GatheredRelay)
+
+
+@pytest.mark.parametrize("name", [*GATHERED, *OTHERS])
+def test_what_says_nothing_of_the_shard_key_is_gathered(name: str) -> None:
+    async def story() -> bool:
+        pair = await filled()
+        command = {**GATHERED, **OTHERS}[name]
+        found = await _is_gathered(pair.relaying, command)
+        if name != "a request's variable":
+            await pair.same(command)
+        return found
+
+    assert loop(story()) is (name in GATHERED)
+
+
+STALE = {"ok": 0.0, "errmsg": "stale", "code": int(Code.StaleConfig), "codeName": "StaleConfig"}
+NOT_PRIMARY = {**STALE, "code": int(Code.NotWritablePrimary), "codeName": "NotWritablePrimary"}
+
+
+@pytest.mark.parametrize("answer", [STALE, NOT_PRIMARY, NetworkError("b:1", "lost", sent=True)], ids=str)
+def test_where_a_shard_does_not_succeed_all_are_asked_again(answer: Any) -> None:
+    async def story() -> None:
+        cluster = (await filled()).relaying
+        cluster.b.answers.append(answer)
+        reply = await cluster.reply(FIND)
+        assert [row["_id"] for row in reply["cursor"]["firstBatch"]] == list(range(20))
+        assert bool(cluster.settled) is (answer is STALE)
+        await _none_left(cluster)
+
+    loop(story())
+
+
+@pytest.mark.parametrize("batch", [4, 100])
+def test_what_is_more_than_a_batch_or_much_is_read_on_by_the_router(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if batch == 100:
+        monkeypatch.setattr(joined, "_MOST_BYTES", 100)
+
+    async def story() -> None:
+        pair = await filled()
+        assert await _is_gathered(pair.relaying, FIND)
+        before = sum("find" in request for request in pair.relaying.a.asked)
+        first = (await pair.relaying.reply({**FIND, "batchSize": batch}))["cursor"]
+        assert sum("find" in request for request in pair.relaying.a.asked) == before + 1
+        found = first["firstBatch"]
+        while first["id"]:
+            first = (await pair.relaying.reply({"getMore": first["id"], "collection": "c"}))["cursor"]
+            found += first["nextBatch"]
+        assert [row["_id"] for row in found] == list(range(20))
+        await _none_left(pair.relaying)
+
+    loop(story())
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_cursors_are_closed_when_the_client_has_gone(turns: int) -> None:
+    async def story() -> None:
+        pair: Pair = await filled()
+        waiting = asyncio.ensure_future(pair.relaying.reply({**FIND, "batchSize": 4}))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await _none_left(pair.relaying)
+
+    loop(story())
+
+
+async def _none_left(cluster: LocalCluster) -> None:
+    async with asyncio.timeout(20):
+        for shard in (cluster.a, cluster.b):
+            if hasattr(shard, "task"):
+                await asyncio.gather(shard.task, return_exceptions=True)
+            while len(shard.node.services.cursors):
+                await asyncio.sleep(0)
