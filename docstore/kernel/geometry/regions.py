@@ -98,7 +98,7 @@ class WithinDisc(_InPlane):
 
 
 class WithinOutline(_InPlane):
-    """A polygon by the even-odd rule, with its corners."""
+    """A polygon by the even-odd rule, with its corners and its sides that are level or upright."""
 
     xs: list[float]
     ys: list[float]
@@ -120,6 +120,10 @@ class WithinOutline(_InPlane):
             bx = self.xs[place]
             by = self.ys[place]
             if bx == x and by == y:
+                return _INSIDE
+            if by == y and ay == y and min(ax, bx) <= x and x <= max(ax, bx):
+                return _INSIDE
+            if bx == x and ax == x and min(ay, by) <= y and y <= max(ay, by):
                 return _INSIDE
             if (
                 min(ay, by) < y

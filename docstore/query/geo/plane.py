@@ -31,7 +31,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A polygon by the even-odd rule; its corners belong to it."""
+    """A polygon by the even-odd rule; its corners belong to it, and its sides that are level or upright."""
 
     corners: tuple[Position, ...]
 
@@ -43,6 +43,10 @@ class Outline:
             if corner == at:
                 return True
             (ax, ay), (bx, by) = before, corner
+            if (ay == by == y and min(ax, bx) <= x <= max(ax, bx)) or (
+                ax == bx == x and min(ay, by) <= y <= max(ay, by)
+            ):
+                return True
             if min(ay, by) < y <= max(ay, by) and x <= max(ax, bx):
                 reached = (y - ay) * (bx - ax) / (by - ay) + ax
                 if ax == bx or x <= reached:

@@ -117,3 +117,20 @@ def test_an_index_serves_what_it_measures() -> None:
 )
 def test_the_geometries_in_a_value(stored: object, count: int) -> None:
     assert len(locations(value(stored))) == count
+
+
+@pytest.mark.parametrize(
+    ("corners", "found"),
+    [
+        (((0, 0), (4, 0), (4, 2)), [True, True, True, True, True, False]),
+        (((4, 2), (4, 0), (0, 0)), [True, True, True, True, False, False]),
+        (((4, 0), (6, 0), (6, 2), (4, 2)), [False, False, True, True, False, True]),
+        (((0, 0), (4, 0), (4, -2), (0, -2)), [True, True, False, False, False, False]),
+    ],
+)
+def test_borders_of_outlines_are_those_of_the_real_server(
+    corners: tuple[tuple[float, float], ...], found: list[bool]
+) -> None:
+    places = [(0.0, 0.0), (1.0, 0.0), (4.0, 1.0), (4.0, 2.0), (0.3, 0.15), (4 + 1e-12, 1.0)]
+    outline = Outline(tuple((float(x), float(y)) for x, y in corners))
+    assert [outline.holds(at) for at in places] == found
