@@ -12,7 +12,7 @@ all day on a standalone, a set's primary and a shard (`saturate`), `--routed` on
 `--routing` what routing costs by the number of chunks (`bench_routing`), `--moves` what a client sees of a chunk of
 64 MB that moves under load (`bench_moves`), `--report` what much data costs by the number of documents
 (`bench_report`), `--shapes` what requests of a hundred shapes cost over a collection with eleven indexes
-(`bench_shapes`).
+(`bench_shapes`), `--several` what many shapes cost a router and its shards (`bench_routed`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,16 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_moves, bench_report, bench_routing, bench_shapes, bench_wide, saturate, saturate_routed
+from scripts import (
+    bench_moves,
+    bench_report,
+    bench_routed,
+    bench_routing,
+    bench_shapes,
+    bench_wide,
+    saturate,
+    saturate_routed,
+)
 from scripts.deployment import Deployment, Member, places_of, stopped_at_end, unused_port
 from scripts.measuring import processor_seconds, resident_mib, server_pid
 
@@ -387,6 +396,13 @@ def measure_workloads(stack: ExitStack, directory: Path, options: argparse.Names
             compare(workload, databases, options.rounds)
 
 
+def measure_several(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    reference = ""
+    if os.environ.get("DOCSTORE_REFERENCE"):
+        reference = start_reference(stack, directory / "reference", "--replSet", bench_shapes.REFERENCE_SET)
+    bench_routed.run(directory / "several", options.only, options.rounds, reference=reference)
+
+
 Part = Callable[[ExitStack, Path, argparse.Namespace], None]
 PARTS: dict[str, tuple[str, Part]] = {
     "start": ("start-up and memory", lambda stack, directory, _: measure_start(stack, directory)),
@@ -397,6 +413,7 @@ PARTS: dict[str, tuple[str, Part]] = {
         "what an operation costs a router",
         lambda _, directory, options: saturate_routed.compare(directory / "routed", options.only, options.rounds),
     ),
+    "several": ("many shapes through a router, for one shard and for two", measure_several),
     "routing": (
         "routing, moves and splits by number of chunks",
         lambda _stack, directory, _options: bench_routing.measure(directory / "routing"),

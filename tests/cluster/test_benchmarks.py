@@ -8,10 +8,12 @@ import pytest
 
 from scripts import (
     bench_report,
+    bench_routed,
     bench_routing,
     bench_shapes,
     expression_requests,
     other_requests,
+    routed_requests,
     saturate,
     saturate_routed,
     session_requests,
@@ -43,6 +45,17 @@ def test_each_shape_is_measured(
     lines = capsys.readouterr().out.splitlines()
     names = [shape.name for shape in bench_shapes.shapes_of(replicated=True)]
     assert [line[:48].rstrip() for line in lines[1:]] == names
+
+
+def test_each_shape_through_a_router_is_measured_and_answered_as_by_a_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = routed_requests.Requests(1_000).shapes()
+    few = tuple(shape._replace(count=2) for shape in every)
+    monkeypatch.setattr(routed_requests.Requests, "shapes", lambda _: few)
+    assert bench_routed.run(tmp_path, "", 1, documents=1_000) == []
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:40].rstrip() for line in lines[1:]] == [shape.name for shape in every]
 
 
 def test_the_cost_of_routing_is_measured_by_the_number_of_chunks() -> None:
