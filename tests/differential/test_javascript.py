@@ -21,7 +21,6 @@ TEXT = "a document's text is that of any object"
 EXPRESSION = "a mistake there: the slash at the end becomes part of the pattern"
 BOXED = "an object around a value is written as the value"
 OTHERWISE = {
-    "accumulator: init of the key": "missing and null are different keys in a document, as without functions",
     "field as text: bare": TEXT,
     "field as text: deep": TEXT,
     "field as text: doc": TEXT,
