@@ -18,13 +18,12 @@ from mongos.merge.aggregate_requests import request_of
 from mongos.merge.batches import first_reply
 from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
-from mongos.merge.merged import MergedCursor, Shape
+from mongos.merge.opened import opened_reply
 from mongos.merge.output import write_results
 from mongos.merge.pipelines import open_pipeline
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.relay.pipelines import of_pipeline
 from mongos.relay.relay import Relaying, relayed
-from mongos.router import router_of
 from mongos.routing.requests import ShardReply
 
 
@@ -66,10 +65,7 @@ def _batch_size(cursor: bytes) -> int | None:
 
 async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
     """The reply to a pipeline of one shard, whose cursor is read on by one of this router."""
-    router = router_of(context)
-    remotes = await router.remotes(context, [answer], None)
-    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
-    return await first_reply(context, merged, batch_size=_batch_size(args["cursor"]))
+    return await opened_reply(context, [answer], batch_size=_batch_size(args["cursor"]))
 
 
 RELAYING = Relaying(

@@ -24,7 +24,7 @@ from mongos.relay.relay import Relaying, relayed
 from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
-from mongos.routing.requests import ShardReply, forwarded
+from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
 
@@ -82,11 +82,8 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
     def join(replies: Sequence[bytes]) -> bytes:
         return bson.encode(_reply(_of_several(map(_counted, replies), skip, limit)))
 
-    async def rest(answers: Sequence[ShardReply]) -> bytes:
-        return join([answer.body for answer in answers])
-
     add = bson.encode({"limit": Int64(skip + limit)})[4:-1] if limit else b""
-    return Gathering(join, rest, frozenset((b"skip", b"limit")), add)
+    return Gathering(join, without=frozenset((b"skip", b"limit")), add=add)
 
 
 RELAYING = Relaying(

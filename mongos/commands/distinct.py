@@ -25,7 +25,7 @@ from mongos.relay.relay import Relaying, relayed
 from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
-from mongos.routing.requests import ShardReply, forwarded
+from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
 
@@ -74,10 +74,7 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
     def join(replies: Sequence[bytes]) -> bytes:
         return _joined(context, replies, BINARY.key)
 
-    async def rest(answers: Sequence[ShardReply]) -> bytes:
-        return join([answer.body for answer in answers])
-
-    return Gathering(join, rest)
+    return Gathering(join)
 
 
 def _reply(context: Context, found: Mapping[bytes, Value]) -> bytes:

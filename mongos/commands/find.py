@@ -15,6 +15,7 @@ from typing import Any
 import bson
 from bson.int64 import Int64
 
+from docstore.aggregation.known_projections import known_projection
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -31,8 +32,9 @@ from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import parse_sort
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import FIRST_BATCH, batch_comes_last, cursor_reply, first_reply
-from mongos.merge.joined import joined, plain_order, plain_projection
+from mongos.merge.joined import joined, plain_order
 from mongos.merge.merged import MergedCursor, Order, Shape
+from mongos.merge.opened import opened_reply
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.merge.tails import open_tail
@@ -105,10 +107,10 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
 
 async def _merged(context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply]) -> bytes:
     """The reply with what several shards have answered, which is read on by a cursor of this router."""
-    router = router_of(context)
-    remotes = await router.remotes(context, answers, args["batchSize"] or None)
-    merged = MergedCursor(remotes, shape, router.discard, clock=router.clock)
-    return await first_reply(context, merged, batch_size=args["batchSize"], single_batch=args["singleBatch"])
+    size = args["batchSize"]
+    return await opened_reply(
+        context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"]
+    )
 
 
 def _check_tailable(args: Arguments, routing: Routing) -> None:
@@ -130,11 +132,9 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
 
 async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
     """The reply to a find of one shard, whose cursor is read on by one of this router."""
-    router = router_of(context)
-    remotes = await router.remotes(context, [answer], args["batchSize"] or None)
-    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
-    return await first_reply(
-        context, merged, batch_size=args["batchSize"], single_batch=args["singleBatch"],
+    size = args["batchSize"]
+    return await opened_reply(
+        context, [answer], batch_size=size, asked_size=size or None, single_batch=args["singleBatch"],
         catalog=batch_comes_last(answer.body),
     )  # fmt: skip
 
@@ -169,7 +169,7 @@ def _plain_shape(args: Arguments) -> Shape | None:
             return None
         order = known.pattern() if known else None
     if order is not None and args["projection"]:
-        projection = plain_projection(args["projection"])
+        projection = known_projection(args["projection"])
         if projection is None:
             return None
         project = projection.apply

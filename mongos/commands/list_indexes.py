@@ -6,8 +6,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.sharding.routing import Routing
-from mongos.merge.batches import first_reply
-from mongos.merge.merged import MergedCursor, Shape
+from mongos.merge.opened import opened_reply
 from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
 from mongos.routing.broadcast import holders, require_database
@@ -29,10 +28,7 @@ async def run(context: Context, args: Arguments) -> bytes:
 
 async def open_cursor(context: Context, _args: Arguments, answer: ShardReply) -> bytes:
     """The reply to a shard's, whose cursor is read on by one of this router."""
-    router = router_of(context)
-    remotes = await router.remotes(context, [answer], None)
-    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
-    return await first_reply(context, merged, batch_size=1000, catalog=True)
+    return await opened_reply(context, [answer], batch_size=1000, catalog=True)
 
 
 RELAYING = Relaying(lambda _args, targets, _language: targets.of_any(), b"\x03cursor\0", open_cursor=open_cursor)

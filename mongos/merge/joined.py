@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from docstore.aggregation.expression_context import new_context
 from docstore.bson import array_documents, get_field
 from docstore.errors import CommandError
-from docstore.query.projection.parse import parse_projection
-from docstore.query.projection.projection import Projection, metadata_kinds
 from docstore.query.sort import Sort, parse_sort
 from mongos.merge.merged import Shape
 from mongos.relay.replies import success
@@ -58,17 +55,3 @@ def _plain_order(raw: bytes) -> Sort | None:
         return parse_sort(raw)
     except CommandError:
         return None
-
-
-def plain_projection(raw: bytes) -> Projection | None:
-    """The projection, where it is short and knows nothing but a document: neither how that was found nor a request."""
-    return _plain_projection(raw) if len(raw) <= _LONGEST else None
-
-
-@lru_cache(maxsize=256)
-def _plain_projection(raw: bytes) -> Projection | None:
-    try:
-        projection = parse_projection(raw, query_context=new_context())
-    except CommandError:
-        return None
-    return projection if isinstance(projection, Projection) and not metadata_kinds(projection) else None

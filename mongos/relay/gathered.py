@@ -11,7 +11,6 @@ is closed and the request goes through `run`: reads may be repeated.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +22,7 @@ from docstore.commands.operations.relay import Answered, Relay
 from docstore.errors import CommandError
 from docstore.sharding.version import STALE_CODES
 from mongos.relay.targets import NamespaceTargets
+from mongos.relay.waiting import answer_of
 from mongos.router import Router
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
 from mongos.routing.scatter import Scatter
@@ -35,12 +35,13 @@ class Gathering:
     """What the shards are asked and what is made of it.
 
     * `join(replies)`: the reply's own fields, of the shards' whole replies; None where that is not all.
-    * `rest(answers)`: what the client is told then.
+    * `rest(answers)`: what the client is told then. Without it `join` always has all, or raises what the client is
+      told.
     * `without`: fields of the request that are left out; `add`: encoded ones that are added.
     """
 
     join: Callable[[Sequence[bytes]], bytes | None]
-    rest: Callable[[Sequence[ShardReply]], Awaitable[Result]]
+    rest: Callable[[Sequence[ShardReply]], Awaitable[Result]] | None = None
     without: frozenset[bytes] = field(default=frozenset())
     add: bytes = b""
 
@@ -117,16 +118,15 @@ class GatheredRelay(Relay):
 
     async def _whole(self) -> Result:
         if not self._begun:
-            waiter: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-            if self.start(lambda result: None if waiter.done() else waiter.set_result(result)):
-                try:
-                    result = await waiter
-                except asyncio.CancelledError:
-                    self.cancel()
-                    raise
-                if result is not None:
-                    return result
+            result = await answer_of(self)
+            if result is not None:
+                return result
         if self._answers is None:
             return await self._routed_anew()
         answers, self._answers = self._answers, None
-        return await self._gathering.rest(answers)
+        gathering = self._gathering
+        if gathering.rest is not None:
+            return await gathering.rest(answers)
+        result = gathering.join([answer.body for answer in answers])
+        assert result is not None, "without a rest it always has all"
+        return result

@@ -35,6 +35,7 @@ from docstore.wire.message import Message
 from mongos.relay.gathered import Gather, GatheredRelay
 from mongos.relay.replies import of_statements, own_fields, statement_error, success
 from mongos.relay.targets import Aim, Language, NamespaceTargets
+from mongos.relay.waiting import answer_of
 from mongos.router import Router, router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
@@ -215,15 +216,9 @@ class RoutedRelay(Relay):
 
     async def _whole(self) -> Result:
         if not self._begun:
-            waiter: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-            if self.start(lambda result: None if waiter.done() else waiter.set_result(result)):
-                try:
-                    result = await waiter
-                except asyncio.CancelledError:
-                    self.cancel()
-                    raise
-                if result is not None:
-                    return result
+            result = await answer_of(self)
+            if result is not None:
+                return result
         return await self._rest()
 
     async def _rest(self) -> Result:

@@ -32,8 +32,8 @@ from docstore.node.slices import Steps, run_steps
 from docstore.node.timeseries.series import series_of
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import Comparison, Filter, Op
-from docstore.query.plan.shapes import conjuncts
+from docstore.query.filter.tree import Filter
+from docstore.query.plan.bounds import equalities
 from docstore.query.value.values import string_value, text_of
 
 _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
@@ -78,10 +78,8 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
 
 def _name_in(asked: Filter) -> str | None:
     """The name that the filter asks for, where it asks for one."""
-    for each in conjuncts(asked):
-        if isinstance(each, Comparison) and (each.path, each.op, each.value[0]) == ("name", Op.EQ, STRING):
-            return text_of(each.value)
-    return None
+    wanted = equalities(asked).get("name")
+    return text_of(wanted) if wanted is not None and wanted[0] == STRING else None
 
 
 def _shown(entries: list[_Entry], wanted: Predicate | None, *, name_only: bool) -> Iterator[bytes | None]:

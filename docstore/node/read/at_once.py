@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from docstore.aggregation.expression_context import new_context
+from docstore.aggregation.known_projections import known_projection
 from docstore.bson.build import bytes_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.collection.collection import Collection
@@ -347,18 +348,3 @@ def plain_projection(raw: bytes) -> Projection | None:
     """The projection, where it only says which fields are given, and is short."""
     projection = known_projection(raw)
     return projection if projection is not None and projection.is_plain else None
-
-
-def known_projection(raw: bytes) -> Projection | None:
-    """The projection, where it is short and knows nothing but a document: neither how that was found nor a request."""
-    return _known_projection(raw) if len(raw) <= _LONGEST else None
-
-
-@lru_cache(maxsize=256)
-def _known_projection(raw: bytes) -> Projection | None:
-    try:
-        projection = parse_projection(raw, query_context=new_context())
-    except CommandError:
-        # The general way says so.
-        return None
-    return projection if isinstance(projection, Projection) and not metadata_kinds(projection) else None
