@@ -5,7 +5,7 @@ from Python), `validation`, `number` and `order` (the total order). What is done
 `docstore.kernel`; `compilation` says in which form both run.
 """
 
-from docstore.bson.compilation import prefer_sources_where_asked
+from docstore.sources import prefer_sources_where_asked
 
 prefer_sources_where_asked(*__path__)
 

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """A collection and its indexes as they stand in memory; the rows on disk are the catalog's.
 
 Invariants, all checked by `docstore.collection.validate`:

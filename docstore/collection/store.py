@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The documents of one node: collections, indexes, oplog and sessions over one engine.
 
 Reads need no store: a `Collection` and a `Reader` (the engine, a snapshot, a write unit) suffice. All writes go

@@ -36,7 +36,8 @@ from docstore.kernel.keys.new_documents import record_ids
 from docstore.kernel.log.entries import id_document
 from docstore.key_layout import record_id_bytes
 from docstore.optime import OpTime
-from docstore.storage import Batch, DiskFull, Family
+from docstore.storage import DiskFull, Family
+from docstore.storage.engine import Batch
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -46,6 +47,8 @@ _RECORDS = Family.RECORDS
 _INDEXES = Family.INDEXES
 _META = Family.META
 _WIDE = Family.WIDE
+_NO_OLDEST: Mapping[Collection, OldestRecords] = MappingProxyType({})
+_NOTHING_TRIMMED: Mapping[Collection, int] = MappingProxyType({})
 
 
 class WriteUnitOfWork(PendingReader):
@@ -55,12 +58,6 @@ class WriteUnitOfWork(PendingReader):
     capped collections are let grow: what goes from them is known from elsewhere. `from_migrate` tells listeners that
     the operations from then on are a migration's.
     """
-
-    # What most units never have stays with the class.
-    _on_abort: list[Callable[[], None]] | None = None
-    _oldest: Mapping[Collection, OldestRecords] = MappingProxyType({})
-    _trimmed: Mapping[Collection, int] = MappingProxyType({})
-    _open = True
 
     def __init__(
         self,
@@ -87,6 +84,10 @@ class WriteUnitOfWork(PendingReader):
         self._trims = trims and not (journal is not None and journal.replaying)
         self._keys = store.document_keys
         self._sequence = store.sequence
+        self._on_abort: list[Callable[[], None]] | None = None
+        self._oldest = _NO_OLDEST
+        self._trimmed = _NOTHING_TRIMMED
+        self._open = True
 
     def insert(
         self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None

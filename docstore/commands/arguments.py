@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Reading a command's own parameters from its raw document, by the declaration.
 
 `parse_fields` serves commands and their sub-documents (the statements of update and delete) alike: one set of error

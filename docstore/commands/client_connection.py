@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Who is at the other end of a connection, as commands see it."""
 
 from __future__ import annotations

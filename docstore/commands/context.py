@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import bson
@@ -184,21 +183,21 @@ class RequestProgress:
     * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
     """
 
-    operation: Operation | None = None
-    namespace: str = ""
-    deadline: float | None = None
-    at_cluster_time: int | None = None
-    induced: Failure | None = None
-    execution: Execution | None = None
-    whole_ok: bool = False
-    apart: bool = False
-    irrevocable: bool = False
-    writing: Any = None
-    memory_before: int | None = None
-    unmeasured: int = 0
+    def __init__(self) -> None:
+        self.operation: Operation | None = None
+        self.namespace = ""
+        self.deadline: float | None = None
+        self.at_cluster_time: int | None = None
+        self.induced: Failure | None = None
+        self.execution: Execution | None = None
+        self.whole_ok = False
+        self.apart = False
+        self.irrevocable = False
+        self.writing: Any = None
+        self.memory_before: int | None = None
+        self.unmeasured = 0
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Context:
     """One request on its way through a command. It does not change; what comes of it is in `progress`.
 
@@ -216,33 +215,6 @@ class Context:
     * `begun_progress`: its progress once there is any, which most requests never have.
     """
 
-    command: Command
-    connection: ClientConnection
-    services: Services
-    started: float
-    raw: bytes
-    sequences: Mapping[str, list[bytes]]
-    exhaust: bool
-    # Most requests carry few of these: what is not carried stays with the class.
-    db: str = ""
-    namespace: str = ""
-    view: str = ""
-    session: Session | None = None
-    read_concern: ReadConcern = LOCAL
-    write_concern: WriteConcern = DEFAULT_WRITE_CONCERN
-    read_preference: ReadPreference = PRIMARY
-    explicit_read_concern: bool = False
-    explicit_write_concern: bool = False
-    deadline: float | None = None
-    max_time_ms: int = 0
-    comment: Value | None = None
-    cluster_time: bytes | None = None
-    shard_version: bytes | None = None
-    api_version: str | None = None
-    api_strict: bool = False
-    help_asked: bool = False
-    begun_progress: RequestProgress | None = None
-
     def __init__(
         self,
         command: Command,
@@ -252,24 +224,72 @@ class Context:
         started: float,
         fields: RequestFields,
     ) -> None:
-        vars(self).update(
-            fields,
-            command=command,
-            connection=connection,
-            services=services,
-            started=started,
-            raw=request.body,
-            sequences=request.sequences,
-            exhaust=bool(request.flags & EXHAUST_ALLOWED),
-        )
+        self.command = command
+        self.connection = connection
+        self.services = services
+        self.started = started
+        self.raw = request.body
+        self.sequences = request.sequences
+        self.exhaust = bool(request.flags & EXHAUST_ALLOWED)
+        self.db = ""
+        self.namespace = ""
+        self.view = ""
+        self.session: Session | None = None
+        self.read_concern = LOCAL
+        self.write_concern = DEFAULT_WRITE_CONCERN
+        self.read_preference = PRIMARY
+        self.explicit_read_concern = False
+        self.explicit_write_concern = False
+        self.deadline: float | None = None
+        self.max_time_ms = 0
+        self.comment: Value | None = None
+        self.cluster_time: bytes | None = None
+        self.shard_version: bytes | None = None
+        self.api_version: str | None = None
+        self.api_strict = False
+        self.help_asked = False
+        self.begun_progress: RequestProgress | None = None
+        self._body: dict[str, Any] | None = None
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def like(self) -> Context:
+        """Another request that says the same, for whoever says at once what is different."""
+        made: Context = Context.__new__(Context)
+        made.command = self.command
+        made.connection = self.connection
+        made.services = self.services
+        made.started = self.started
+        made.raw = self.raw
+        made.sequences = self.sequences
+        made.exhaust = self.exhaust
+        made.db = self.db
+        made.namespace = self.namespace
+        made.view = self.view
+        made.session = self.session
+        made.read_concern = self.read_concern
+        made.write_concern = self.write_concern
+        made.read_preference = self.read_preference
+        made.explicit_read_concern = self.explicit_read_concern
+        made.explicit_write_concern = self.explicit_write_concern
+        made.deadline = self.deadline
+        made.max_time_ms = self.max_time_ms
+        made.comment = self.comment
+        made.cluster_time = self.cluster_time
+        made.shard_version = self.shard_version
+        made.api_version = self.api_version
+        made.api_strict = self.api_strict
+        made.help_asked = self.help_asked
+        made.begun_progress = self.begun_progress
+        made._body = None
+        return made
 
     def derived(self, **changes: Unpack[RequestFields]) -> Context:
         """A request that is this one but for `changes`, carried out in its place: they have one progress."""
-        made: Context = Context.__new__(Context)
-        fields = vars(made)
-        fields.update(vars(self), begun_progress=self.progress)
-        fields.pop("body", None)
-        fields.update(changes)
+        made = self.like()
+        made.begun_progress = self.progress
+        for name, value in changes.items():
+            setattr(made, name, value)
         return made
 
     def about(self, namespace: str) -> Context:
@@ -283,14 +303,13 @@ class Context:
         """Have the request itself say whose its session is, for another process that it is passed on to."""
         session = self.session
         if session is not None and session.lsid[16:] != NO_USER_DIGEST:
-            fields = vars(self)
-            fields.pop("body", None)
-            fields["raw"] = without_fields(self.raw, _LSID, owned_lsid(session.lsid))
+            self.raw = without_fields(self.raw, _LSID, owned_lsid(session.lsid))
+            self._body = None
 
     @property
     def progress(self) -> RequestProgress:
         if self.begun_progress is None:
-            vars(self)["begun_progress"] = RequestProgress()
+            self.begun_progress = RequestProgress()
         assert self.begun_progress is not None, "it has just been made"
         return self.begun_progress
 
@@ -306,10 +325,12 @@ class Context:
         progress = self.begun_progress
         return self.namespace if progress is None else progress.namespace or self.namespace
 
-    @cached_property
+    @property
     def body(self) -> dict[str, Any]:
         """The request's document decoded (dates as `DatetimeMS`). Never re-encode values from here: take them raw."""
-        return bson.decode(self.raw, _CODEC)
+        if self._body is None:
+            self._body = bson.decode(self.raw, _CODEC)
+        return self._body
 
     @property
     def shown(self) -> bytes:

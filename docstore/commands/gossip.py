@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What replies carry of the cluster's time, encoded, which is another with each write, and what clients say of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What the commands of a process have cost since it started, by collection: for top, serverStatus and `$collStats`.
 
 Always true: a request that was answered is counted once; times are in seconds on the clock of the requests; at most

@@ -11,8 +11,6 @@ fields that must be the same here, or whose new value cannot break them. Whateve
 
 from __future__ import annotations
 
-from typing import Any
-
 from docstore.bson import OBJECT, changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.concerns import ReadConcern, ReadLevel, parse_read_concern
@@ -37,14 +35,14 @@ _OWN = ""
 class RequestTemplate:
     """A request as it was read, before anything ran."""
 
-    __slots__ = ("_documents", "_fields", "_readers", "_state", "_taken_as_given", "_value", "body")
+    __slots__ = ("_context", "_documents", "_fields", "_readers", "_taken_as_given", "_value", "body")
 
     def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
         by_name = context.command.by_name
         self.body = context.raw
-        self._state = dict(vars(context))
+        self._context = context.like()
         # Each request brings its own; those of this one may be megabytes, and are not needed any longer than it is.
-        del self._state["sequences"]
+        self._context.sequences = {}
         self._fields = dict(arguments.given())
         self._value = arguments.value
         # By the field's position: the name of a free field, the declaration of a parameter, None for any other.
@@ -61,33 +59,28 @@ class RequestTemplate:
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """A context and arguments for a request whose document is this one, or differs in values only; else None."""
         body = request.body
-        context: Context = Context.__new__(Context)
-        fields = vars(context)
-        fields.update(self._state)
+        context = self._context.like()
         arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
         if body != self.body:
             validate(body, MAX_REQUEST_DEPTH)
             changed = changed_fields(self.body, body)
-            if changed is None or not self._read(changed, context, fields, arguments):
+            if changed is None or not self._read(changed, context, arguments):
                 return None
-            fields["raw"] = body
-        fields["started"] = started
-        fields["sequences"] = request.sequences
-        fields["exhaust"] = bool(request.flags & EXHAUST_ALLOWED)
+            context.raw = body
+        context.started = started
+        context.sequences = request.sequences
+        context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
         if context.max_time_ms:
-            fields["deadline"] = started + context.max_time_ms / 1000
+            context.deadline = started + context.max_time_ms / 1000
         return context, arguments
 
     def _read(
         self,
         changed: list[tuple[int, int, bytes]],
         context: Context,
-        fields: dict[str, Any],
         arguments: Arguments,
     ) -> bool:
-        """Take in the values that differ, as `fields` of the context that is made; False when one of them needs the
-        whole document to be judged.
-        """
+        """Take in the values that differ; False when one of them needs the whole document to be judged."""
         own: list[tuple[Parameter, int, bytes]] = []
         for position, code, data in changed:
             given = self._taken_as_given[position]
@@ -106,19 +99,19 @@ class RequestTemplate:
             elif reader is _OWN:
                 arguments.value = convert(context.command.name, Type.STRING, code, data, context.db)
             elif reader == "$clusterTime":
-                fields["cluster_time"] = data
+                context.cluster_time = data
             elif reader == "shardVersion":
-                fields["shard_version"] = data
+                context.shard_version = data
             elif reader == "readConcern":
                 concern = _concern_with(context.read_concern, data)
                 if concern is None:
                     return False
-                fields["read_concern"] = concern
+                context.read_concern = concern
             else:
                 session = _session_with(context.session, reader, data, context.connection.session_owner)
                 if session is None:
                     return False
-                fields["session"] = session
+                context.session = session
         for parameter, code, data in own:
             take(context.command.name, parameter, code, data, context.db, arguments.values)
         return True

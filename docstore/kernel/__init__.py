@@ -6,6 +6,6 @@ regions and cells of the plane and the sphere), `text` (terms of texts), `column
 BSON itself is stands below, in `docstore.bson`.
 """
 
-from docstore.bson.compilation import prefer_sources_where_asked
+from docstore.sources import prefer_sources_where_asked
 
 prefer_sources_where_asked(*__path__)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The cluster time of a member, as it goes along with what the member asks of other processes and answers.
 
 Always true: what a process does because of a reply has a later time than what the reply tells of.

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What the rest of the system may ask of a key-value engine.
 
 An engine keeps six ordered maps from bytes to bytes, the families. Invariants that every engine keeps, checked by

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """OP_MSG, and the one message type that every opcode is turned into.
 
     OP_MSG body: uint32 flags, sections..., [uint32 CRC-32C of everything before it]

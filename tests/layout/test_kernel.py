@@ -15,24 +15,30 @@ LIBRARY = Path(__file__).resolve().parents[2] / "docstore"
 KERNEL = (LIBRARY / "bson", LIBRARY / "kernel")
 
 
-def compiled() -> set[str]:
+def compiled(group: str = "COMPILED") -> set[str]:
     tree = ast.parse((LIBRARY / "kernel" / "compile" / "kernel_build.py").read_text())
     [names] = [
         ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == group
     ]
     return set(names)
 
 
-def modules(ending: str) -> dict[str, Path]:
-    paths = (path for room in KERNEL for path in room.rglob(f"*{ending}"))
+def modules(ending: str, rooms: tuple[Path, ...] = KERNEL) -> dict[str, Path]:
+    paths = (path for room in rooms for path in room.rglob(f"*{ending}"))
     return {".".join(path.relative_to(LIBRARY).with_suffix("").parts): path for path in paths}
 
 
 def test_every_compiled_module_has_its_source_and_its_signatures() -> None:
     assert compiled() == set(modules(".pxd"))
     assert compiled() <= set(modules(".py"))
+
+
+def test_every_module_above_the_kernel_that_is_compiled_has_its_source_and_its_types() -> None:
+    above = tuple(room for room in LIBRARY.iterdir() if room.is_dir() and room not in KERNEL)
+    assert compiled("COMPILED_BESIDE") == set(modules(".pxd", above))
+    assert compiled("COMPILED_BESIDE") <= set(modules(".py", above))
 
 
 def test_every_module_that_uses_cython_is_compiled() -> None:

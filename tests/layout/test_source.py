@@ -100,6 +100,19 @@ def a_part_of_a_process_has_a_type(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: {name} is of type Any"
 
 
+CONTEXT_MAKERS = {"docstore/commands/context.py", "docstore/commands/request_templates.py"}
+
+
+def a_request_does_not_change_on_its_way(source: Source) -> Iterator[str]:
+    """What comes of it is in its progress."""
+    if source.name in CONTEXT_MAKERS or "from docstore.commands.context import" not in source.text:
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            if ast.unparse(node.value).endswith("context"):
+                yield f"line {node.lineno}: {ast.unparse(node)} is set"
+
+
 RULES: tuple[Rule, ...] = (
     a_module_begins_with_what_it_is_for,
     a_module_is_small_enough_to_read,
@@ -107,6 +120,7 @@ RULES: tuple[Rule, ...] = (
     nothing_is_left_for_later,
     documents_are_decoded_so_that_every_date_that_bson_has_comes_through,
     a_part_of_a_process_has_a_type,
+    a_request_does_not_change_on_its_way,
 )
 
 
@@ -136,6 +150,7 @@ def _longer(what: str, most: int) -> str:
         (documents_are_decoded_so_that_every_date_that_bson_has_comes_through, "bson.decode(b)"),
         (a_part_of_a_process_has_a_type, "def f(node: Any, other: Any): ..."),
         (a_part_of_a_process_has_a_type, "class C:\n    shard: Any"),
+        (a_request_does_not_change_on_its_way, "from docstore.commands.context import Context\ncontext.db = ''"),
     ],
 )
 def test_a_breach_is_found(rule: Rule, text: str) -> None:

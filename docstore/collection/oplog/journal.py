@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The logging half of a write unit: oplog entries, undo records and the session row, put into the unit's batch.
 
 Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. The terms
@@ -43,7 +44,8 @@ from docstore.kernel.log.entries import (
 )
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, pre_image_key, timestamp_key
 from docstore.optime import OpTime
-from docstore.storage import Batch, Family
+from docstore.storage import Family
+from docstore.storage.engine import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -91,17 +93,6 @@ class Journal:
     for a key of an index that another's open transaction puts in or takes out.
     """
 
-    replaying = False
-    check_free: Callable[[bytes], None]
-    last: OpTime | None = None
-    # What most units never have stays with the class.
-    _before: bytes | None = None
-    _row: bytes | None = None
-    _reserved = 0
-    _logged = 0
-    _logged_bytes = 0
-    _undo_bytes = 0
-
     def __init__(
         self,
         batch: Batch,
@@ -114,10 +105,18 @@ class Journal:
         claims: Claims = _NO_CLAIMS,
     ) -> None:
         """`claims` are those of open transactions, which the unit may not touch."""
+        self.replaying = False
+        self.last: OpTime | None = None
+        self._before: bytes | None = None
+        self._row: bytes | None = None
+        self._reserved = 0
+        self._logged = 0
+        self._logged_bytes = 0
+        self._undo_bytes = 0
         self._batch = batch
         self._claims = claims
         self._claimed = claims.keys
-        self.check_free = claims.refuse
+        self.check_free: Callable[[bytes], None] = claims.refuse
         # Whether `log_each` may be called: nothing is claimed, and the entries say nothing that it does not.
         self.logs_each = not (claims.keys or from_migrate)
         self._oplog = oplog

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The oplog: one entry for each change that replicates, in the order of its timestamps.
 
 Invariants:

@@ -42,10 +42,9 @@ class ReplayJournal(Journal):
     an entry may have been logged before. `place`: of the operation in its entry, where that holds several.
     """
 
-    replaying = True
-
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
         super().__init__(batch, oplog, sessions, session=None, from_migrate=False, wall_ms=0)
+        self.replaying = True
         self.logs_each = not tolerant
         self._tolerant = tolerant
         self._run: EntryRun | None = None

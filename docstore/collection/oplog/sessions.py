@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What has been done under which retryable write: the table behind exactly-once statements.
 
 A retryable write names a session, a transaction number that grows with each command of the session, and a number for

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Reading through pending changes: what is stored, as if they had been written already."""
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class TransactionJournal(Journal):
     """Of one unit."""
 
-    logs_each = False
-
     def __init__(self, transaction: TransactionStore) -> None:
+        self.replaying = self.logs_each = False
+        self.last = None
         self._transaction = transaction
         self.check_free = transaction.check_free
         self._previous: dict[Family, dict[bytes, bytes | None]] = {}

@@ -1,4 +1,4 @@
-"""The build backend: setuptools, plus the kernel's modules compiled by Cython; used while installing only.
+"""The build backend: setuptools, plus the kernel's modules and some above it compiled by Cython; for installing alone.
 
 Where the kernel cannot be compiled (no C compiler, no headers, a big-endian machine) it is left to the interpreter: the
 installation succeeds, and the same `.py` files run. It is compiled as a whole or not at all, since compiled modules
@@ -100,6 +100,37 @@ COMPILED = (
 )
 """The modules of docstore that run per document."""
 
+COMPILED_BESIDE = (
+    "wire.message",
+    "storage.engine",
+    "collection.collection",
+    "collection.index.entries",
+    "collection.read.overlay",
+    "collection.oplog.oplog",
+    "collection.oplog.sessions",
+    "collection.oplog.journal",
+    "collection.unit_of_work",
+    "collection.store",
+    "commands.arguments",
+    "commands.client_connection",
+    "commands.context",
+    "commands.request_templates",
+    "commands.metrics",
+    "commands.gossip",
+    "commands.envelope",
+    "commands.dispatch",
+    "replicaset.cluster_times",
+    "node.write.driver",
+    "node.write.fast_path",
+    "node.commands.insert",
+)
+"""Modules above the kernel that run per request: whose classes have attributes of known types once they are compiled.
+They are compiled as they would be interpreted, and call the kernel as anything else does.
+"""
+
+PLAIN_DIRECTIVES = {"language_level": "3", "binding": False}
+"""Of modules above the kernel."""
+
 DIRECTIVES = {
     "language_level": "3",
     "boundscheck": False,
@@ -125,11 +156,14 @@ class CompileKernel(build_ext):
             if sys.byteorder != "little":
                 raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
             # Cython in processes, since it is Python; the C compiler by `parallel`, in threads that wait for it.
-            translated = cythonize(  # type: ignore[no-untyped-call]
-                self.extensions, nthreads=self.parallel, compiler_directives=DIRECTIVES, build_dir=self.build_temp
-            )
-            for extension, in_c in zip(self.extensions, translated, strict=True):
-                extension.sources = in_c.sources
+            for names, directives in ((COMPILED, DIRECTIVES), (COMPILED_BESIDE, PLAIN_DIRECTIVES)):
+                own = {f"docstore.{name}" for name in names}
+                extensions = [extension for extension in self.extensions if extension.name in own]
+                translated = cythonize(  # type: ignore[no-untyped-call]
+                    extensions, nthreads=self.parallel, compiler_directives=directives, build_dir=self.build_temp
+                )
+                for extension, in_c in zip(extensions, translated, strict=True):
+                    extension.sources = in_c.sources
             super().build_extensions()
         except (CCompilerError, BaseError, CompileError) as error:
             self.warn(f"the kernel is not compiled and will be interpreted: {error}")
@@ -173,9 +207,9 @@ class Backend(build_meta._BuildMetaBackend):
                 Extension(
                     f"docstore.{name}",
                     [f"docstore/{name.replace('.', '/')}.py"],
-                    extra_compile_args=["-O3", "-g0"],
+                    extra_compile_args=["-O3" if name in COMPILED else "-O2", "-g0"],
                 )
-                for name in COMPILED
+                for name in (*COMPILED, *COMPILED_BESIDE)
             ],
         )
 

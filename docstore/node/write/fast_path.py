@@ -15,7 +15,6 @@ that the shard does not own is not found.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import NamedTuple
 
 from docstore.bson import document_from, elements, get_field, is_storable
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT, values
@@ -70,18 +69,28 @@ _NO_UPDATE = (NULL, b"")
 Reply = bytes | Awaitable[bytes]
 
 
-class _Place(NamedTuple):
+class _Place:
     """A collection that can be written to at once, and what of it this node owns; under which session and statement id;
     when that is acknowledged; what documents must pass.
     """
 
-    node: DataNode
-    collection: Collection
-    owned: Predicate | None
-    session: SessionWrite | None
-    stmt_id: int | None
-    concern: WriteConcern
-    validator: Validator | None
+    def __init__(
+        self,
+        node: DataNode,
+        collection: Collection,
+        owned: Predicate | None,
+        session: SessionWrite | None,
+        stmt_id: int | None,
+        concern: WriteConcern,
+        validator: Validator | None,
+    ) -> None:
+        self.node = node
+        self.collection = collection
+        self.owned = owned
+        self.session = session
+        self.stmt_id = stmt_id
+        self.concern = concern
+        self.validator = validator
 
     def search(
         self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT, asked: bytes | None = None
@@ -120,7 +129,7 @@ class _Place(NamedTuple):
         return self.node.store.unit(session=self.session)
 
 
-def _place(context: Context, node: DataNode, arguments: Arguments, *, bypass: bool) -> _Place | None:
+def _place(context: Context, node: DataNode, arguments: Arguments, bypass: bool) -> _Place | None:
     """Where to write; `bypass`: whatever the validator says. Errors: those of the session and of the write concern;
     StaleConfig.
     """
@@ -148,7 +157,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
     raw = documents[0]
     if len(documents) > 1 or len(raw) > MAX_DOCUMENT_BYTES or not is_storable(raw):
         return None
-    place = _place(context, node, arguments, bypass=arguments["bypassDocumentValidation"])
+    place = _place(context, node, arguments, arguments["bypassDocumentValidation"])
     if place is None or keys_take_long(place.collection, raw):
         return None
     unit = place.unit()
@@ -177,7 +186,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters, upsert=upsert)
     place = None
     if update is not None:
-        place = _place(context, node, arguments, bypass=arguments["bypassDocumentValidation"])
+        place = _place(context, node, arguments, arguments["bypassDocumentValidation"])
     if update is None or place is None or not _may_change(context, place, update):
         return None
     if many:
@@ -295,7 +304,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
     given = elements(statements[0])
     if len(given) != 2 or given[0][:2] != ("q", OBJECT) or given[1] != _ONE:
         return None
-    place = _place(context, node, arguments, bypass=True)
+    place = _place(context, node, arguments, True)
     found = None if place is None else place.search(arguments, given[0][2])
     if place is None or found is None:
         return None
@@ -334,7 +343,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
     projection = plain_projection(given["fields"]) if "fields" in given else None
     if projection is None and "fields" in given:
         return None
-    place = _place(context, node, arguments, bypass=False)
+    place = _place(context, node, arguments, False)
     if place is None or (update is not None and not _may_change(context, place, update)):
         return None
     query, sort = given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT)

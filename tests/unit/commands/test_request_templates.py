@@ -12,7 +12,7 @@ from bson.timestamp import Timestamp
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
-from docstore.commands.context import Context
+from docstore.commands.context import Context, RequestFields
 from docstore.commands.declaration import Parameter, Role, Type
 from docstore.commands.envelope import open_request
 from docstore.errors import CommandError
@@ -110,7 +110,7 @@ def opened(body: bytes, connection: ClientConnection) -> Any:
         context, arguments = open_request(message, connection, DISPATCHER.services, 7.0)
     except CommandError as error:
         return error.code, error.message
-    seen = {name: value for name, value in vars(context).items() if name != "connection"}
+    seen = {name: getattr(context, name) for name in (*RequestFields.__annotations__, "started", "exhaust")}
     return seen, arguments.given(), arguments.value
 
 

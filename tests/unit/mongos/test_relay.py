@@ -12,6 +12,8 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from docstore.commands.context import Context
+from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from mongos.routing.shards import OutcomeUnknown
@@ -350,7 +352,13 @@ def test_an_unknown_outcome_is_told_as_such() -> None:
         cluster = LocalCluster()
         cluster.a.answers.append(LOST)
         caught: list[BaseException] = []
-        cluster.dispatcher.refuse = lambda error, context: caught.append(error) or b"\5\0\0\0\0"  # type: ignore[method-assign, func-returns-value, assignment]
+
+        class Noting(Dispatcher):
+            def refuse(self, error: CommandError, context: Context | None) -> bytes:
+                caught.append(error)
+                return super().refuse(error, context)
+
+        cluster.dispatcher = Noting(cluster.services)
         await cluster.reply(INSERT)
         return caught[0]
 

@@ -105,13 +105,13 @@ def test_many_of_a_sharded_collection_are_inserted_as_each_by_itself(
 ) -> None:
     """The router went by a document as it was given: what is made of it may belong elsewhere."""
     put = []
-    insert_each = WriteUnitOfWork.insert_each
 
-    def counted(unit: WriteUnitOfWork, *arguments: Any) -> bool:
-        put.append(insert_each(unit, *arguments))
-        return put[-1]
+    class Counted(WriteUnitOfWork):
+        def insert_each(self, *arguments: Any) -> bool:
+            put.append(super().insert_each(*arguments))
+            return put[-1]
 
-    monkeypatch.setattr(WriteUnitOfWork, "insert_each", counted)
+    monkeypatch.setattr("docstore.collection.store.WriteUnitOfWork", Counted)
 
     async def scenario() -> None:
         rng = Random(seed)

@@ -12,8 +12,10 @@ from bson.int64 import Int64
 
 from docstore.collection.oplog.apply import apply_entry
 from docstore.errors import Code
+from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.node.timeseries.insert import OpenBuckets
 from docstore.node.upkeep.ttl import TtlMonitor
+from docstore.storage import Family
 from tests.unit.collection.building import check, entries, store_on
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.transactional import Client
@@ -117,7 +119,8 @@ def test_a_follower_holds_the_same_buckets_and_knows_the_statements() -> None:
         assert theirs is not None
         assert list(theirs.documents(follower.engine)) == list(ours.documents(leader.engine))
         assert theirs.options == ours.options
-        lsid = next(iter(leader.sessions._states))
+        row_key = next(leader.engine.keys(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX)))
+        lsid = row_key[len(SESSION_PREFIX) :]
         assert [follower.sessions.statement(lsid, 5, each) is not None for each in range(4)] == [True] * 3 + [False]
 
     loop(work())

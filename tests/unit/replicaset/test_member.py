@@ -13,7 +13,9 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.errors import Code, CommandError
+from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.replication.states import MemberState
+from docstore.storage import Family
 from tests.harness.rollback_files import kept_documents
 from tests.harness.serving import run, until
 from tests.unit.replicaset.in_memory_set import InMemorySet, Node, in_memory_set
@@ -183,12 +185,10 @@ def test_a_late_member_copies_everything_sessions_included_while_it_is_written_t
                 await source.run({"delete": "c", "deletes": [{"q": {"_id": number * 7 % 3000}, "limit": 1}]})
             await members.until_converged()
             assert (await members[2].run({"validate": "c"}))["valid"]
-            assert (
-                members[2]
-                .process.node.store.sessions.state(members[0].process.node.store.sessions._states.copy().popitem()[0])
-                .txn_number
-                == 4
-            )
+            engine = members[0].process.node.engine
+            row_key = next(engine.keys(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX), True))
+            copied = members[2].process.node.store.sessions.state(row_key[len(SESSION_PREFIX) :])
+            assert copied.txn_number == 4
             await until(lambda: (c := members[0].state.config) is not None and len(c.voters) == 3)
 
     run(scenario())

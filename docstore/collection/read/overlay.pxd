@@ -1,0 +1,3 @@
+cdef class PendingReader:
+    cdef public object batch
+    cdef public object engine

@@ -1,0 +1,4 @@
+cdef class Arguments:
+    cdef object _declared
+    cdef public object value
+    cdef public dict values

@@ -1,0 +1,18 @@
+from docstore.commands.arguments cimport Arguments
+from docstore.commands.context cimport Context
+
+cdef class RequestTemplate:
+    cdef Context _context
+    cdef list _documents
+    cdef dict _fields
+    cdef list _readers
+    cdef list _taken_as_given
+    cdef object _value
+    cdef public bytes body
+
+    cpdef tuple again(self, object request, double started)
+
+cdef class RequestTemplates:
+    cdef dict _by_kind
+
+    cpdef tuple again(self, object request, double started)

@@ -1,0 +1,2 @@
+from docstore.commands.arguments cimport Arguments
+from docstore.commands.context cimport Context

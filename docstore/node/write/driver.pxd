@@ -1,0 +1,1 @@
+from docstore.commands.context cimport Context

@@ -1,0 +1,15 @@
+from docstore.collection.collection cimport Collection
+from docstore.collection.unit_of_work cimport WriteUnitOfWork
+from docstore.commands.arguments cimport Arguments
+from docstore.commands.context cimport Context
+
+cdef class _Place:
+    cdef public object node
+    cdef public Collection collection
+    cdef public object owned
+    cdef public object session
+    cdef public object stmt_id
+    cdef public object concern
+    cdef public object validator
+
+cpdef _Place _place(Context context, object node, Arguments arguments, bint bypass)

@@ -1,0 +1,36 @@
+"""Which modules are run as source although they are compiled.
+
+The kernel (`docstore.bson` and `docstore.kernel`) runs per document, and some modules above it per request; both are
+compiled where there was a C compiler (`docstore.kernel.compile.kernel_build`), interpreted otherwise, with the same
+results. DOCSTORE_KERNEL=interpreted in the environment has the `.py` files run in any case; DOCSTORE_KERNEL=documents,
+those above the kernel alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+
+_INTERPRETED, _KERNEL_ALONE = "interpreted", "documents"
+_KERNEL = ("bson", "kernel")
+
+
+def prefer_sources_where_asked(*packages: str) -> None:
+    """Have modules in the folders of packages that are imported from now on run as source, if the environment asks."""
+    if os.environ.get("DOCSTORE_KERNEL") == _INTERPRETED:
+        _prefer_sources(*packages)
+
+
+def prefer_sources_above_the_kernel(*library: str) -> None:
+    """The same of everything in the library's folders but the kernel, which is asked for by itself."""
+    if os.environ.get("DOCSTORE_KERNEL") in (_INTERPRETED, _KERNEL_ALONE):
+        for folder in library:
+            _prefer_sources(*(each.path for each in os.scandir(folder) if each.is_dir() and each.name not in _KERNEL))
+
+
+def _prefer_sources(*packages: str) -> None:
+    for package in packages:
+        for folder, _, _ in os.walk(package):
+            # Modules are found through this cache; a finder that knows of source files only passes by the others.
+            sys.path_importer_cache[folder] = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))

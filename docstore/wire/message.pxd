@@ -1,0 +1,1 @@
+# Functions alone: nothing has a type that is not Python's.
