@@ -108,9 +108,10 @@ def a_request_does_not_change_on_its_way(source: Source) -> Iterator[str]:
     if source.name in CONTEXT_MAKERS or "from docstore.commands.context import" not in source.text:
         return
     for node in source.nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            if ast.unparse(node.value).endswith("context"):
-                yield f"line {node.lineno}: {ast.unparse(node)} is set"
+        if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+            continue
+        if ast.unparse(node.value).endswith("context"):
+            yield f"line {node.lineno}: {ast.unparse(node)} is set"
 
 
 RULES: tuple[Rule, ...] = (
