@@ -7,10 +7,9 @@ cdef class RequestTemplate:
     cdef dict _fields
     cdef list _readers
     cdef list _taken_as_given
+    cdef object _timed
     cdef object _value
     cdef public bytes body
-
-    cpdef tuple again(self, object request, double started)
 
 cdef class RequestTemplates:
     cdef dict _by_kind

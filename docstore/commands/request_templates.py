@@ -11,6 +11,8 @@ fields that must be the same here, or whose new value cannot break them. Whateve
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from docstore.bson import OBJECT, changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.concerns import ReadConcern, ReadLevel, parse_read_concern
@@ -24,10 +26,13 @@ from docstore.wire.message import EXHAUST_ALLOWED, Message
 _MOST_BYTES = 1024
 """Longer documents carry data, and what their fields take to compare is not worth it."""
 _MOST_KINDS = 8
+_MOST_ALIKE = 3
+"""Requests of one kind with other fields, as those that begin a transaction and those that go on with it."""
 _KIND = slice(4, 20)
 """Where the command's name stands, and some of what it is asked about."""
 _FREE = frozenset(("$clusterTime", "lsid", "readConcern", "shardVersion", "txnNumber"))
 """Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
+_PROVENANCE = b"provenance\0"
 _OWN = ""
 """Stands for the command's own field, where that holds a text: of a statement, say."""
 
@@ -35,7 +40,7 @@ _OWN = ""
 class RequestTemplate:
     """A request as it was read, before anything ran."""
 
-    __slots__ = ("_context", "_documents", "_fields", "_readers", "_taken_as_given", "_value", "body")
+    __slots__ = ("_context", "_documents", "_fields", "_readers", "_taken_as_given", "_timed", "_value", "body")
 
     def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
         by_name = context.command.by_name
@@ -55,18 +60,20 @@ class RequestTemplate:
         # all others.
         self._taken_as_given = _names_of_free(names, self._readers, Type.ANY)
         self._documents = _names_of_free(names, self._readers, Type.OBJECT)
+        self._timed: _TimedConcern | None = None
 
-    def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
-        """A context and arguments for a request whose document is this one, or differs in values only; else None."""
-        body = request.body
+    def again(
+        self, request: Message, started: float, changed: list[tuple[int, int, bytes]]
+    ) -> tuple[Context, Arguments] | None:
+        """A context and arguments for a request that differs from this one in these values; None where it must be read
+        anew.
+        """
         context = self._context.like()
         arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
-        if body != self.body:
-            validate(body, MAX_REQUEST_DEPTH)
-            changed = changed_fields(self.body, body)
-            if changed is None or not self._read(changed, context, arguments):
+        if changed:
+            if not self._read(changed, context, arguments):
                 return None
-            context.raw = body
+            context.raw = request.body
         context.started = started
         context.sequences = request.sequences
         context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
@@ -103,7 +110,7 @@ class RequestTemplate:
             elif reader == "shardVersion":
                 context.shard_version = data
             elif reader == "readConcern":
-                concern = _concern_with(context.read_concern, data)
+                concern = self._concern_with(context.read_concern, data)
                 if concern is None:
                     return False
                 context.read_concern = concern
@@ -116,6 +123,56 @@ class RequestTemplate:
             take(context.command.name, parameter, code, data, context.db, arguments.values)
         return True
 
+    def _concern_with(self, known: ReadConcern, data: bytes) -> ReadConcern | None:
+        """The read concern that differs from the one before in a time; None where the whole request must be read."""
+        timed = self._timed
+        concern = None if timed is None else timed.read(data)
+        if concern is not None:
+            return concern
+        try:
+            concern = parse_read_concern(OBJECT, data)
+        except CommandError:
+            return None
+        if _kind_of(concern) != _kind_of(known):
+            return None
+        self._timed = _timed(concern, data)
+        return concern
+
+
+class _TimedConcern(NamedTuple):
+    """A read concern with one time, as the bytes around that."""
+
+    level: ReadLevel
+    is_after: bool
+    before: bytes
+    behind: bytes
+
+    def read(self, data: bytes) -> ReadConcern | None:
+        """The same concern with another time; None where `data` differs in more."""
+        _, is_after, before, behind = self
+        at = len(before)
+        if len(data) != at + 8 + len(behind) or not (data.startswith(before) and data.endswith(behind)):
+            return None
+        time = int.from_bytes(data[at : at + 8], "little")
+        if is_after:
+            return ReadConcern(self.level, time)
+        # That there is none is refused.
+        return ReadConcern(self.level, None, time) if time else None
+
+
+def _timed(concern: ReadConcern, data: bytes) -> _TimedConcern | None:
+    """How to read concerns like this one, which stands in `data`; None for one without a time."""
+    after, at = concern.after_cluster_time, concern.at_cluster_time
+    time = at if after is None else after
+    if time is None:
+        return None
+    name = b"\x11atClusterTime\0" if after is None else b"\x11afterClusterTime\0"
+    before, *behind = data.split(name)
+    if len(behind) != 1 or _PROVENANCE in data:
+        # A provenance may be anything.
+        return None
+    return _TimedConcern(concern.level, after is not None, before + name, behind[0][8:])
+
 
 def _session_with(session: Session | None, name: str, data: bytes, owner: bytes) -> Session | None:
     """The session with another id or transaction number; None where the whole request must be read."""
@@ -126,15 +183,6 @@ def _session_with(session: Session | None, name: str, data: bytes, owner: bytes)
         return None if lsid is None else Session(lsid, *session[1:])
     # A negative number is refused.
     return None if data[7] & 0x80 else Session(session.lsid, int.from_bytes(data, "little"), *session[2:])
-
-
-def _concern_with(known: ReadConcern, data: bytes) -> ReadConcern | None:
-    """The read concern that differs from the one before in a time; None where the whole request must be read."""
-    try:
-        concern = parse_read_concern(OBJECT, data)
-    except CommandError:
-        return None
-    return concern if _kind_of(concern) == _kind_of(known) else None
 
 
 def _kind_of(concern: ReadConcern) -> tuple[ReadLevel, bool, bool]:
@@ -160,35 +208,52 @@ def _own_kind(body: bytes) -> bytes:
 
 
 class RequestTemplates:
-    """The last requests of one connection, one of each kind; the kind is how a document begins."""
+    """The last requests of one connection, a few of each kind; the kind is how a document begins."""
 
     __slots__ = ("_by_kind",)
 
     def __init__(self) -> None:
-        self._by_kind: dict[bytes, RequestTemplate] = {}
+        self._by_kind: dict[bytes, list[RequestTemplate]] = {}
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """What was read from a request like this one, with this one's own values; None when it must be read anew."""
         body = request.body
-        opened = self._by_kind.get(body[_KIND]) or self._by_kind.get(_own_kind(body))
-        return None if opened is None else opened.again(request, started)
+        template: RequestTemplate
+        alike = self._by_kind.get(body[_KIND]) or self._by_kind.get(_own_kind(body))
+        if alike is None:
+            return None
+        for template in alike:
+            if template.body == body:
+                return template.again(request, started, [])
+        validate(body, MAX_REQUEST_DEPTH)
+        for template in alike:
+            changed = changed_fields(template.body, body)
+            if changed is not None:
+                return template.again(request, started, changed)
+        return None
 
     def keep(self, context: Context, arguments: Arguments) -> None:
         """Remember a request that was read as a whole and has not run yet."""
-        if len(context.raw) > _MOST_BYTES:
+        body = context.raw
+        if len(body) > _MOST_BYTES:
             return
-        names = [name for name, _, _ in elements(context.raw)]
+        names = [name for name, _, _ in elements(body)]
         if len(set(names)) < len(names):
             # Which of two values of one field counts depends on their order.
             return
-        if len(self._by_kind) == _MOST_KINDS:
-            self._by_kind.clear()
-        kind = _own_kind(context.raw) if context.command.value is Type.STRING else context.raw[_KIND]
-        self._by_kind[kind] = RequestTemplate(context, arguments, names)
+        kind = _own_kind(body) if context.command.value is Type.STRING else body[_KIND]
+        alike = self._by_kind.get(kind)
+        if alike is None:
+            if len(self._by_kind) == _MOST_KINDS:
+                self._by_kind.clear()
+            alike = self._by_kind[kind] = []
+        # Of two with the same fields the later one counts.
+        alike[:] = [template for template in alike if changed_fields(template.body, body) is None][1 - _MOST_ALIKE :]
+        alike.append(RequestTemplate(context, arguments, names))
 
     def forget(self) -> None:
         """What was read may mean something else from now on."""
         self._by_kind.clear()
 
     def __len__(self) -> int:
-        return len(self._by_kind)
+        return sum(map(len, self._by_kind.values()))

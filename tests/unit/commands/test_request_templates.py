@@ -29,7 +29,7 @@ DISPATCHER = dispatcher_of(
     command("find", run, value=Type.COLLECTION, role=Role.SECONDARY_OK, read_concern=True, stable=True,
             parameters=(Parameter("filter", Type.OBJECT), Parameter("limit", Type.INT, minimum=0, maximum=50),
                         Parameter("sort", Type.OBJECT, unsupported="no sorting"), Parameter("from", Type.COLLECTION))),
-    command("insert", run, value=Type.COLLECTION, role=Role.PRIMARY, retryable=True,
+    command("insert", run, value=Type.COLLECTION, role=Role.PRIMARY, retryable=True, in_transactions=True,
             parameters=(Parameter("ordered", Type.BOOL, default=True),)),
     command("hello", run, tolerant=True),
     command("say", run, value=Type.STRING,
@@ -63,12 +63,16 @@ VALUES: dict[str, list[Any]] = {
     "readConcern": [
         {"afterClusterTime": Timestamp(1, 1)},
         {"afterClusterTime": Timestamp(2, 1)},
+        {"afterClusterTime": Timestamp(3, 7)},
+        {"afterClusterTime": Timestamp(2, 1), "provenance": "a"},
+        {"afterClusterTime": Timestamp(1, 1), "level": "majority"},
         {"level": "local"},
         {"level": "mocal"},
         {"level": "majority"},
         {"level": "majority", "afterClusterTime": Timestamp(1, 1)},
         {"level": "linearizable", "afterClusterTime": Timestamp(1, 1)},
         {"level": "snapshot", "atClusterTime": Timestamp(1, 1)},
+        {"level": "snapshot", "atClusterTime": Timestamp(4, 1)},
         {"level": "snapshot", "atClusterTime": Timestamp(0, 0)},
         {"afterClusterTime": 1},
         1,
@@ -140,6 +144,43 @@ def test_reads_that_differ_in_their_time_are_of_one_shape() -> None:
             opened(body, connection)
 
 
+def test_reads_of_one_time_after_another_have_the_time_of_each() -> None:
+    rng = Random(5)
+    for name, level in (
+        ("afterClusterTime", {}),
+        ("afterClusterTime", {"level": "majority"}),
+        ("afterClusterTime", {"level": "snapshot"}),
+        ("atClusterTime", {"level": "snapshot"}),
+    ):
+        connection = peer()
+        for _ in range(40):
+            time = Timestamp(rng.randrange(3), rng.randrange(3))
+            concern = {name: time, **level} if rng.random() < 0.2 else {**level, name: time}
+            body = encoded([("find", "c"), ("readConcern", concern), ("$db", "test")])
+            assert opened(body, connection) == opened(body, peer()), concern
+
+
+def test_requests_that_begin_a_transaction_and_that_go_on_with_it_are_both_remembered() -> None:
+    connection = peer()
+    session = [("lsid", {"id": Binary(bytes(16), 4)}), ("autocommit", False)]
+    for number in range(1, 4):
+        for begins in (True, False, False):
+            starts = [("startTransaction", True)] if begins else []
+            body = encoded([("insert", "c"), *session, ("txnNumber", Int64(number)), *starts, ("$db", "test")])
+            if number > 1:
+                assert connection.opened.again(Message(1, 0, body), 7.0) is not None
+            assert opened(body, connection) == opened(body, peer())
+    assert len(connection.opened) == 2
+
+
+def test_of_requests_with_the_same_fields_the_last_one_is_remembered() -> None:
+    connection = peer()
+    for limit in range(1, 30):
+        body = encoded([("find", "c"), ("maxTimeMS", limit), ("$db", "test")])
+        assert opened(body, connection) == opened(body, peer())
+    assert len(connection.opened) == 1
+
+
 def is_sound(body: bytes) -> bool:
     """Whether the request is taken at all, so that nothing is raised."""
     return isinstance(opened(body, peer())[0], dict)
@@ -149,7 +190,7 @@ def test_what_is_kept_for_a_connection_is_bounded() -> None:
     connection = peer()
     for number in range(100):
         opened(encoded([("find", f"c{number}"), ("$db", "test")]), connection)
-    assert len(connection.opened) <= 8
+    assert len(connection.opened) <= 24
     opened(encoded([("find", "c"), ("filter", {"a": "x" * 2000}), ("$db", "test")]), connection)
     assert connection.opened.again(Message(1, 0, encoded([("find", "c"), ("filter", {"a": "y" * 2000})])), 7.0) is None
 
