@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import bson
@@ -131,6 +132,18 @@ class Services:
     """Lets others run, where the request is carried out so that it can stand still; whether they did."""
     memory: Callable[[], int] = lambda: 0
     """Bytes of memory that the process has."""
+
+    def over(self, parts: Parts) -> Services:
+        """These with other parts. Each transaction has its own, so it is made without the checks of `replace`."""
+        made: Services = Services.__new__(Services)
+        for get, put in _SERVICES:
+            put(made, get(self))
+        _PUT_PARTS(made, parts)
+        return made
+
+
+_SERVICES = [(slot.__get__, slot.__set__) for slot in (vars(Services)[each.name] for each in fields_of(Services))]
+_PUT_PARTS = vars(Services)["parts"].__set__
 
 
 def redacted(raw: bytes, hidden: tuple[str, ...]) -> bytes:

@@ -15,15 +15,16 @@ from docstore.kernel.log.entries import id_document
 NAME = "applyOps"
 HEAD = entry_head("c", "admin.$cmd", None)
 _NAME_FIELD = b"\x04" + NAME.encode() + b"\0"
-_PLACES = [b"\x03%d\0" % place for place in range(1024)]
-MOST_INSERTS = len(_PLACES)
+PLACES = [b"\x03%d\0" % place for place in range(1024)]
+"""What comes before each of the documents in an array of them."""
+MOST_INSERTS = len(PLACES)
 
 
 def inserts_command(head: bytes, documents: Iterable[bytes], key: DocumentKey | None = None) -> bytes:
     """The command for at most `MOST_INSERTS` documents, which have an `_id`. `head`: the encoded fields `op`, `ns` and
     `ui` of an insert into the collection; `key`: where that is known to be sharded."""
     parts: list[bytes] = []
-    for place, operation in zip(_PLACES, inserts(head, documents, key), strict=False):
+    for place, operation in zip(PLACES, inserts(head, documents, key), strict=False):
         parts += (place, operation)
     return enclosed(_NAME_FIELD + enclosed(b"".join(parts)))
 

@@ -11,11 +11,13 @@ not before the `prepare` and before the entry that says so.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from docstore.bson import array_documents, get_field
 from docstore.bson.build import enclosed
 from docstore.collection.oplog.entry import entry_head, previous_optime
+from docstore.collection.oplog.inserts import PLACES
 from docstore.optime import OpTime
 
 COMMAND_HEAD = entry_head("c", "admin.$cmd", None)
@@ -38,6 +40,8 @@ _TIMESTAMP = struct.Struct("<Q")
 def operations_commands(operations: Sequence[bytes], *, prepare: bool = False) -> list[bytes]:
     """The `o` of each entry, in order; one at least. `prepare`: they have no effect yet."""
     end = _IS_PREPARED if prepare else b""
+    if sum(map(len, operations)) + 8 * len(operations) <= MOST_BYTES:
+        return [enclosed(_array(operations) + end)]
     parts: list[list[bytes]] = [[]]
     size = 0
     for operation in operations:
@@ -54,7 +58,10 @@ def operations_commands(operations: Sequence[bytes], *, prepare: bool = False) -
 
 
 def _array(operations: Sequence[bytes]) -> bytes:
-    members = b"".join([b"\x03%d\0" % place + operation for place, operation in enumerate(operations)])
+    places: Iterable[bytes] = PLACES
+    if len(operations) > len(PLACES):
+        places = [b"\x03%d\0" % place for place in range(len(operations))]
+    members = b"".join(chain.from_iterable(zip(places, operations, strict=False)))
     return b"\x04applyOps\0" + enclosed(members)
 
 

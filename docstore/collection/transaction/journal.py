@@ -7,7 +7,7 @@ what stands below until the transaction does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from docstore.bson.build import enclosed
@@ -58,7 +58,7 @@ class TransactionJournal(Journal):
             return
         for key in keys:
             stood.setdefault(key, None)
-        self._claim_entries(keys)
+        self._transaction.claim_entries(keys)
 
     def note_document(
         self, record_key: bytes, before: bytes | None, removed: dict[bytes, bytes], made: Collection[bytes]
@@ -77,8 +77,10 @@ class TransactionJournal(Journal):
             stood.setdefault(key, value)
         for key in made:
             stood.setdefault(key, None)
-        self._claim_entries(removed)
-        self._claim_entries(made)
+        if removed:
+            self._transaction.claim_entries(removed)
+        if made:
+            self._transaction.claim_entries(made)
 
     def _of(self, family: Family) -> dict[bytes, bytes | None]:
         """What stood at the keys of the family before the unit touched them for the first time."""
@@ -86,10 +88,6 @@ class TransactionJournal(Journal):
         if stood is None:
             stood = self._previous[family] = {}
         return stood
-
-    def _claim_entries(self, keys: Iterable[bytes]) -> None:
-        for key in keys:
-            self._transaction.claim_entry(key)
 
     def log(
         self,

@@ -38,6 +38,12 @@ class _Layer:
     def copy(self) -> _Layer:
         return _Layer(self.changes.copy(), self._ordered.copy(), self._added.copy())
 
+    def with_changes(self, changes: _Changes) -> _Layer:
+        """The layer when these have been taken in: this one, or a new one in the place of the one that stays empty."""
+        layer = _Layer({}, [], []) if self is _UNTOUCHED else self
+        layer.merge(changes)
+        return layer
+
     def within(self, start: bytes, end: bytes) -> _Changes:
         """The changes of `[start, end)`."""
         ordered = self._ordered
@@ -47,6 +53,11 @@ class _Layer:
             self._added.clear()
         changes = self.changes
         return {key: changes[key] for key in ordered[bisect_left(ordered, start) : bisect_left(ordered, end)]}
+
+
+_UNTOUCHED = _Layer({}, [], [])
+"""Of a family in which nothing has been written."""
+_NO_LAYERS = tuple(_UNTOUCHED for _ in Family)
 
 
 class _View:
@@ -99,7 +110,7 @@ class TransactionState(_View):
     __slots__ = ("_ended", "_held", "_readers", "_shared")
 
     def __init__(self, below: Snapshot) -> None:
-        super().__init__(below, tuple(_Layer({}, [], []) for _ in Family))
+        super().__init__(below, _NO_LAYERS)
         self._readers = 0
         self._held = False
         self._shared = False
@@ -119,11 +130,14 @@ class TransactionState(_View):
         assert not batch.ranges, "a transaction removes no ranges"
         if self._shared:
             # Somebody reads what there was.
-            self._layers = tuple([layer.copy() for layer in self._layers])
+            self._layers = tuple([layer if layer is _UNTOUCHED else layer.copy() for layer in self._layers])
             self._shared = False
-        for layer, changes in zip(self._layers, batch.changes, strict=True):
-            if changes:
-                layer.merge(changes)
+        self._layers = tuple(
+            [
+                layer.with_changes(changes) if changes else layer
+                for layer, changes in zip(self._layers, batch.changes, strict=True)
+            ]
+        )
 
     def snapshot(self) -> TransactionSnapshot:
         self._readers += 1

@@ -143,13 +143,25 @@ class TransactionStore(Store):
             raise WriteConflict
         self._take(key)
 
-    def claim_entry(self, key: bytes) -> None:
-        """The same of an index entry that a unit puts in or out, where others could come upon it too."""
-        kind = self._kinds.get(key[_PREFIX])
-        if kind == _IDENTITY:
-            self.claim(_INDEXES, key)
-        elif kind == _UNIQUE:
-            self._claim_unique(key[:-8])
+    def claim_entries(self, keys: Iterable[bytes]) -> None:
+        """The same of index entries that a unit puts in or out, where others could come upon them too."""
+        kinds = self._kinds
+        identities: dict[bytes, TransactionStore] = {}
+        for key in keys:
+            kind = kinds.get(key[_PREFIX])
+            if kind == _IDENTITY:
+                identities[key] = self
+            elif kind == _UNIQUE:
+                self._claim_unique(key[:-8])
+        claimed = self.claims.keys
+        if self.below.sequence == self._begun and claimed.keys().isdisjoint(identities):
+            # Nothing has been written since the snapshot, and nobody has claimed any of them.
+            self.check_open()
+            claimed.update(identities)
+            self._claimed += identities
+        else:
+            for key in identities:
+                self.claim(_INDEXES, key)
 
     def _claim_unique(self, key: bytes) -> None:
         if self._is_mine(key):
@@ -310,8 +322,10 @@ class _Collections(dict[str, Collection]):
         self._catalog = catalog
 
     def get(self, ns: str, default: Any = None) -> Any:
-        found = super().get(ns)
-        return (found or self._catalog.found(ns)) or default
+        found = dict.get(self, ns)
+        if found is None:
+            found = self._catalog.found(ns)
+        return default if found is None else found
 
     def __contains__(self, ns: object) -> bool:
         return self.get(str(ns)) is not None

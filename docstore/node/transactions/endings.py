@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docstore.bson import document_from, from_python
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response
@@ -64,7 +65,13 @@ class TransactionEndings:
         """The reply to commitTransaction. `commit_timestamp`: as of when what was prepared counts. Errors: those of the
         session, of a write, of the write concern.
         """
-        return run_steps(context, self._commit(context, self._ending(context), commit_timestamp))
+        session, node = self._ending(context), self._node
+        transaction = self._sessions.open_of(session) if commit_timestamp is None else None
+        if transaction is None or transaction.busy or node.shard_filter is not None or node.store.write_lock.count:
+            return run_steps(context, self._commit(context, session, commit_timestamp))
+        # Nobody has to be waited for but those who make it safe.
+        self._sessions.commit(transaction)
+        return self._acknowledged(context, transaction.optime, effective_concern(context, node))
 
     def _commit_prepared(self, transaction: Transaction, commit_timestamp: int | None) -> None:
         """Errors: InvalidOptions."""
@@ -142,7 +149,12 @@ class TransactionEndings:
         """The reply to abortTransaction. `prepared`: whoever decides has decided so, also of what is prepared. Errors:
         those of the session.
         """
-        return run_steps(context, self._aborted(context, self._ending(context), prepared))
+        session = self._ending(context)
+        transaction = None if prepared or context.explicit_write_concern else self._sessions.open_of(session)
+        if transaction is None:
+            return run_steps(context, self._aborted(context, session, prepared))
+        self._sessions.abort(transaction)
+        return EMPTY_DOCUMENT
 
     def _aborted(self, context: Context, session: Session, prepared: bool) -> Steps[bytes]:
         node = self._node

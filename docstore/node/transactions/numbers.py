@@ -63,8 +63,12 @@ class SessionTransactions:
 
     def is_open(self, session: Session) -> bool:
         """Whether the transaction that is meant is open."""
+        return self.open_of(session) is not None
+
+    def open_of(self, session: Session) -> Transaction | None:
+        """The transaction that is meant, where it is open."""
         found = self._by_session.get(session.lsid)
-        return found is not None and found.number == session.txn_number and found.state is State.OPEN
+        return found if found is not None and found.number == session.txn_number and found.state is State.OPEN else None
 
     def prepared_of(self, session: Session) -> Transaction | None:
         """The prepared transaction that keeps a session from its next one."""

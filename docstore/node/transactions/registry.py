@@ -82,8 +82,10 @@ class TransactionRegistry:
         transaction.busy = True
         try:
             _check_target(context)
-            yield from self._patience(context)
-            yield from transaction.enter(context.namespace)
+            if self._node.store.claims.is_awaited(context.namespace):
+                yield from self._patience(context)
+            if self._node.shard_filter is not None:
+                yield from transaction.enter(context.namespace)
             transaction.check()
             inner = transaction.request(context)
             result = execute(inner, arguments)
@@ -127,12 +129,10 @@ class TransactionRegistry:
         return append_fields(reply, b"\x08" + READ_ONLY.encode() + (b"\0\1" if read_only else b"\0\0"))
 
     def _patience(self, context: Context) -> Steps[None]:
-        """Give who wants to change the collection a moment to do so, before the transaction is refused."""
-        claims = self._node.store.claims
-        if claims.is_awaited(context.namespace):
-            holder = claims.holder(context.namespace)
-            if holder is not None:
-                yield asyncio.wait([asyncio.ensure_future(holder.over())], timeout=self.settings.patience_ms / 1000)
+        """Give who waits to change the collection a moment to do so, before the transaction is refused."""
+        holder = self._node.store.claims.holder(context.namespace)
+        if holder is not None:
+            yield asyncio.wait([asyncio.ensure_future(holder.over())], timeout=self.settings.patience_ms / 1000)
 
     def _begin(self, context: Context, session: Session) -> Steps[Transaction]:
         node = self._node

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +91,7 @@ class Transaction:
         inner.parts = Parts(node.parts)
         inner.parts[type(node)] = inner
         self._node = inner
-        self._services = replace(services, parts=inner.parts)
+        self._services = services.over(inner.parts)
 
     def enter(self, namespace: str) -> Steps[None]:
         """Before a request begins to use a collection: wait for those who are about to have it to themselves."""

@@ -216,7 +216,9 @@ class Inserts:
         if collection.options.capped:
             return 0
         try:
-            made = [prepare(raw, _new_id, timestamp) for raw in documents[self._at : stop]]
+            made = documents[self._at : stop]
+            if max(map(len, made)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, made)):
+                made = [prepare(raw, _new_id, timestamp) for raw in made]
             with self._node.store.unit() as unit:
                 unit.insert_all(collection, made)
                 unit.commit()

@@ -43,7 +43,7 @@ PLANTS = (
     Plant(
         "unique keys are not claimed",
         "transactions-claims",
-        f"{_STORE}.claim_entry",
+        f"{_STORE}.claim_entries",
         "elif kind == _UNIQUE:",
         "elif False:",
     ),
