@@ -46,8 +46,11 @@ class ReplicaSet:
     """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the
     listener still serves, and `stop` when it no longer does.
 
-    `watchers` are called when more has been committed, `awaiting` are asked whether somebody waits for that.
+    `leases` are the states that `snapshot_reader` has given and would give again without a wait. `watchers` are called
+    when more has been committed, `awaiting` are asked whether somebody waits for that.
     """
+
+    _closing = False
 
     def __init__(
         self,
@@ -95,11 +98,11 @@ class ReplicaSet:
             lambda: self.membership.state, self.flusher, time.monotonic, in_log=self._oplog.holds
         )
         self._reading = ReadConcernWaiters(store, lambda: self.membership.state)
+        self.leases = self._reading.leases
         self._events = Waiters()
         self._tails: list[asyncio.Future[None]] = []
         self._topology = Waiters()
         self._topology_counter = 0
-        self._closing = False
         self._appearance: tuple[object, ...] = ()
         self._shown = MemberState.STARTUP
         self._noted = (NULL_OPTIME, NULL_OPTIME)

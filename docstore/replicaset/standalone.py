@@ -21,6 +21,7 @@ from docstore.replicaset.flusher import GroupFlusher
 if TYPE_CHECKING:
     from docstore.collection.store import Store
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
+    from docstore.replicaset.read.snapshot_leases import SnapshotLeases
     from docstore.storage.engine import Reader
 
 
@@ -28,6 +29,8 @@ class Standalone:
     """Composed by a data node that was started without `--replSet`."""
 
     set_name: str | None = None
+    leases: SnapshotLeases | None = None
+    """Its states have no timestamps to be asked for by."""
 
     def __init__(self, store: Store, *, engine_flush: Callable[[], None], snapshot: Callable[[], Any]) -> None:
         self._store = store

@@ -68,7 +68,7 @@ def snapshots(process: Incarnation, replica_set: ReplicaSet) -> Iterable[str]:
     """Those open beyond what the majority reads and leases keep."""
     reading = replica_set._reading
     # A lease may be of a state that is kept anyway, or of that of another lease.
-    least, wanted = len(reading._snapshots), len(reading._snapshots) + len(reading._leases)
+    least, wanted = len(reading._snapshots), len(reading._snapshots) + len(reading.leases)
     cursors = process.node.listener.dispatcher.services.cursors
     timing_out = sum(cursor.namespace != OPLOG and _out_of_reach(process, cursor) for cursor in cursors)
     count = process.machine.disk.contents.open_snapshots

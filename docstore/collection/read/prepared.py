@@ -333,14 +333,14 @@ class BoundScan(NamedTuple):
         )
 
 
-def values_of_all(coll: Collection, path: str, reader: Reader) -> list[bytes] | None:
-    """As `BoundScan.values_at` of all documents of a collection."""
+def values_of_all(coll: Collection, path: str, reader: Reader, *, newest: bool) -> list[bytes] | None:
+    """As `BoundScan.values_at` of all documents of a collection, in its newest state or in an earlier one."""
     for index in usable_indexes(coll):
         plain = index.fields[0][0] == path and not index.multikey and tells(index, frozenset((path,)))
         if plain and covers(MATCH_ALL, index).whole:
             index.uses += 1
             return _first_of_each(coll, index, 1, [(index.prefix, index.end)], reader)
-    if is_small(coll) and coll.options.clustered is None:
+    if newest and is_small(coll) and coll.options.clustered is None:
         return list(reader.values(_RECORDS, coll.prefix, coll.end))
     return None
 

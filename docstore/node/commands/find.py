@@ -21,8 +21,7 @@ from docstore.commands.declaration import Encoded, Response
 from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
-from docstore.kernel.match.predicate import Predicate
-from docstore.node.node import DataNode, node_of
+from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import find_on_view_at_once
 from docstore.node.read.at_once import find_at_once
 from docstore.node.read.cursors import BATCH_BYTES, first_batch, whole_reply
@@ -35,7 +34,7 @@ from docstore.node.read.requests import (
     indexes_of,
     query_context_of,
 )
-from docstore.node.read.snapshot import View, newest, view_of
+from docstore.node.read.snapshot import StepState, View, newest, state_at_once, view_of
 from docstore.node.read.sources import ReleasingSource
 from docstore.node.read.tailing import CappedLog, Tail
 from docstore.node.read.views import open_view, viewed
@@ -71,12 +70,14 @@ def run(context: Context, arguments: Arguments) -> Response:
         reply = None if collection is None else find_at_once(context, node, arguments, collection)
         if reply is not None:
             return reply
-    else:
-        at_once, owned = newest(context)
-        if at_once and not is_profiled(context):
-            found = _by_id(node, context.namespace, identity, owned)
-            missing = context.namespace not in node.store.catalog.collections
-            return whole_reply(context, found, catalog=missing)
+    elif not is_profiled(context):
+        collection = node.store.collection(context.namespace)
+        if collection is not None:
+            state = state_at_once(context, collection)
+            if state is not None:
+                return whole_reply(context, _by_id(collection, identity, state))
+        elif newest(context)[0]:
+            return whole_reply(context, [], catalog=True)
     return run_steps(context, _run(context, arguments))
 
 
@@ -179,10 +180,9 @@ def _identity(arguments: Arguments) -> Value | None:
     return None if raw is None or not given.keys() <= _LEAN else identity_in(raw)
 
 
-def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | None) -> list[bytes]:
-    collection = node.store.collection(namespace)
-    found = None if collection is None else collection.look_up(node.engine, identity)
-    if found is None or (owned is not None and not owned.matches(found[1])):
+def _by_id(collection: Collection, identity: Value, state: StepState) -> list[bytes]:
+    found = collection.look_up(state.reader, identity)
+    if found is None or (state.owned is not None and not state.owned.matches(found[1])):
         return []
     return [found[1]]
 

@@ -41,9 +41,9 @@ from docstore.node.pipeline.pieces import (
     pieces_of,
     series_pieces,
 )
-from docstore.node.read.at_once import collation_of, scan_of_newest, values_of_newest
+from docstore.node.read.at_once import collation_of, scan_at_once, values_at_once
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, opened_reply, whole_reply
-from docstore.node.read.snapshot import newest
+from docstore.node.read.snapshot import StepState, newest
 from docstore.node.read.sources import kept_source
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.timeseries.reading import asking, taken_apart
@@ -118,12 +118,18 @@ def _of_view(
     series = None if collection is None else series_over(collection)
     if series is None or list(resolved.pipeline[:1]) != [series.definition.unpack_stage()]:
         return _at_once(context, node, resolved.ns, [*resolved.pipeline, *stages], batch)
-    if context.api_strict or context.begun_progress is not None or batch == 0:
+    if context.api_strict or _is_apart(context) or batch == 0:
         return None
     pieces = series_pieces([*resolved.pipeline[1:], *stages])
     if pieces is None or series.buckets.collation is not None or is_profiled(context) or newest(context) != _NEWEST:
         return None
-    return _answered(context, node, batch, lambda step: step.measured(series, *pieces))
+    state = StepState(node.engine, None)
+    return _answered(context, node, state, batch, lambda step: step.measured(series, *pieces))
+
+
+def _is_apart(context: Context) -> bool:
+    """Whether others are to have their turn while the request goes on."""
+    return context.begun_progress is not None and context.begun_progress.apart
 
 
 def _at_once(
@@ -136,7 +142,7 @@ def _at_once(
 ) -> bytes | None:
     """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
     collection = node.store.collection(namespace)
-    if collection is None or context.api_strict or context.begun_progress is not None or batch == 0:
+    if collection is None or context.api_strict or _is_apart(context) or batch == 0:
         return None
     pieces = pieces_of(stages, collation)
     if pieces is None:
@@ -146,22 +152,26 @@ def _at_once(
     found = _found(context, node, collection, filter_, behind, collation)
     if found is None:
         return None
+    source, state = found
 
     def work(step: _Step) -> list[bytes]:
-        documents = step.documents(*found, behind) if isinstance(found, tuple) else step.through(found, behind.pipeline)
+        if isinstance(source, BoundScan):
+            documents = step.documents(source, state.owned, behind)
+        else:
+            documents = step.through(source, behind.pipeline)
         for union, next_stages in more:
             documents += step.united(union)
             documents = step.through(documents, next_stages.pipeline)
         return documents
 
-    return _answered(context, node, batch, work)
+    return _answered(context, node, state, batch, work)
 
 
 def _answered(
-    context: Context, node: DataNode, batch: int | None, work: Callable[[_Step], list[bytes]]
+    context: Context, node: DataNode, state: StepState, batch: int | None, work: Callable[[_Step], list[bytes]]
 ) -> bytes | None:
     """The reply with all that comes of some work; None where the general way knows better how it ends."""
-    step = _Step(node, context.db)
+    step = _Step(node, state, context.db)
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:
         documents = work(step)
@@ -194,16 +204,16 @@ def _by_distance(
     if path is None or any(name == path for name, _, _ in query):
         return None
     filter_ = document_from([(path, *stage.near.argument), *query])
-    scan = scan_of_newest(context, node, collection, filter_, special=True)
+    scan = scan_at_once(context, node, collection, filter_, special=True)
     if scan is None or scan[0].near is None:
         return None
-    near, owned = scan
+    near, state = scan
 
     def work(step: _Step) -> list[bytes]:
-        found = step.nearest(near, owned, nearness.pipeline.wanted)
+        found = step.nearest(near, state.owned, nearness.pipeline.wanted)
         return step.through(stage.at(path).measured(found), nearness.behind)
 
-    return _answered(context, node, batch, work)
+    return _answered(context, node, state, batch, work)
 
 
 def _only_path(collection: Collection) -> str | None:
@@ -221,21 +231,23 @@ def _found(
     filter_: bytes,
     behind: Piece,
     collation: Collation | None,
-) -> tuple[BoundScan, Predicate | None] | list[bytes] | None:
-    """What the stages behind a filter are given: by a scan, or documents of the values that are all they want."""
+) -> tuple[BoundScan | list[bytes], StepState] | None:
+    """What the stages behind a filter are given: by a scan, or documents of the values that are all they want; with the
+    state that it is read from.
+    """
     distinct = behind.distinct
     if filter_ == EMPTY_DOCUMENT and distinct is not None:
-        return values_of_newest(context, node, collection, distinct)
+        return values_at_once(context, collection, distinct)
     counted = behind.counted is not None
     sort = behind.find.sort
-    scan = scan_of_newest(context, node, collection, filter_, sort=sort, counted=counted, collation=collation)
+    scan = scan_at_once(context, node, collection, filter_, sort=sort, counted=counted, collation=collation)
     if scan is None or distinct is None:
         return scan
-    bound, owned = scan
-    values = None if owned is not None else bound.values_at(distinct, node.engine)
+    bound, state = scan
+    values = None if state.owned is not None else bound.values_at(distinct, state.reader)
     if values is not None:
         bound.used()
-        return values
+        return values, state
     # The general way reads an index once for each value.
     return None if bound.is_by(distinct) else scan
 
@@ -245,14 +257,16 @@ class _More(Exception):
 
 
 class _Step:
-    """The work of one request, over the newest state. Of the other collections of the database it has what is prepared;
+    """The work of one request, over one state. Of the other collections of the database it has what is prepared;
     serves `docstore.aggregation.stage.Foreign` for equalities. Methods raise `_More`, and CommandError.
     """
 
-    __slots__ = ("_bound", "_buffers", "_db", "_node", "_until")
+    __slots__ = ("_bound", "_buffers", "_db", "_node", "_reader", "_state", "_until")
 
-    def __init__(self, node: DataNode, db: str) -> None:
+    def __init__(self, node: DataNode, state: StepState, db: str) -> None:
         self._node = node
+        self._state = state
+        self._reader = state.reader
         self._db = db
         self._until = node.clock() + _LONGEST_STEP
         self._buffers = OperationBuffers()
@@ -263,20 +277,20 @@ class _Step:
         node = self._node
         self._bound.append(bound)
         if behind.counted is not None:
-            count = bound.counted(node.engine, owned, node.clock, self._until)
+            count = bound.counted(self._reader, owned, node.clock, self._until)
             if count is None:
                 raise _More
             return self.through(behind.counted.documents(count), behind.pipeline)
         find = behind.find
         most = find.limit or MOST_LOOKS + 1
-        found = bound.documents(node.engine, most, owned, skip=find.skip, needs=behind.needs)
+        found = bound.documents(self._reader, most, owned, skip=find.skip, needs=behind.needs)
         if found is None:
             raise _More
         return self.through(found, behind.pipeline)
 
     def nearest(self, bound: BoundScan, owned: Predicate | None, wanted: int) -> list[bytes]:
         """The documents by distance, so many of them (0: all)."""
-        found = bound.documents(self._node.engine, wanted or MOST_LOOKS + 1, owned)
+        found = bound.documents(self._reader, wanted or MOST_LOOKS + 1, owned)
         if found is None:
             raise _More
         self._bound.append(bound)
@@ -303,9 +317,9 @@ class _Step:
         if asked is None:
             raise _More
         first = behind.first if behind.sorted_by == series.definition.time_field else None
-        buckets = asked.newest_by_index(node.engine, first) if first and behind.direction < 0 else None
+        buckets = asked.newest_by_index(self._reader, first) if first and behind.direction < 0 else None
         if buckets is None:
-            buckets = asked.buckets(node.engine, node.clock, node.clock() + SLICE_SECONDS)
+            buckets = asked.buckets(self._reader, node.clock, node.clock() + SLICE_SECONDS)
             if buckets is None:
                 raise _More
             if first is not None:
@@ -335,8 +349,8 @@ class _Step:
         filter_, behind, _ = pieces
         collection = self._collection(text_of(coll))
         counted = behind.counted is not None
-        bound = bound_scan(collection, filter_, self._node.engine, sort=behind.find.sort, counted=counted)
-        if bound is None:
+        bound = bound_scan(collection, filter_, self._reader, sort=behind.find.sort, counted=counted)
+        if bound is None or not (bound.parts or self._state.newest):
             raise _More
         return self.documents(bound, None, behind)
 
@@ -374,7 +388,7 @@ class _Step:
 
     def _collection(self, name: str) -> Collection:
         collection = self._node.store.collection(f"{self._db}.{name}")
-        if collection is None or collection.collation is not None:
+        if collection is None or collection.collation is not None or not self._state.holds(self._node, collection):
             raise _More
         return collection
 
@@ -382,11 +396,10 @@ class _Step:
         self, collection: Collection, filter_: bytes, find: InFind, predicate: Predicate | None = None
     ) -> list[bytes]:
         """The documents that a filter picks, and a predicate besides."""
-        engine = self._node.engine
-        bound = bound_scan(collection, filter_, engine, sort=find.sort)
-        if bound is None:
+        bound = bound_scan(collection, filter_, self._reader, sort=find.sort)
+        if bound is None or not (bound.parts or self._state.newest):
             raise _More
-        found = bound.documents(engine, find.limit or MOST_LOOKS + 1, predicate, skip=find.skip)
+        found = bound.documents(self._reader, find.limit or MOST_LOOKS + 1, predicate, skip=find.skip)
         if found is None:
             raise _More
         self._bound.append(bound)

@@ -1,7 +1,7 @@
 """Reads whose answer, or first batch, is found in one step: those of a prepared form.
 
 Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (`let`, a
-view, another state than the newest) or come to (a long way) is left to the general way, whose answer is the same.
+view, a state that is still to be made) or come to (a long way) is left to the general way, whose answer is the same.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from docstore.collection.read.taking import ScanSource, Taking, both
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
-from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, opened_reply, whole_reply
 from docstore.node.read.distinct import DistinctValues
-from docstore.node.read.snapshot import newest
+from docstore.node.read.snapshot import StepState, newest, state_at_once
 from docstore.node.read.sources import ReleasingSource, kept_source
 from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
@@ -51,7 +50,7 @@ _OF_DISTINCT = frozenset(("key", "query", "collation"))
 _OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
 
 
-def scan_of_newest(
+def scan_at_once(
     context: Context,
     node: DataNode,
     collection: Collection,
@@ -62,9 +61,9 @@ def scan_of_newest(
     hint: Value | None = None,
     collation: Collation | None = None,
     special: bool = False,
-) -> tuple[BoundScan, Predicate | None] | None:
-    """The scan that is prepared for a request, and the filter of what is owned; None where there is none, or the
-    request may not read the newest state at once. `collation`, `special`: as for `bound_scan`. Errors: StaleConfig.
+) -> tuple[BoundScan, StepState] | None:
+    """The scan that is prepared for a request, and the state that it may read; None where there is none, or no state
+    without a wait. `collation`, `special`: as for `bound_scan`. Errors: StaleConfig.
     """
     if is_profiled(context):
         return None
@@ -76,8 +75,11 @@ def scan_of_newest(
     )
     if bound is None:
         return None
-    at_once, owned = newest(context)
-    return (bound, owned) if at_once else None
+    state = state_at_once(context, collection)
+    if state is None or not (state.newest or bound.parts):
+        # How much all documents of an earlier state are is not known.
+        return None
+    return bound, state
 
 
 def collation_of(collection: Collection, asked: bytes | None) -> tuple[bool, Collation | None]:
@@ -110,7 +112,8 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     scan = _scan_of_find(context, node, collection, given, projection)
     if scan is None:
         return None
-    bound, owned = scan
+    bound, state = scan
+    owned = state.owned
     if told is not None and projection is None:
         projection = _projection_with_score(told, bound)
         if projection is None:
@@ -127,8 +130,8 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         return None
     needs = None if projection is None else kept_paths(projection)
     if met is not None and bound.scan.order is not None:
-        return _sorted(context, node, scan, projection, _Wanted(skip, limit, batch, room))
-    found = bound.documents(node.engine, wanted, owned, met, skip=skip, needs=needs)
+        return _sorted(context, scan, projection, _Wanted(skip, limit, batch, room))
+    found = bound.documents(state.reader, wanted, owned, met, skip=skip, needs=needs)
     if found is None or (len(found) > 1 and bytes_of(found) > room):
         return None
     # A cursor stays behind a full batch, whether there is more or not.
@@ -136,11 +139,11 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     if projection is not None and not projection.is_plain:
         return None if stays else _computed(context, bound, found, projection)
     if met is not None and stays:
-        snapshot = node.engine.snapshot()
+        held, release = state.hold()
         # Where documents were made of entries, of which none was met, the general way goes on as it has begun.
-        behind = bound.rest(snapshot, found, met) if met else None
+        behind = bound.rest(held, found, met) if met else None
         if behind is None:
-            snapshot.close()
+            release()
             if bound.near is not None:
                 # All would be looked for once more.
                 collection.plans.took_long(bound.key)
@@ -149,7 +152,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         taking = Taking(
             behind, both(bound.predicate, owned), None if projection is None else projection.apply_all, node.clock
         )
-        source = ReleasingSource(ScanSource(taking, limit and limit - wanted), snapshot.close)
+        source = ReleasingSource(ScanSource(taking, limit and limit - wanted), release)
         return opened_reply(context, found if projection is None else projection.apply_all(found), source)
     bound.used()
     return whole_reply(context, found if projection is None else projection.apply_all(found))
@@ -161,14 +164,14 @@ def _scan_of_find(
     collection: Collection,
     given: Mapping[str, Any],
     projection: Projection | None,
-) -> tuple[BoundScan, Predicate | None] | None:
-    """As `scan_of_newest`, for a find."""
+) -> tuple[BoundScan, StepState] | None:
+    """As `scan_at_once`, for a find."""
     known, collation = collation_of(collection, given.get("collation"))
     if not known or (collation is not None and projection is not None and not projection.is_plain):
         return None
     sort = given.get("sort", EMPTY_DOCUMENT)
     filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
-    return scan_of_newest(context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
+    return scan_at_once(context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
 
 
 class _Wanted(NamedTuple):
@@ -182,17 +185,16 @@ class _Wanted(NamedTuple):
 
 def _sorted(
     context: Context,
-    node: DataNode,
-    scan: tuple[BoundScan, Predicate | None],
+    scan: tuple[BoundScan, StepState],
     projection: Projection | None,
     wanted: _Wanted,
 ) -> bytes | None:
     """The reply of a find whose documents are all read before the first of them is known. The cursor keeps what the
     first batch does not hold.
     """
-    bound, owned = scan
+    bound, state = scan
     batch = wanted.batch
-    found = bound.documents(node.engine, wanted.limit or MOST_LOOKS + 1, owned, skip=wanted.skip)
+    found = bound.documents(state.reader, wanted.limit or MOST_LOOKS + 1, state.owned, skip=wanted.skip)
     if found is None or bytes_of(found) > min(_MOST_KEPT_BYTES, wanted.room):
         return None
     made = found if projection is None else _projected(found, projection)
@@ -243,11 +245,11 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
     if not known:
         return None
     filter_ = given.get("query", EMPTY_DOCUMENT)
-    scan = scan_of_newest(context, node, collection, filter_, counted=True, collation=collation)
+    scan = scan_at_once(context, node, collection, filter_, counted=True, collation=collation)
     if scan is None:
         return None
-    bound, owned = scan
-    counted = bound.counted(node.engine, owned, node.clock, node.clock() + SLICE_SECONDS)
+    bound, state = scan
+    counted = bound.counted(state.reader, state.owned, node.clock, node.clock() + SLICE_SECONDS)
     if counted is None:
         return None
     bound.used()
@@ -284,7 +286,8 @@ def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) ->
         # Of values that are equal to it the first one is given: by the order of an index that is read once for each.
         return None
     if filter_ == EMPTY_DOCUMENT and collation is None:
-        documents = values_of_newest(context, node, collection, path)
+        every = values_at_once(context, collection, path)
+        documents = None if every is None else every[0]
     else:
         documents = _documents_with(context, node, collection, path, filter_, collation)
     if documents is None:
@@ -304,25 +307,30 @@ def _documents_with(
     context: Context, node: DataNode, collection: Collection, path: str, filter_: bytes, collation: Collation | None
 ) -> list[bytes] | None:
     """The documents of a filter, or others that have the same values at a path."""
-    scan = scan_of_newest(context, node, collection, filter_, collation=collation)
+    scan = scan_at_once(context, node, collection, filter_, collation=collation)
     if scan is None:
         return None
-    bound, owned = scan
-    documents = None if owned is not None or collation is not None else bound.values_at(path, node.engine)
+    bound, state = scan
+    documents = None if state.owned is not None or collation is not None else bound.values_at(path, state.reader)
     if documents is None:
-        documents = bound.documents(node.engine, MOST_LOOKS + 1, owned)
+        documents = bound.documents(state.reader, MOST_LOOKS + 1, state.owned)
     if documents is not None:
         bound.used()
     return documents
 
 
-def values_of_newest(context: Context, node: DataNode, collection: Collection, path: str) -> list[bytes] | None:
-    """Documents of the values at a path of all documents, where an index is read once for each value."""
+def values_at_once(context: Context, collection: Collection, path: str) -> tuple[list[bytes], StepState] | None:
+    """Documents of the values at a path of all documents, where an index is read once for each value, and the state
+    that they are of.
+    """
     if collection.collation is not None or collection.index_filters or is_profiled(context):
         return None
-    at_once, owned = newest(context)
-    # The entries of an index do not tell which documents are owned.
-    return values_of_all(collection, path, node.engine) if at_once and owned is None else None
+    state = state_at_once(context, collection)
+    if state is None or state.owned is not None:
+        # The entries of an index do not tell which documents are owned.
+        return None
+    values = values_of_all(collection, path, state.reader, newest=state.newest)
+    return None if values is None else (values, state)
 
 
 def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from docstore.bson import document_to_python
 from docstore.commands.concerns import LOCAL, ReadLevel
@@ -28,6 +29,11 @@ from docstore.node.slices import Steps
 from docstore.replicaset.standalone import Standalone
 from docstore.storage import Family
 from docstore.storage.engine import Reader
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.replicaset.read.snapshot_leases import Lease
+    from docstore.storage.engine import Engine
 
 _NEWEST = (ReadLevel.LOCAL, ReadLevel.AVAILABLE)
 
@@ -102,6 +108,62 @@ def newest(context: Context) -> tuple[bool, Predicate | None]:
         if is_snapshot:
             context.progress.at_cluster_time = at
     return enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=False)
+
+
+class StepState:
+    """One state of the data for a request of a single step, which need not release it. `owned`, `newest`: as of a
+    `View`, but that a transaction's newest state counts as such.
+    """
+
+    __slots__ = ("_lease", "owned", "reader")
+
+    def __init__(self, reader: Reader, owned: Predicate | None, lease: Lease | None = None) -> None:
+        self.reader = reader
+        self.owned = owned
+        self._lease = lease
+
+    @property
+    def newest(self) -> bool:
+        return self._lease is None
+
+    def hold(self) -> tuple[Reader, Callable[[], None]]:
+        """(the state as one that stays, call to release it), for what is read when the step has ended."""
+        if self._lease is not None:
+            return self._lease.hold()
+        snapshot = cast("Engine", self.reader).snapshot()
+        return snapshot, snapshot.close
+
+    def holds(self, node: DataNode, collection: Collection) -> bool:
+        """Whether the collection stands in this state as it does now."""
+        lease, version = self._lease, node.store.catalog.version
+        if lease is None or lease.checked.get(collection.ns) == version:
+            return True
+        key, row = node.store.catalog.row(collection)
+        if lease.snapshot.get(Family.META, key) != row:
+            return False
+        lease.checked[collection.ns] = version
+        return True
+
+
+def state_at_once(context: Context, collection: Collection) -> StepState | None:
+    """The state of the collection that the request may read, where there is no wait for it: the newest, or one that was
+    read before at the same cluster time. Errors: StaleConfig.
+    """
+    node = node_of(context)
+    at_once, owned = newest(context)
+    if at_once:
+        return StepState(node.engine, owned)
+    at, leases = context.read_concern.at_cluster_time, node.replication.leases
+    if at is None or leases is None or node.shard_filter is not None:
+        return None
+    lease = leases.kept(at)
+    if lease is None:
+        return None
+    state = StepState(lease.snapshot, None, lease)
+    if not state.holds(node, collection):
+        return None
+    context.progress.at_cluster_time = at
+    return state
 
 
 async def _reader(context: Context, node: DataNode) -> tuple[Reader, Callable[[], None]]:

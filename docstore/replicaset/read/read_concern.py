@@ -36,13 +36,13 @@ _BETWEEN_RELEASES_SECONDS = 0.01
 
 
 class ReadConcernWaiters:
-    """The readers of one member that wait. Deadlines are in monotonic seconds."""
+    """The readers of one member that wait, and the `leases` of states. Deadlines are in monotonic seconds."""
 
     def __init__(self, store: Store, state: Callable[[], State]) -> None:
         self._store = store
         self._state = state
         self._snapshots = MajoritySnapshots(store.engine)
-        self._leases = SnapshotLeases(time.monotonic)
+        self.leases = SnapshotLeases(time.monotonic)
         self._waiters = Waiters()
         self._making = asyncio.Lock()
         self._releasing: asyncio.Handle | None = None
@@ -56,7 +56,7 @@ class ReadConcernWaiters:
             self._snapshots.note(last, commit_point)
         else:
             self._snapshots.close()
-        self._leases.expire()
+        self.leases.expire()
         self._waiters.wake()
         self._release()
 
@@ -75,7 +75,7 @@ class ReadConcernWaiters:
     def close(self) -> None:
         if self._releasing is not None:
             self._releasing.cancel()
-        self._leases.close()
+        self.leases.close()
         self._snapshots.close()
 
     def newest(self, concern: ReadConcern) -> int | None:
@@ -96,10 +96,10 @@ class ReadConcernWaiters:
         if concern.level is ReadLevel.SNAPSHOT:
             if concern.at_cluster_time not in (None, at) or self._is_delayed(at):
                 return None
-            if not self._leases.has(at):
+            if not self.leases.has(at):
                 opened = self._snapshots.open()
                 assert opened is not None, "there is a committed state"
-                self._leases.keep(at, *opened[1:])
+                self.leases.keep(at, *opened[1:])
         return at
 
     async def open(self, concern: ReadConcern | None, deadline: float | None) -> View:
@@ -172,27 +172,27 @@ class ReadConcernWaiters:
                 await self._wait_cluster_time(after, deadline)
             position, snapshot, release = await self._open_majority(after, deadline)
             if not self._is_delayed(position.timestamp):
-                self._leases.keep(position.timestamp, snapshot, release)
-                return position.timestamp, *self._leases.open(position.timestamp)
+                self.leases.keep(position.timestamp, snapshot, release)
+                return position.timestamp, *self.leases.open(position.timestamp)
             release()
             at = position.timestamp
-        if self._leases.has(at):
-            return at, *self._leases.open(at)
+        if self.leases.has(at):
+            return at, *self.leases.open(at)
         oplog = self._store.oplog
         assert oplog is not None
         if self._state().writable:
             await self._wait_decided(at, deadline)
         if self._state().writable and oplog.last.timestamp <= at <= oplog.cluster_time:
             await self._lease_present(at, deadline)
-            return at, *self._leases.open(at)
+            return at, *self.leases.open(at)
         await self._wait_cluster_time(at, deadline, name="atClusterTime")
         await self._wait(lambda: self._committed().timestamp >= at, deadline)
         await self._wait_decided(at, deadline)
         async with self._making:
             # One at a time: each may take the memory of many undo records.
-            if not self._leases.has(at):
+            if not self.leases.has(at):
                 await self._lease_past(at, deadline)
-            return at, *self._leases.open(at)
+            return at, *self.leases.open(at)
 
     async def _lease_past(self, at: int, deadline: float | None) -> None:
         """Keep the state at `at`, which the log has passed: that of the newest entry that is not later, once it is
@@ -205,7 +205,7 @@ class ReadConcernWaiters:
         position, snapshot, release = await self._open_majority(newest, deadline)
         entry = next(oplog.scan_back(snapshot, at + 1), None)
         if entry is not None and entry_optime(entry) == position:
-            self._leases.keep(at, snapshot, release)
+            self.leases.keep(at, snapshot, release)
             return
         state = None
         if entry is None:
@@ -217,7 +217,7 @@ class ReadConcernWaiters:
                 Code.SnapshotTooOld,
                 f"Read timestamp {unpack_timestamp(at)} is older than the oldest available timestamp.",
             )
-        self._leases.keep(at, state, state.close, state.undo_bytes)
+        self.leases.keep(at, state, state.close, state.undo_bytes)
 
     def _is_delayed(self, at: int) -> bool:
         """Whether something behind `at` may count as written at `at` or before: what was prepared by then."""
@@ -239,7 +239,7 @@ class ReadConcernWaiters:
         except BaseException:
             snapshot.close()
             raise
-        self._leases.keep(at, snapshot, snapshot.close)
+        self.leases.keep(at, snapshot, snapshot.close)
 
     async def _open_linearizable(self, deadline: float | None) -> View:
         """The newest state, once it is certain that no other member was primary when it was taken.

@@ -18,8 +18,12 @@ MOST = 32
 MOST_BYTES = 32 << 20
 
 
-class _Lease:
-    __slots__ = ("holders", "release", "size", "snapshot", "until")
+class Lease:
+    """One state. `checked`: for those who read it again and again, which collections stood in it as in a version of the
+    catalog.
+    """
+
+    __slots__ = ("checked", "holders", "release", "size", "snapshot", "until")
 
     def __init__(self, snapshot: Reader, release: Callable[[], None], until: float, size: int) -> None:
         self.snapshot = snapshot
@@ -27,6 +31,20 @@ class _Lease:
         self.until = until
         self.size = size
         self.holders = 1
+        self.checked: dict[str, int] = {}
+
+    def hold(self) -> tuple[Reader, Callable[[], None]]:
+        """(the state, call to release it once)."""
+        self.holders += 1
+        released = False
+
+        def release() -> None:
+            nonlocal released
+            if not released:
+                released = True
+                self.let_go()
+
+        return self.snapshot, release
 
     def let_go(self) -> None:
         self.holders -= 1
@@ -39,7 +57,7 @@ class SnapshotLeases:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._leases: dict[int, _Lease] = {}
+        self._leases: dict[int, Lease] = {}
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -64,21 +82,15 @@ class SnapshotLeases:
         large = [known for known, lease in self._leases.items() if lease.size] if size else []
         while large and size + sum(lease.size for lease in self._leases.values()) > MOST_BYTES:
             self._leases.pop(large.pop(0)).let_go()
-        self._leases[at] = _Lease(snapshot, release, self._clock() + SECONDS, size)
+        self._leases[at] = Lease(snapshot, release, self._clock() + SECONDS, size)
 
     def open(self, at: int) -> tuple[Reader, Callable[[], None]]:
         """(the state, call to release it once)."""
-        lease = self._leases[at]
-        lease.holders += 1
-        released = False
+        return self._leases[at].hold()
 
-        def release() -> None:
-            nonlocal released
-            if not released:
-                released = True
-                lease.let_go()
-
-        return lease.snapshot, release
+    def kept(self, at: int) -> Lease | None:
+        """The lease of the state at that timestamp, which lives at least as long as nothing is awaited."""
+        return self._leases[at] if self.has(at) else None
 
     def expire(self) -> None:
         """Let go of what was kept long enough."""

@@ -42,7 +42,7 @@ COLLATED: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 KINDS: dict[str, tuple[dict[str, Any], ...]] = {
     "standalone": INDEXES, "shard": INDEXES, "clustered": INDEXES, "wildcard": (*WILDCARDS, *WILDCARDS, *INDEXES[:4]),
-    "collated": COLLATED, "collated by default": COLLATED,
+    "collated": COLLATED, "collated by default": COLLATED, "earlier": INDEXES,
 }  # fmt: skip
 """The indexes that there may be in a collection of a kind."""
 SCALARS: tuple[Any, ...] = (

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import bson
 import pytest
 
+from docstore.replicaset.read.snapshot_leases import Lease
+from docstore.storage.engine import Reader
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.requests_at_once import (
     INDEXES,
@@ -25,6 +29,7 @@ from tests.unit.node.requests_at_once import (
     request,
 )
 from tests.unit.node.test_fast_path import VERSION, own_a_part
+from tests.unit.node.transactional import Client
 
 
 def sorted_out(found: tuple[list[Any], bool]) -> tuple[list[str], bool]:
@@ -41,7 +46,8 @@ async def compare(
     node: LocalNode, command: dict[str, Any], monkeypatch: pytest.MonkeyPatch, rng: random.Random
 ) -> None:
     found, first = await everything(node, command)
-    version = {name: value for name, value in command.items() if name in ("shardVersion", "collation", "batchBytes")}
+    also = ("shardVersion", "collation", "batchBytes", "readConcern")
+    version = {name: value for name, value in command.items() if name in also}
     with monkeypatch.context() as patch:
         patched(patch)
         expected, first_of_expected = await everything(node, command)
@@ -82,6 +88,29 @@ async def compare(
     assert counts[0] == counts[1], counted
 
 
+EARLIER = {"readConcern": {"level": "snapshot", "atClusterTime": bson.Timestamp(1, 1)}}
+
+
+async def write_over(node: LocalNode, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> Lease:
+    """Have the present state as the one of `EARLIER` from now on, and write to most of it."""
+    snapshot = node.node.engine.snapshot()
+    lease = Lease(snapshot, snapshot.close, 0.0, 0)
+
+    async def reader(*_: Any) -> tuple[Reader, Callable[[], None]]:
+        return lease.hold()
+
+    monkeypatch.setattr(node.replication, "leases", SimpleNamespace(kept=lambda _at: lease))
+    monkeypatch.setattr(node.replication, "reader", reader)
+    known = [each["_id"] for each in await node.documents("c")]
+    for each in rng.sample(known, len(known) // 3):
+        await node.run({"delete": "c", "deletes": [{"q": {"_id": each}, "limit": 1}]})
+    for each in rng.sample(known, len(known) // 2):
+        changed = document(rng, each, arrays=False)
+        await node.run({"update": "c", "updates": [{"q": {"_id": each}, "u": changed, "upsert": True}]})
+    await node.insert("c", *(document(rng, rng.randrange(1000, 10**9), arrays=False) for _ in range(10)))
+    return lease
+
+
 def outcome(reply: dict[str, Any], name: str) -> Any:
     """What a reply says, or the name of its error."""
     return reply[name] if reply["ok"] else reply["codeName"]
@@ -94,7 +123,7 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
 ) -> None:
     async def work() -> None:
         rng = random.Random(seed)
-        node = LocalNode(replicated=kind == "shard")
+        node = LocalNode(replicated=kind in ("shard", "earlier"))
         clustered = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}} if kind == "clustered" else {}
         collated = {"collation": LOOSE} if kind == "collated by default" else {}
         await node.run({"create": "c", **clustered, **collated})
@@ -109,6 +138,8 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
                 each | rng.choice(({}, *({"collation": rules} for rules in (LOOSE, STRICT)))) for each in requests
             ]
         for _turn in range(3):
+            if kind == "earlier":
+                await write_over(node, monkeypatch, rng)
             for command in requests:
                 asked = {name: each for name, each in command["filter"].items() if name not in ("$expr", "$nor")}
                 sent = command | {
@@ -117,6 +148,8 @@ def test_what_is_found_at_once_is_what_the_general_way_finds(
                 if kind == "shard":
                     # A router that asks several shards.
                     sent |= {"shardVersion": VERSION} | rng.choice(({}, {"batchBytes": 200}, {"batchBytes": 1 << 22}))
+                elif kind == "earlier":
+                    sent |= EARLIER
                 await compare(node, sent, monkeypatch, rng)
             await _change(node, kind, rng)
 
@@ -172,5 +205,85 @@ def test_a_sorted_find_gives_the_documents_in_order(monkeypatch: pytest.MonkeyPa
                 with monkeypatch.context() as patch:
                     patched(patch)
                     assert found == (await everything(node, command))[0], command
+
+    loop(work())
+
+
+def test_reads_of_a_state_that_has_been_read_before_need_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]})
+        await node.run({"createIndexes": "d", "indexes": [{"key": {"a": 1}, "name": "a"}]})
+        await node.insert("c", *({"_id": number, "a": number % 4} for number in range(200)))
+        await node.insert("d", {"_id": 1, "a": 1})
+        joined = {"$lookup": {"from": "d", "localField": "a", "foreignField": "a", "as": "l"}}
+        requests: list[dict[str, Any]] = [
+            {"find": "c", "filter": {"_id": 7}},
+            {"find": "c", "filter": {"a": 1}},
+            {"find": "c", "filter": {"a": 1}, "batchSize": 3},
+            {"find": "c", "filter": {"_id": {"$lt": 9}}, "sort": {"_id": -1}},
+            {"distinct": "c", "key": "_id", "query": {"a": 2}},
+            {"distinct": "c", "key": "a"},
+            {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}, {"$count": "n"}], "cursor": {}},
+            {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}, joined], "cursor": {}},
+        ]
+        before = [await _whole(node, command) for command in requests]
+        lease = await write_over(node, monkeypatch, random.Random(1))
+        await node.run({"update": "d", "updates": [{"q": {}, "u": {"$set": {"a": 2}}}]})
+        opened: list[None] = []
+        reader = node.replication.reader
+
+        async def counted(*asked: Any) -> Any:
+            opened.append(None)
+            return await reader(*asked)
+
+        monkeypatch.setattr(node.replication, "reader", counted)
+        assert [await _whole(node, command | EARLIER) for command in requests] == before
+        assert opened == []
+        assert lease.holders == 1, "what cursors held is released"
+        # Of an index that has been dropped there may be more in the state than is known now.
+        await node.run({"dropIndexes": "c", "index": "a"})
+        assert [await _whole(node, command | EARLIER) for command in requests] == before
+        assert len(opened) == len(requests)
+
+    loop(work())
+
+
+async def _whole(node: LocalNode, command: dict[str, Any]) -> Any:
+    if "distinct" in command:
+        reply = await node.run(command)
+        if "readConcern" in command:
+            assert reply.get("atClusterTime", bson.Timestamp(1, 1)) == bson.Timestamp(1, 1)
+        return sorted(reply["values"])
+    return sorted(map(repr, (await everything(node, command))[0]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_transaction_reads_at_once_is_what_it_reads_the_general_way(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        rng = random.Random(seed)
+        node = LocalNode(replicated=True)
+        await node.run({"createIndexes": "c", "indexes": _several(rng, "standalone")})
+        await node.insert("c", *(document(rng, number, arrays=False) for number in range(60)))
+        for turn in range(30):
+            one = Client(node, number=turn + 1)
+            await one.first({"find": "c", "filter": {"_id": 1}})
+            await node.insert("c", document(rng, rng.randrange(1000, 10**9), arrays=False))
+            for _ in range(3):
+                changed = document(rng, rng.randrange(70), arrays=False)
+                update = {"q": {"_id": changed["_id"]}, "u": changed, "upsert": True}
+                assert (await one.then({"update": "c", "updates": [update]}))["ok"]
+            await one.then({"delete": "c", "deletes": [{"q": {"_id": rng.randrange(60)}, "limit": 1}]})
+            asked = pipeline(rng, request(rng)["filter"]) | {"cursor": {"batchSize": 500}}
+            given = [await one.then(asked)]
+            with monkeypatch.context() as patch:
+                patched(patch)
+                given.append(await one.then(asked) if given[0]["ok"] else given[0])
+            if given[0]["ok"]:
+                first, second = (sorted_out((each["cursor"]["firstBatch"], True)) for each in given)
+                assert first == second, asked
+                assert (await one.commit())["ok"]
 
     loop(work())

@@ -187,7 +187,7 @@ def test_a_state_beyond_the_commit_point_is_neither_read_nor_kept_when_it_is_rol
         with pytest.raises(CommandError) as refused:
             await asked
         assert refused.value.code == Code.InterruptedDueToReplStateChange
-        assert not primary.reading._leases.has(at)
+        assert not primary.reading.leases.has(at)
 
     run(scenario(), 10)
 
