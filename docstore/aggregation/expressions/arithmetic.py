@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ from docstore.aggregation.expressions.decimal_functions import (
     remainder,
     rounded,
 )
-from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
+from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, stepwise, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value import arithmetic
@@ -40,16 +40,14 @@ from docstore.query.value.values import (
 )
 
 Operands = list[Value | None]
+Steps = Iterator[Value | None]
 _HALF = Fraction(1, 2)
 _NAN = Decimal("NaN")
 
 
-def _add(operands: Operands) -> Value:
+def _add(operands: Steps) -> Value:
     """Numbers, and at most one date to which they are added as milliseconds."""
-    whole = _add_integers(operands)
-    if whole is not None:
-        return whole
-    total = Summation()
+    given: list[Value] = []
     date: int | None = None
     for operand in operands:
         if operand is None or is_nullish(operand):
@@ -59,20 +57,25 @@ def _add(operands: Operands) -> Value:
                 raise CommandError(16612, "only one date allowed in an $add expression")
             date = int_of(operand)
         elif operand[0] in NUMBERS:
-            total.add(operand)
+            given.append(operand)
         else:
             raise CommandError(16554, f"$add only supports numeric or date types, not {type_name(operand)}")
     if date is None:
-        return total.result()
-    return _moved(date, total.result())
+        whole = _add_integers(given)
+        if whole is not None:
+            return whole
+    total = Summation()
+    for number in given:
+        total.add(number)
+    return total.result() if date is None else _moved(date, total.result())
 
 
-def _add_integers(operands: Operands) -> Value | None:
+def _add_integers(operands: list[Value]) -> Value | None:
     """The sum where all operands are integers, which is the common case."""
     total = 0
     kind = INT32
     for operand in operands:
-        if operand is None or operand[0] not in (INT32, INT64):
+        if operand[0] not in (INT32, INT64):
             return None
         kind = operand[0] if kind == INT32 else kind
         total += int_of(operand)
@@ -142,7 +145,7 @@ def _subtract(operands: Operands) -> Value:
     raise CommandError(Code.TypeMismatch, f"can't $subtract {type_name(b)} from {type_name(a)}")
 
 
-def _multiply(operands: Operands) -> Value:
+def _multiply(operands: Steps) -> Value:
     product: Value = int32_value(1)
     for operand in operands:
         if operand is None or is_nullish(operand):
@@ -249,13 +252,13 @@ def _to_whole(name: str, binary: Callable[[float], float], rounding: str) -> Ope
 def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], float]) -> OperatorParser:
     """`$round` and `$trunc`: to a number of decimal places, or, when that is negative, of digits before the point."""
 
-    def calculate(operands: Operands) -> Value:
-        operand = operands[0]
-        places = operands[1] if len(operands) > 1 else int32_value(0)
+    def calculate(operands: Steps) -> Value:
+        operand = next(operands)
         if operand is None or is_nullish(operand):
             return NULL_VALUE
         if operand[0] not in NUMBERS:
             raise CommandError(51081, f"{name} only supports numeric types, not {type_name(operand)}")
+        places = next(operands, int32_value(0))
         if places is None or is_nullish(places):
             return NULL_VALUE
         digits = _places(name, places)
@@ -275,7 +278,7 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
             return int32_value(whole + (1 << 32))
         return integer_value(whole) if operand[0] == INT32 else int64_value(whole)
 
-    return nary(calculate, 1, 2)
+    return stepwise(calculate, 1, 2)
 
 
 def _places(name: str, value: Value) -> int:
@@ -366,7 +369,8 @@ def _pow(operands: Operands) -> Value:
     if exponent[0] not in NUMBERS:
         raise CommandError(28763, f"$pow's exponent must be numeric, not {type_name(exponent)}")
     power = to_decimal(exponent)
-    if to_decimal(base).is_zero() and not power.is_nan() and power < 0:
+    below = not power.is_nan() and (power.is_signed() if DECIMAL in (base[0], exponent[0]) else power < 0)
+    if below and to_decimal(base).is_zero():
         raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
     kind = widest(base[0], exponent[0])
     if kind == DECIMAL:
@@ -384,11 +388,20 @@ def _pow(operands: Operands) -> Value:
 
 
 def _decimal_power(base: Decimal, power: Decimal) -> Decimal:
-    """With all 34 digits, even of a whole number."""
-    if base.is_zero() and power.is_zero():
+    """With all 34 digits, even of a whole number. Zeros, infinities and what is no number count as in C's `pow`, but
+    that no zero has a sign.
+    """
+    if power.is_zero() or base == 1 or (base == -1 and power.is_infinite()):
         return rounded(Decimal(1))
-    if base.is_zero() and not power.is_nan() and power > 0:
-        return Decimal((0, (0,), -6176))
+    if base.is_nan() or power.is_nan():
+        return Decimal("NaN")
+    if base.is_zero() or base.is_infinite() or power.is_infinite():
+        grows = (abs(base) > 1) == (power > 0)
+        if not grows:
+            return Decimal((0, (0,), -6176))
+        # What has more digits than are kept ends in zeros.
+        is_odd = power.is_finite() and power.adjusted() < 34 and power == int(power) and int(power) % 2 == 1
+        return Decimal("-Infinity") if base < 0 and is_odd else Decimal("Infinity")
     return rounded(DECIMAL_CONTEXT.power(base, power))
 
 
@@ -398,7 +411,7 @@ def _square_root(number: float) -> float:
 
 OPERATORS: Table = {
     "$abs": unary(_abs),
-    "$add": commutative(_add, until_null=True),
+    "$add": commutative(_add),
     "$ceil": _to_whole("$ceil", lambda number: math.copysign(math.ceil(number), number), ROUND_CEILING),
     "$divide": nary(_divide, 2, 2),
     "$exp": _transcendental("$exp", math.exp, exponential),
@@ -409,7 +422,7 @@ OPERATORS: Table = {
         "$log10", math.log10, common_logarithm, (28761, lambda number: number <= 0, "a positive number")
     ),
     "$mod": nary(_mod, 2, 2),
-    "$multiply": commutative(_multiply, until_null=True),
+    "$multiply": commutative(_multiply),
     "$pow": nary(_pow, 2, 2),
     "$round": _rounding("$round", ROUND_HALF_EVEN, _round_double),
     "$sqrt": _transcendental(

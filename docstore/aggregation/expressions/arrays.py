@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 
@@ -17,12 +17,14 @@ from docstore.aggregation.expressions.model import (
     Scope,
     Table,
     argument_list,
+    arguments_of,
     check_arity,
     check_variable_name,
     folded,
     is_nullish,
     nary,
     ordered,
+    stepwise,
     unary,
 )
 from docstore.bson.build import array_value, document_from
@@ -41,6 +43,7 @@ from docstore.bson.walk import (
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.bindings import Filtered, Mapped, Reduced
 from docstore.query.value.notation import display
+from docstore.query.value.ordering import Ordering
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
@@ -59,6 +62,7 @@ _RANGE_MEMBER, _RANGE_ITSELF = 16, 40
 """Bytes of memory by which a real server refuses a `$range`."""
 
 Operands = list[Value | None]
+Steps = Iterator[Value | None]
 Compare = Callable[[Value, Value], int]
 
 
@@ -117,7 +121,7 @@ def _in(compare: Compare, operands: Operands) -> Value:
     return boolean(sought is not None and any(compare(sought, member) == 0 for member in each_value(array[1])))
 
 
-def _concat_arrays(operands: Operands) -> Value:
+def _concat_arrays(operands: Steps) -> Value:
     arrays: list[bytes] = []
     for operand in operands:
         if operand is None or is_nullish(operand):
@@ -128,14 +132,16 @@ def _concat_arrays(operands: Operands) -> Value:
     return array_value(chain.from_iterable(map(each_value, arrays)))
 
 
-def _slice(operands: Operands) -> Value:
-    if any(operand is None or is_nullish(operand) for operand in operands):
+def _slice(operands: Steps) -> Value:
+    array, second = next(operands), next(operands)
+    if array is None or is_nullish(array) or second is None or is_nullish(second):
         return NULL_VALUE
-    array, *rest = [operand for operand in operands if operand is not None]
     if array[0] != ARRAY:
         raise CommandError(28724, f"First argument to $slice must be an array, but is of type: {type_name(array)}")
     numbers: list[int] = []
-    for operand, role, code in zip(rest, ("Second", "Third"), (28725, 28727), strict=False):
+    for operand, role, code in zip(chain((second,), operands), ("Second", "Third"), (28725, 28727), strict=False):
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
         if operand[0] not in NUMBERS:
             raise CommandError(
                 code, f"{role} argument to $slice must be a numeric value, but is of type: {type_name(operand)}"
@@ -169,9 +175,10 @@ def _reverse(operand: Value | None) -> Value:
     return array_value(reversed(values(operand[1])))
 
 
-def _range(operands: Operands) -> Value:
+def _range(operands: Steps) -> Value:
     numbers: list[int] = []
-    for operand, role, code in zip(operands, ("starting", "ending", "step"), (34443, 34445, 34447), strict=False):
+    given = chain((next(operands), next(operands)), operands)
+    for operand, role, code in zip(given, ("starting", "ending", "step"), (34443, 34445, 34447), strict=False):
         if operand is None or operand[0] not in NUMBERS:
             raise CommandError(
                 code, f"$range requires a numeric {role} value, found value of type: {type_name(operand)}"
@@ -199,8 +206,23 @@ def _range(operands: Operands) -> Value:
     return array_value(map(int32_value, found))
 
 
-def _index_of_array(compare: Compare, operands: Operands) -> Value:
-    array, sought, *bounds = operands
+def _index_of_array(ordering: Ordering) -> OperatorParser:
+    """The bounds are evaluated before what is sought."""
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        arguments = arguments_of(name, value, parsing, 2, 4)
+        array, sought, *bounds = [argument.evaluate for argument in arguments]
+
+        def evaluate(scope: Scope) -> Value:
+            found = array(scope)
+            return _found_index(ordering.compare, found, (bound(scope) for bound in bounds), lambda: sought(scope))
+
+        return folded(evaluate, arguments)
+
+    return parse
+
+
+def _found_index(compare: Compare, array: Value | None, bounds: Steps, sought_in: Callable[[], Value | None]) -> Value:
     if array is None or is_nullish(array):
         return NULL_VALUE
     if array[0] != ARRAY:
@@ -213,6 +235,7 @@ def _index_of_array(compare: Compare, operands: Operands) -> Value:
         if number < 0:
             raise CommandError(40097, f"$indexOfArray requires a nonnegative position, found: {number}")
         limits.append(number)
+    sought = sought_in()
     start = limits[0] if limits else 0
     end = limits[1] if len(limits) > 1 else None
     if sought is not None and (end is None or start < end):
@@ -383,18 +406,18 @@ def _pair(member: Value) -> tuple[str, Value]:
 OPERATORS: Table = {
     "$arrayElemAt": nary(_array_elem_at, 2, 2),
     "$arrayToObject": unary(_array_to_object),
-    "$concatArrays": nary(_concat_arrays, until_null=True),
+    "$concatArrays": stepwise(_concat_arrays),
     "$filter": _parse_filter,
     "$first": _end("$first", 0),
     "$in": ordered(lambda ordering: nary(partial(_in, ordering.compare), 2, 2)),
-    "$indexOfArray": ordered(lambda ordering: nary(partial(_index_of_array, ordering.compare), 2, 4)),
+    "$indexOfArray": ordered(_index_of_array),
     "$isArray": _parse_is_array,
     "$last": _end("$last", -1),
     "$map": _parse_map,
     "$objectToArray": unary(_object_to_array),
-    "$range": nary(_range, 2, 3),
+    "$range": stepwise(_range, 2, 3),
     "$reduce": _parse_reduce,
     "$reverseArray": unary(_reverse),
     "$size": unary(_size),
-    "$slice": nary(_slice, 2, 3),
+    "$slice": stepwise(_slice, 2, 3),
 }

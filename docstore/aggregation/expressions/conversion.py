@@ -308,11 +308,12 @@ def _parse_convert(name: str, value: Value, parsing: Parsing) -> Expression:
     def evaluate(scope: Scope) -> Value | None:
         target = functions["to"](scope)
         found = functions["input"](scope)
+        # What is wrong with the type is said of null too.
+        code = None if target is None or is_nullish(target) else _target(target)
         if found is None or is_nullish(found):
             return functions["onNull"](scope) if "onNull" in functions else NULL_VALUE
-        if target is None or is_nullish(target):
+        if code is None:
             return NULL_VALUE
-        code = _target(target)
         try:
             if code not in _CONVERSIONS:
                 raise _unsupported(found, TYPE_NAMES[code])

@@ -111,10 +111,12 @@ def _adding(name: str, sign: int) -> OperatorParser:
         timezone = given["timezone"].evaluate if "timezone" in given else None
 
         def evaluate(scope: Scope) -> Value:
-            operands = start(scope), unit(scope), amount(scope)
-            present = [operand for operand in operands if operand is not None and not is_nullish(operand)]
-            if len(present) < 3:
-                return NULL_VALUE
+            present: list[Value] = []
+            for evaluate_one in (start, unit, amount):
+                operand = evaluate_one(scope)
+                if operand is None or is_nullish(operand):
+                    return NULL_VALUE
+                present.append(operand)
             return _moved(name, sign, present, zone_from(timezone, scope))
 
         made = folded(evaluate, list(given.values()))
@@ -215,9 +217,8 @@ class _Asked:
         return unit, 0 if self.week_start is None else _weekday_named(name, self.week_start)
 
 
-def _asked(functions: dict[str, Evaluate], scope: Scope) -> _Asked | None:
+def _asked(functions: dict[str, Evaluate], scope: Scope, unit: Value | None) -> _Asked | None:
     """The parameters, or None where one is null. The first day of the week is asked for with weeks only."""
-    unit = functions["unit"](scope)
     if unit is None or is_nullish(unit):
         return None
     week_start: Value | None = None
@@ -259,10 +260,13 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
     functions = {field: expression.evaluate for field, expression in given.items()}
 
     def evaluate(scope: Scope) -> Value:
-        start, end = functions["startDate"](scope), functions["endDate"](scope)
-        if start is None or end is None or is_nullish(start) or is_nullish(end):
+        start = functions["startDate"](scope)
+        if start is None or is_nullish(start):
             return NULL_VALUE
-        asked = _asked(functions, scope)
+        end = functions["endDate"](scope)
+        if end is None or is_nullish(end):
+            return NULL_VALUE
+        asked = _asked(functions, scope, functions["unit"](scope))
         if asked is None:
             return NULL_VALUE
         instants: list[int] = []
@@ -316,10 +320,13 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         date = functions["date"](scope)
         if date is None or is_nullish(date):
             return NULL_VALUE
+        named = functions["unit"](scope)
+        if named is None or is_nullish(named):
+            return NULL_VALUE
         size = functions["binSize"](scope) if "binSize" in functions else int64_value(1)
         if size is None or is_nullish(size):
             return NULL_VALUE
-        asked = _asked(functions, scope)
+        asked = _asked(functions, scope, named)
         if asked is None:
             return NULL_VALUE
         instant = milliseconds_of(date)

@@ -168,9 +168,8 @@ def _parse_to_parts(name: str, value: Value, parsing: Parsing) -> Expression:
     iso = given["iso8601"].evaluate if "iso8601" in given else None
 
     def evaluate(scope: Scope) -> Value:
+        # The date is looked at last.
         found = date(scope)
-        if found is None or is_nullish(found):
-            return NULL_VALUE
         zone = zone_from(timezone, scope)
         if zone is None:
             return NULL_VALUE
@@ -179,6 +178,8 @@ def _parse_to_parts(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         if by_weeks[0] != BOOL:
             raise CommandError(40521, f"iso8601 must evaluate to a bool, found {type_name(by_weeks)}")
+        if found is None or is_nullish(found):
+            return NULL_VALUE
         return _parts_document(zone.local(instant_of(found)), is_true(by_weeks))
 
     return folded(evaluate, list(given.values()))
@@ -232,6 +233,11 @@ def _parse_from_parts(name: str, value: Value, parsing: Parsing) -> Expression:
             if part is None:
                 return NULL_VALUE
             parts.append(part)
+        if not 1 <= parts[0] <= 9999:
+            raise CommandError(
+                40523 if names is _NATURAL else 31095,
+                f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {parts[0]}",
+            )
         day = day_of(*parts[:3]) if names is _NATURAL else day_of_iso_week(*parts[:3])
         hour, minute, second, millisecond = parts[3:]
         local = (day * 86_400 + hour * 3600 + minute * 60 + second) * 1000
@@ -255,13 +261,7 @@ def _part_given(field: str, function: Evaluate | None, scope: Scope) -> int | No
         raise CommandError(
             40515, f"'{field}' must evaluate to an integer, found {type_name(found)} with value {display(found)}"
         )
-    if field in ("year", "isoWeekYear"):
-        if not 1 <= number <= 9999:
-            raise CommandError(
-                40523 if field == "year" else 31095,
-                f"'{field}' must evaluate to an integer in the range 1 to 9999, found {number}",
-            )
-    elif field not in ("second", "millisecond") and not -32768 <= number <= 32767:
+    if field not in ("year", "isoWeekYear", "second", "millisecond") and not -32768 <= number <= 32767:
         raise CommandError(
             31034, f"'{field}' must evaluate to a value in the range [-32768, 32767]; value {number} is not in range"
         )

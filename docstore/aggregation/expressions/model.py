@@ -7,8 +7,9 @@ any document is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from docstore.bson.allowance import spend
@@ -134,23 +135,13 @@ def argument_list(value: Value) -> list[Value]:
 
 
 def nary(
-    function: Callable[[list[Value | None]], Value | None],
-    least: int = 0,
-    most: int | None = None,
-    until_null: bool = False,
+    function: Callable[[list[Value | None]], Value | None], least: int = 0, most: int | None = None
 ) -> OperatorParser:
-    """An operator that is a function of its evaluated arguments, of which there are `least` to `most`.
-
-    With `until_null` it is given no argument behind the first that is null or missing, nor is one evaluated.
-    """
+    """An operator that is a function of its evaluated arguments, of which there are `least` to `most`."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
-        given = argument_list(value)
-        check_arity(name, len(given), least, most)
-        arguments = [parsing.expression(item) for item in given]
+        arguments = arguments_of(name, value, parsing, least, most)
         functions = [argument.evaluate for argument in arguments]
-        if until_null:
-            return folded(_until_null(function, functions, []), arguments)
         if len(functions) == 2:
             first, second = functions
             return folded(lambda scope: function([first(scope), second(scope)]), arguments)
@@ -159,43 +150,34 @@ def nary(
     return parse
 
 
-def _applied(
-    function: Callable[[list[Value | None]], Value | None], functions: list[Evaluate], rest: list[Value | None]
-) -> Evaluate:
-    """The function of evaluated arguments and constants."""
-    if len(functions) == 1 and len(rest) == 1:
-        (only,), (last,) = functions, rest
-        return lambda scope: function([only(scope), last])
-    if len(functions) == 2 and not rest:
-        first, second = functions
-        return lambda scope: function([first(scope), second(scope)])
-    return lambda scope: function([evaluate(scope) for evaluate in functions] + rest)
+def stepwise(
+    function: Callable[[Iterator[Value | None]], Value | None], least: int = 0, most: int | None = None
+) -> OperatorParser:
+    """An operator that evaluates its arguments one after the other, and none behind the one that decides what comes
+    out: a null, or one of a wrong type. Else as `nary`.
+    """
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        arguments = arguments_of(name, value, parsing, least, most)
+        functions = [argument.evaluate for argument in arguments]
+        return folded(lambda scope: function(evaluate(scope) for evaluate in functions), arguments)
+
+    return parse
 
 
-def _until_null(
-    function: Callable[[list[Value | None]], Value | None], functions: list[Evaluate], rest: list[Value | None]
-) -> Evaluate:
-    """The function of evaluated arguments and constants, of which those behind the first null are left out."""
-
-    def evaluate(scope: Scope) -> Value | None:
-        found: list[Value | None] = []
-        for evaluate_one in functions:
-            value = evaluate_one(scope)
-            found.append(value)
-            if value is None or is_nullish(value):
-                return function(found)
-        return function(found + rest)
-
-    return evaluate
+def arguments_of(name: str, value: Value, parsing: Parsing, least: int, most: int | None) -> list[Expression]:
+    """The arguments of an operator, of which there are `least` to `most`. Errors: 16020, 28667, those of each."""
+    given = argument_list(value)
+    check_arity(name, len(given), least, most)
+    return [parsing.expression(item) for item in given]
 
 
-def commutative(function: Callable[[list[Value | None]], Value | None], until_null: bool = False) -> OperatorParser:
-    """An operator whose constant arguments are calculated first, together, and put behind the others.
+def commutative(function: Callable[[Iterator[Value | None]], Value | None]) -> OperatorParser:
+    """A `stepwise` operator whose constant arguments are calculated first, together, and put behind the others.
 
     An argument that is the same operator again is replaced by its own arguments; but one argument alone may be an array
-    that stands for its elements. `until_null` is that of `nary`.
+    that stands for its elements.
     """
-    apply = _until_null if until_null else _applied
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         given = [parsing.expression(item) for item in argument_list(value)]
@@ -206,10 +188,11 @@ def commutative(function: Callable[[list[Value | None]], Value | None], until_nu
         constants = [argument.constant for argument in arguments if argument.is_constant]
         changing = [argument for argument in arguments if not argument.is_constant]
         if not changing:
-            return constant(function(constants))
-        rest = constants if len(constants) < 2 else [function(constants)]
+            return constant(function(iter(constants)))
+        rest = constants if len(constants) < 2 else [function(iter(constants))]
+        functions = [argument.evaluate for argument in changing]
         return Expression(
-            apply(function, [argument.evaluate for argument in changing], rest),
+            lambda scope: function(chain((evaluate(scope) for evaluate in functions), rest)),
             operands=(name, tuple(arguments)),
             arguments=(*changing, *map(constant, rest)),
         )

@@ -4,11 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from docstore.aggregation.accumulators.accumulators import Accumulator, state_of
-from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, ordered
+from docstore.aggregation.expressions.model import (
+    Expression,
+    OperatorParser,
+    Parsing,
+    Table,
+    argument_list,
+    commutative,
+    is_nullish,
+    nary,
+    ordered,
+    stepwise,
+)
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
@@ -19,13 +30,20 @@ from docstore.query.value.values import type_name
 Operands = list[Value | None]
 
 
-def _merge_objects(operands: Operands) -> Value:
+def _parse_merge(name: str, value: Value, parsing: Parsing) -> Expression:
     """Of one array argument, its elements are merged."""
-    given = operands
-    if len(operands) == 1 and operands[0] is not None and operands[0][0] == ARRAY:
-        given = list(values(operands[0][1]))
+    parse = nary(_merge_only) if len(argument_list(value)) == 1 else stepwise(_merge_objects)
+    return parse(name, value, parsing)
+
+
+def _merge_only(operands: Operands) -> Value:
+    (only,) = operands
+    return _merge_objects(values(only[1]) if only is not None and only[0] == ARRAY else operands)
+
+
+def _merge_objects(operands: Iterable[Value | None]) -> Value:
     fields: dict[str, Value] = {}
-    for operand in given:
+    for operand in operands:
         if operand is None or is_nullish(operand):
             continue
         if operand[0] != OBJECT:
@@ -41,10 +59,10 @@ def _merge_objects(operands: Operands) -> Value:
 def _accumulated(name: str) -> OperatorParser:
     """The accumulator over the arguments, or over the elements when the one argument is an array."""
 
-    def calculate(start: Callable[[], Accumulator], operands: Operands) -> Value:
-        given = operands
-        if len(operands) == 1 and operands[0] is not None and operands[0][0] == ARRAY:
-            given = list(values(operands[0][1]))
+    def calculate(start: Callable[[], Accumulator], operands: Iterable[Value | None]) -> Value:
+        given = list(operands)
+        if len(given) == 1 and given[0] is not None and given[0][0] == ARRAY:
+            given = list(values(given[0][1]))
         state = start()
         for operand in given:
             state.add(operand)
@@ -61,6 +79,6 @@ _UNORDERED_ONLY = ("$avg", "$stdDevPop", "$stdDevSamp")
 """What cannot be calculated from the results of its parts."""
 
 OPERATORS: Table = {
-    "$mergeObjects": nary(_merge_objects),
+    "$mergeObjects": _parse_merge,
     **{name: _accumulated(name) for name in ("$avg", "$max", "$min", "$stdDevPop", "$stdDevSamp", "$sum")},
 }

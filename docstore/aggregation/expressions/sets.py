@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from docstore.aggregation.expressions.model import (
@@ -18,6 +18,7 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
     nary,
     ordered,
+    stepwise,
     unary,
 )
 from docstore.bson.build import array_value
@@ -51,7 +52,7 @@ def _combining(
 ) -> OperatorParser:
     """`$setUnion` and `$setIntersection` of any number of arrays; null when one of them is null or missing."""
 
-    def calculate(key_of: KeyOf, operands: Operands) -> Value:
+    def calculate(key_of: KeyOf, operands: Iterator[Value | None]) -> Value:
         found: Members | None = None
         for operand in operands:
             if operand is None or is_nullish(operand):
@@ -66,8 +67,7 @@ def _combining(
 
     def make(ordering: Ordering) -> OperatorParser:
         function = partial(calculate, ordering.key)
-        parse = commutative if is_commutative(ordering) else nary
-        return parse(function, until_null=True)
+        return commutative(function) if is_commutative(ordering) else stepwise(function)
 
     return ordered(make)
 
@@ -127,22 +127,24 @@ def _parse_is_subset(name: str, value: Value, parsing: Parsing) -> Expression:
     codes = (17310, 17311) if prepared else (17046, 17042)
     key_of = parsing.query_context.ordering.key
 
-    def members(which: int, operand: Value | None) -> Members:
+    def checked(which: int, operand: Value | None) -> Value:
         if operand is None or operand[0] != ARRAY:
             raise CommandError(
                 codes[which],
                 f"both operands of $setIsSubset must be arrays. Argument {which + 1} is of type: {type_name(operand)}",
             )
-        return _members(key_of, operand)
+        return operand
 
     subset_of = subset.evaluate
     if prepared:
-        known = members(1, superset.constant)
-        return Expression(lambda scope: boolean(members(0, subset_of(scope)).keys() <= known.keys()))
+        known = _members(key_of, checked(1, superset.constant)).keys()
+        return Expression(lambda scope: boolean(_members(key_of, checked(0, subset_of(scope))).keys() <= known))
     superset_of = superset.evaluate
 
     def evaluate(scope: Scope) -> Value:
-        return boolean(members(0, subset_of(scope)).keys() <= members(1, superset_of(scope)).keys())
+        first, second = subset_of(scope), superset_of(scope)
+        part, whole = checked(0, first), checked(1, second)
+        return boolean(_members(key_of, part).keys() <= _members(key_of, whole).keys())
 
     return folded(evaluate, arguments)
 

@@ -15,6 +15,7 @@ from docstore.aggregation.expressions.model import (
     folded,
     is_nullish,
     nary,
+    stepwise,
     unary,
 )
 from docstore.bson.build import array_value
@@ -43,7 +44,7 @@ _SPLIT_AT_ONCE = 64 * 1024
 _WHITESPACE = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 
 
-def _concat(operands: Operands) -> Value:
+def _concat(operands: Iterator[Value | None]) -> Value:
     parts: list[bytes] = []
     for operand in operands:
         if operand is None or is_nullish(operand):
@@ -155,16 +156,17 @@ def _parts(text: str, separator: str) -> Iterator[str]:
 def _index_of(name: str, code: int, encode: Callable[[str], str | bytes]) -> OperatorParser:
     """`$indexOfCP` and `$indexOfBytes`: -1 where there is no occurrence within [start, end)."""
 
-    def calculate(operands: Operands) -> Value:
-        text, token = operands[0], operands[1]
+    def calculate(operands: Iterator[Value | None]) -> Value:
+        text = next(operands)
         if text is None or is_nullish(text):
             return NULL_VALUE
         if text[0] != STRING:
             raise CommandError(code, f"{name} requires a string as the first argument, found: {type_name(text)}")
+        token = next(operands)
         if token is None or token[0] != STRING:
             raise CommandError(code + 1, f"{name} requires a string as the second argument, found: {type_name(token)}")
         subject, sought = encode(text_of(text)), encode(text_of(token))
-        bounds = [_index_bound(name, value) for value in operands[2:]]
+        bounds = [_index_bound(name, value) for value in operands]
         start = bounds[0] if bounds else 0
         end = bounds[1] if len(bounds) > 1 else len(subject)
         if start > len(subject) or end < start:
@@ -175,7 +177,7 @@ def _index_of(name: str, code: int, encode: Callable[[str], str | bytes]) -> Ope
         assert isinstance(sought, str)
         return int32_value(subject.find(sought, start, end))
 
-    return nary(calculate, 2, 4)
+    return stepwise(calculate, 2, 4)
 
 
 def _index_bound(name: str, value: Value | None) -> int:
@@ -265,7 +267,7 @@ def _replace(name: str, count: int) -> OperatorParser:
 
 
 OPERATORS: Table = {
-    "$concat": nary(_concat, until_null=True),
+    "$concat": stepwise(_concat),
     "$indexOfBytes": _index_of("$indexOfBytes", 40091, str.encode),
     "$indexOfCP": _index_of("$indexOfCP", 40093, str),
     "$ltrim": _trim(True, False),

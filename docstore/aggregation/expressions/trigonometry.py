@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from docstore.aggregation.expressions import decimal_functions as exact
-from docstore.aggregation.expressions.model import OperatorParser, Table, is_nullish, nary, unary
+from docstore.aggregation.expressions.model import OperatorParser, Table, is_nullish, stepwise, unary
 from docstore.bson.walk import DECIMAL, Value
 from docstore.errors import CommandError
 from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float
@@ -61,12 +61,13 @@ def _area_tangent(number: float) -> float:
     return math.copysign(math.inf, number) if abs(number) == 1 else math.atanh(number)
 
 
-def _atan2(operands: list[Value | None]) -> Value:
-    y, x = operands
+def _atan2(operands: Iterator[Value | None]) -> Value:
+    y = next(operands)
     if y is None or is_nullish(y):
         return NULL_VALUE
     if y[0] not in NUMBERS:
         raise CommandError(51044, f"$atan2 only supports numeric types, not {type_name(y)}")
+    x = next(operands)
     if x is None or is_nullish(x):
         return NULL_VALUE
     if x[0] not in NUMBERS:
@@ -82,7 +83,7 @@ OPERATORS: Table = {
     "$asin": _function("$asin", math.asin, exact.arcsine, _UNIT),
     "$asinh": _function("$asinh", math.asinh, exact.area_sine),
     "$atan": _function("$atan", math.atan, exact.arctangent),
-    "$atan2": nary(_atan2, 2, 2),
+    "$atan2": stepwise(_atan2, 2, 2),
     "$atanh": _function("$atanh", _area_tangent, exact.area_tangent, _UNIT),
     "$cos": _function("$cos", math.cos, exact.cosine, _FINITE),
     "$cosh": _function("$cosh", math.cosh, exact.hyperbolic_cosine),

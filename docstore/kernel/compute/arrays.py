@@ -109,8 +109,10 @@ class Slice(Made):
         one: Place = self._one
         out: KeyWriter = self._out
         self._locate(0, document, one)
+        if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
+            return False
         self._locate(1, document, self._two)
-        if one.code != ARRAY or self._two.code != INT32 or one.end - one.at > _MOST_BYTES:
+        if self._two.code != INT32:
             return False
         count = int32_at(self._two.raw, self._two.at)
         if len(self._operands) == 3:

@@ -266,8 +266,10 @@ class DateDistance(OfUnit):
         start: cython.longlong
         end: cython.longlong
         self._locate(0, document, self._one)
+        if self._one.code != DATE:
+            return False
         self._locate(1, document, self._two)
-        if self._one.code != DATE or self._two.code != DATE:
+        if self._two.code != DATE:
             return False
         start = int64_at(self._one.raw, self._one.at)
         end = int64_at(self._two.raw, self._two.at)
@@ -292,8 +294,10 @@ class DateSum(OfUnit):
         length: cython.longlong
         most: cython.longlong
         self._locate(0, document, self._one)
+        if self._one.code != DATE:
+            return False
         self._locate(1, document, self._two)
-        if self._one.code != DATE or self._two.code not in (INT32, INT64):
+        if self._two.code not in (INT32, INT64):
             return False
         instant = int64_at(self._one.raw, self._one.at)
         if self._two.code == INT32:

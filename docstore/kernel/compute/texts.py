@@ -232,8 +232,10 @@ class Index(Counted):
         text: bytes
         place: cython.Py_ssize_t
         self._locate(0, document, self._one)
+        if not _is_short(self._one):
+            return False
         self._locate(1, document, self._two)
-        if not _is_short(self._one) or not _is_short(self._two):
+        if not _is_short(self._two):
             return False
         text = _text(self._one)
         place = text.find(_text(self._two))

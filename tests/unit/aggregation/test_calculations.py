@@ -59,6 +59,8 @@ def agree(expression: Any, document: dict[str, Any]) -> None:
 def test_two_operands(name: str) -> None:
     for one in VALUES:
         agree({name: ["$a", "$b"]}, {"a": one})
+        agree({name: ["$a", {"$toInt": "$b"}]}, {"a": one, "b": []})
+        agree({name: [{"$toInt": "$b"}, "$a"]}, {"a": one, "b": []})
         for two in VALUES:
             agree({name: ["$a", "$b"]}, {"a": one, "b": two})
 
