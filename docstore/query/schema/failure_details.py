@@ -13,7 +13,7 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.regex import compile_regex
-from docstore.query.value.values import TYPE_NAMES, text_of
+from docstore.query.value.values import TYPE_NAMES, int64_value, text_of
 
 Field = tuple[str, int, bytes]
 
@@ -37,8 +37,17 @@ _ORDER = (
 )  # fmt: skip
 
 _TYPES = ("bsonType", "type")
-_OF_ANY_TYPE = frozenset((*_TYPES, "allOf", "anyOf", "oneOf", "not", "enum"))
-"""Rules that are looked at although the value is of a type that the schema does not want."""
+_NUMBERS = frozenset(("number", "int", "long", "double", "decimal"))
+_ABOUT: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("multipleOf", "maximum", "minimum"), _NUMBERS),
+    **dict.fromkeys(("pattern", "maxLength", "minLength"), frozenset(("string",))),
+    **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "items", "additionalItems"), frozenset(("array",))),
+    **dict.fromkeys(
+        ("properties", "additionalProperties", "patternProperties", "required", "minProperties", "maxProperties"),
+        frozenset(("object",)),
+    ),
+}
+"""Which types a rule says something of."""
 
 
 def schema_details(schema: bytes, document: bytes, negated: bool) -> bytes:
@@ -54,13 +63,21 @@ def _failures(schema: bytes, value: Value) -> list[Value]:
     """The details of each rule of a schema that a value does not satisfy."""
     given = {name: (code, data) for name, code, data in elements(schema)}
     failures: list[Value] = []
-    mistyped = any(name in given and not _holds(document_from([(name, *given[name])]), value) for name in _TYPES)
+    wanted = next((given[name] for name in _TYPES if name in given), None)
+    only = None if wanted is None else _only_type(wanted)
     for name in _ORDER:
-        if name in given and not (mistyped and name not in _OF_ANY_TYPE):
+        # Where one type is wanted, what is said of others is not looked at.
+        if name in given and (only is None or only in _ABOUT.get(name, (only,))):
             found = _failure(name, given, value)
             if found is not None:
                 failures.append((OBJECT, document_from([("operatorName", *from_python(name)), *found])))
     return failures
+
+
+def _only_type(wanted: Value) -> str | None:
+    """The name of the type that a value must have; None where it may have several."""
+    names = values(wanted[1]) if wanted[0] == ARRAY else [wanted]
+    return text_of(names[0]) if len(names) == 1 else None
 
 
 def _failure(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
@@ -176,7 +193,7 @@ def _items(name: str, given: dict[str, Value], value: Value) -> list[Field] | No
     if code == OBJECT:
         return _first_failing(members, 0, data, "At least one item did not match the sub-schema")
     failing = [
-        (OBJECT, document_from([("itemIndex", *from_python(index)), ("details", *array_value(_failures(raw, member)))]))
+        (OBJECT, document_from([("itemIndex", *int64_value(index)), ("details", *array_value(_failures(raw, member)))]))
         for index, ((_, raw), member) in enumerate(zip(values(data), members, strict=False))
         if not _holds(raw, member)
     ]

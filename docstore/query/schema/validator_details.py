@@ -228,6 +228,8 @@ def _values_at(value: Value, parts: Sequence[str], expand: bool) -> Iterator[Val
 
 def _type_fields(considered: Sequence[Value]) -> list[tuple[str, int, bytes]]:
     names = sorted({TYPE_NAMES[code] for code, _ in considered})
+    if not names:
+        return []
     if len(names) == 1:
         return [("consideredType", *from_python(names[0]))]
     return [("consideredTypes", *from_python(names))]

@@ -153,3 +153,25 @@ def test_a_schema_inside_a_filter_is_told_as_a_clause() -> None:
     found = bson.decode(failure_details(bson.encode(validator), bson.encode({"a": 1})))
     matched = {"operatorName": "$jsonSchema", "reason": "schema matched"}
     assert found["clausesSatisfied"] == [{"index": 0, "title": "T", "details": matched}]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rule", "value", "told"),
+    [
+        ("int", {"minimum": 9}, 1.5, ["minimum", "bsonType"]),
+        ("int", {"minimum": 9}, "a", ["bsonType"]),
+        ("string", {"minimum": 9}, 5, ["bsonType"]),
+        (["string", "array"], {"minimum": 9}, 5, ["minimum", "bsonType"]),
+        (["int", "string"], {"minItems": 9}, [1], ["minItems", "bsonType"]),
+        ("number", {"maxLength": 0}, "abc", ["bsonType"]),
+        (["bool", "number"], {"maxLength": 0}, "abc", ["maxLength", "bsonType"]),
+        ("array", {"required": ["z"]}, {"x": 1}, ["bsonType"]),
+        (["long", "double"], {"required": ["z"]}, {"x": 1}, ["required", "bsonType"]),
+        ("int", {"dependencies": {"x": ["y"]}}, {"x": 1}, ["dependencies", "bsonType"]),
+        ("int", {"enum": [1]}, "a", ["enum", "bsonType"]),
+    ],
+)
+def test_rules_of_other_types_are_told_where_several_types_are_wanted(
+    wanted: Any, rule: dict[str, Any], value: Any, told: list[str]
+) -> None:
+    assert [each["operatorName"] for each in of_value({"bsonType": wanted, **rule}, value)] == told
