@@ -48,15 +48,25 @@ _PER_SEARCH = 64
 """What it costs to look for a pattern in a string."""
 
 
+def _in_order(children: Sequence[Filter]) -> Sequence[Filter]:
+    """Expressions are evaluated last, so that an error of theirs is met only where nothing else decides."""
+    last = [child for child in paced(children) if _is_expression(child)]
+    return [*(child for child in paced(children) if not _is_expression(child)), *last] if last else children
+
+
+def _is_expression(tree: Filter) -> bool:
+    return isinstance(tree, DocumentTest) and tree.name == "$expr"
+
+
 def compile_filter(tree: Filter) -> Predicate:
     """The predicate of a tree. Inside `$elemMatch` on values the paths are empty and the kernel ignores them."""
     match tree:
         case And(children):
-            return predicate.And([compile_filter(child) for child in paced(children)])
+            return predicate.And([compile_filter(child) for child in paced(_in_order(children))])
         case Or(children):
-            return predicate.Or([compile_filter(child) for child in paced(children)])
+            return predicate.Or([compile_filter(child) for child in paced(_in_order(children))])
         case Nor(children):
-            return predicate.Nor([compile_filter(child) for child in paced(children)])
+            return predicate.Nor([compile_filter(child) for child in paced(_in_order(children))])
         case Not(child):
             return predicate.Not(compile_filter(child))
         case Always(value):

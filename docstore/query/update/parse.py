@@ -24,7 +24,7 @@ from docstore.query.update.fields import (
 )
 from docstore.query.update.modifier import Modifier
 from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
-from docstore.query.update.tree import PathNode, Selectors, dollar_field, is_selector
+from docstore.query.update.tree import PathNode, Selectors, is_selector
 from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
 from docstore.query.value.long_lists import paced
 from docstore.query.value.notation import display
@@ -110,11 +110,8 @@ def has_operators(specification: bytes) -> bool:
 
 
 def _parse_replacement(raw: bytes) -> Replacement:
-    if b"$" in raw:
-        for name, _, _ in paced(elements(raw)):
-            if name.startswith("$"):
-                raise dollar_field(name)
-    return Replacement(raw)
+    fields = paced(elements(raw)) if b"$" in raw else ()
+    return Replacement(raw, next((name for name, _, _ in fields if name.startswith("$")), ""))
 
 
 def _parse_change(update: _Written, operator: str, path: str, value: Value, query_context: QueryContext) -> None:

@@ -19,7 +19,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import Filter
 from docstore.query.update.arrays import AddToSet, Push
 from docstore.query.update.modifier import LEAVE, Modifier, Situation
-from docstore.query.update.tree import PathNode, Selectors, apply_tree
+from docstore.query.update.tree import PathNode, Selectors, apply_tree, dollar_field
 from docstore.query.update.upsert import seed_document, seeded_id
 from docstore.query.value.identity import check_id
 from docstore.query.value.long_lists import paced
@@ -184,16 +184,19 @@ def _tree(changes: Iterable[Change], matched_index: str | None) -> PathNode:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A whole new document. It keeps the `_id` of the old one; an empty timestamp at its top level is filled in."""
+    """A whole new document. It keeps the `_id` of the old one; an empty timestamp at its top level is filled in.
+    `dollar`: the name of a field that takes the place of none, but may be inserted.
+    """
 
     document: bytes
+    dollar: str = ""
     needs_position: bool = False
     is_replacement: bool = True
     changed: frozenset[bytes] | None = None
 
     def change(self, raw: bytes) -> bytes | None:
         """As a `DirectUpdate`'s."""
-        return None if _may_be_filled(self.document) else self._in_place_of(raw, self.document)
+        return None if self.dollar or _may_be_filled(self.document) else self._in_place_of(raw, self.document)
 
     def identified(self, identity: Value) -> bytes | None:
         """As a `DirectUpdate`'s."""
@@ -206,6 +209,8 @@ class Replacement:
         return self._in_place_of(raw, fill_timestamps(self.document, timestamp))
 
     def _in_place_of(self, raw: bytes, made: bytes) -> bytes:
+        if self.dollar:
+            raise dollar_field(self.dollar)
         after = _with_kept_id(made, get_field(raw, "_id"))
         return after if after != raw else raw
 
@@ -232,7 +237,12 @@ class PipelineUpdate:
     is_replacement: bool = False
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        after = _with_kept_id(self.transform(raw), get_field(raw, "_id"))
+        made, old = self.transform(raw), get_field(raw, "_id")
+        own = get_field(made, "_id")
+        if own is not None and own != old:
+            # What none may be is said before that it is another.
+            check_id(own)
+        after = _with_kept_id(made, old)
         return after if after != raw else raw
 
     def moves_id(self, raw: bytes) -> bool:
@@ -240,11 +250,11 @@ class PipelineUpdate:
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         seed = seed_document(tree)
-        result = _with_kept_id(self.transform(seed), get_field(seed, "_id"))
-        own = get_field(result, "_id")
+        made = self.transform(seed)
+        own = get_field(made, "_id")
         if own is not None and own[0] == ARRAY:
             raise _array_id()
-        return inserted(result, new_id)
+        return inserted(_with_kept_id(made, get_field(seed, "_id")), new_id)
 
 
 def _with_kept_id(made: bytes, old_id: Value | None) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from bson.int64 import Int64
 from bson.regex import Regex
 
+from docstore.aggregation import expression_context
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
@@ -184,3 +185,22 @@ def test_a_sample_is_drawn_by_the_dice_of_the_language() -> None:
 
     assert [drawn(rate) for rate in (0, 0.2, 0.4, 1)] == [False, False, True, True]
     assert [code_of({"$sampleRate": rate}) for rate in (-0.1, 1.5, "x", float("nan"))] == [Code.BadValue] * 4
+
+
+@pytest.mark.parametrize(
+    ("condition", "matched"),
+    [
+        ({"$expr": {"$add": ["$t", 1]}, "a": 5}, False),
+        ({"$and": [{"$expr": {"$add": ["$t", 1]}}, {"$or": [{"a": 5}, {"b": 1}]}]}, False),
+        ({"$expr": {"$add": ["$t", 1]}, "a": {"$type": "string"}}, False),
+        ({"$or": [{"$expr": {"$add": ["$t", 1]}}, {"a": 1}]}, True),
+        ({"$nor": [{"$expr": {"$add": ["$t", 1]}}, {"a": 1}]}, False),
+    ],
+)
+def test_an_expression_is_evaluated_where_nothing_else_decides(condition: dict[str, Any], matched: bool) -> None:
+    tree = parse_filter(raw(condition), query_context=expression_context.FULL)
+    assert compile_filter(tree).matches(raw({"a": 1, "t": "text"})) is matched
+    with pytest.raises(CommandError):
+        compile_filter(
+            parse_filter(raw({"$expr": {"$add": ["$t", 1]}}), query_context=expression_context.FULL)
+        ).matches(raw({"t": "text"}))

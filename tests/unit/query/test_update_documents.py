@@ -50,10 +50,12 @@ def test_a_replacement_fills_empty_timestamps_at_its_top() -> None:
     assert replaced(document, {"_id": 1}) == {"_id": 1, "a": Timestamp(9, 1), "b": {"c": Timestamp(0, 0)}}
 
 
-def test_an_operator_behind_plain_fields_is_no_replacement() -> None:
-    with pytest.raises(CommandError) as refused:
-        parse_update(raw({"b": 1, "$set": {"a": 1}}))
-    assert refused.value.code == Code.DollarPrefixedFieldName
+def test_an_operator_behind_plain_fields_replaces_nothing_and_may_be_inserted() -> None:
+    for document in ({"_id": 1}, {"_id": 1, "b": 1, "$set": {"a": 1}}):
+        with pytest.raises(CommandError) as refused:
+            replaced({"b": 1, "$set": {"a": 1}}, document)
+        assert refused.value.code == Code.DollarPrefixedFieldName
+    assert upserted({"_id": 7}, {"b": 1, "$set": {"a": 1}}) == {"_id": 7, "b": 1, "$set": {"a": 1}}
 
 
 @pytest.mark.parametrize(

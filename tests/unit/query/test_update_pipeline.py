@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bson.objectid import ObjectId
+from bson.regex import Regex
 
 from docstore.aggregation import expression_context
 from docstore.errors import Code, CommandError
@@ -65,3 +66,16 @@ def test_an_upsert_begins_with_what_the_filter_fixes() -> None:
         parse_filter(raw({"k": 7})), value(ObjectId("5f0000000000000000000001")), now=0, timestamp=0
     )
     assert decoded(made) == {"_id": ObjectId("5f0000000000000000000001"), "k": 7, "x": 7}
+
+
+@pytest.mark.parametrize(
+    ("identity", "code"),
+    [
+        ([1], Code.InvalidIdField),
+        ({"$literal": Regex("a")}, Code.InvalidIdField),
+        ({"$literal": {"$x": 1}}, Code.DollarPrefixedFieldName),
+        (5, Code.ImmutableField),
+    ],
+)
+def test_what_no_id_may_be_is_said_before_that_it_is_another(identity: Any, code: int) -> None:
+    assert refusal({"_id": 1}, {"$set": {"_id": identity}}) == code
