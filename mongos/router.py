@@ -53,6 +53,8 @@ class Router:
         statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
     ) -> None:  # fmt: skip
         self.shards = shards
+        self.shards_outside = shards
+        """The same, apart from any transaction that a request is of."""
         self.cache = cache
         self.chunk_commands = chunk_commands
         self.settings = settings

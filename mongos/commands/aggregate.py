@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from docstore.bson import get_field
@@ -45,11 +44,10 @@ async def _run(context: Context, args: Arguments) -> Result:
     batch_size = _batch_size(args["cursor"])
     if request.pipeline.is_change_stream:
         return await open_change_stream(context, request, batch_size)
-    reading = replace(request, pipeline=request.pipeline.without_target())
     if request.pipeline.target is not None:
         check_output_concern(context)
-        return await write_results(context, request.pipeline.target, reading)
-    merged = await open_pipeline(context, reading)
+        return await write_results(context, request)
+    merged = await open_pipeline(context, request)
     return await first_reply(context, merged, batch_size=batch_size, namespace=context.view or context.namespace)
 
 

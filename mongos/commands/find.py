@@ -8,7 +8,7 @@ router projects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import bson
 from bson.int64 import Int64
 
 from docstore.aggregation.known_projections import known_projection
+from docstore.bson import document_from, elements
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -29,6 +30,7 @@ from docstore.query.filter.special_conditions import nearness
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.distances import DistanceOrder
 from docstore.query.projection.parse import parse_projection
+from docstore.query.projection.projection import DocumentProjection
 from docstore.query.sort import parse_sort
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import FIRST_BATCH, batch_comes_last, cursor_reply, first_reply
@@ -87,6 +89,8 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     if merge:
         await settle_text_search(context, context.namespace, tree, shards[0])
     order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
+    if order is not None and args["returnKey"]:
+        raise CommandError(Code.NotImplemented, "keys of several shards hold no order: returnKey goes without a sort")
     wanted = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
     projection = None if wanted == EMPTY_DOCUMENT else parse_projection(wanted, query_context=query_context, tree=tree)
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
@@ -101,7 +105,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     answers = await router.ask(context, routing, shards, body)
     if not merge:
         return await open_cursor(context, args, answers[0])
-    project = projection.apply if projection else None
+    project = None if projection is None else _projecting(args, projection)
     return await _merged(context, args, Shape(sort=order, skip=skip, limit=limit, project=project), answers)
 
 
@@ -111,6 +115,19 @@ async def _merged(context: Context, args: Arguments, shape: Shape, answers: Sequ
     return await opened_reply(
         context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"]
     )
+
+
+def _projecting(args: Arguments, projection: DocumentProjection) -> Callable[[bytes], bytes]:
+    """What the router makes of a merged document: the place that a shard has put behind it stays."""
+    apply = projection.apply
+    if not args["showRecordId"]:
+        return apply
+
+    def with_place(document: bytes) -> bytes:
+        *fields, place = elements(document)
+        return document_from([*elements(apply(document_from(fields))), place])
+
+    return with_place
 
 
 def _check_tailable(args: Arguments, routing: Routing) -> None:
@@ -164,6 +181,9 @@ def _plain_shape(args: Arguments) -> Shape | None:
     """What becomes of the documents of several shards, where that is known without the filter and the request."""
     order = project = None
     if args["sort"]:
+        if args["returnKey"]:
+            # Who routes it says that it is refused.
+            return None
         known = plain_order(args["sort"])
         if known is None:
             return None
@@ -172,7 +192,7 @@ def _plain_shape(args: Arguments) -> Shape | None:
         projection = known_projection(args["projection"])
         if projection is None:
             return None
-        project = projection.apply
+        project = _projecting(args, projection)
     return Shape(sort=order, skip=args["skip"], limit=args["limit"], project=project)
 
 

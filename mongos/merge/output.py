@@ -7,6 +7,7 @@ become sharded meanwhile. What `$merge` writes is routed like a client's updates
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -14,7 +15,7 @@ from uuid import uuid4
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.stages.write import Merge, Out, check_target
+from docstore.aggregation.stages.write import Merge, check_target
 from docstore.bson import document_from, elements, from_python, get_field
 from docstore.commands.context import Context
 from docstore.commands.requests.results import WRITE_FIELDS, Merging, OutOutput, checked
@@ -23,7 +24,7 @@ from docstore.namespace import check_collection_name
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import STALE_CODES
 from mongos.merge.batches import cursor_reply
-from mongos.merge.pipelines import Request, open_pipeline
+from mongos.merge.pipelines import Request, open_pipeline, under_own_collation
 from mongos.router import router_of
 from mongos.routing.requests import versioned
 from mongos.routing.targeting import insert_target, primary_of, update_target
@@ -35,12 +36,17 @@ _BATCH_BYTES = 4 * 1024 * 1024
 _FOR_WRITES = WRITE_FIELDS | {"lsid"}
 
 
-async def write_results(context: Context, stage: Out | Merge, request: Request) -> bytes:
-    """Run the pipeline into the stage's target; the reply of the command, a cursor without documents.
+async def write_results(context: Context, request: Request) -> bytes:
+    """Run the pipeline into the target of its last stage; the reply of the command, a cursor without documents.
 
     Errors: 28769 for `$out` to a sharded collection, too.
     """
     router = router_of(context)
+    if isinstance(request.pipeline.target, Merge):
+        # It says by which index documents are the same.
+        request = await under_own_collation(context, request, await router.cache.get(request.namespace))
+    stage = request.pipeline.target
+    assert stage is not None, "there is a target"
     database = stage.database or context.db
     check_target(stage, database)
     namespace = check_collection_name(database, stage.collection)
@@ -53,7 +59,7 @@ async def write_results(context: Context, stage: Out | Merge, request: Request) 
         target.check_unsharded()
         output = OutOutput(target, f"tmp.agg_out.{uuid4()}")
     await output.begin()
-    merged = await open_pipeline(context, request)
+    merged = await open_pipeline(context, replace(request, pipeline=request.pipeline.without_target()))
     try:
         ended = False
         while not ended:

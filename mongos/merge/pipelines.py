@@ -36,9 +36,10 @@ from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.merge.remote import batch_bytes
 from mongos.router import router_of
-from mongos.routing.requests import ShardReply, forwarded
+from mongos.routing.cache import version_for
+from mongos.routing.requests import ShardReply, cursor_of, forwarded, versioned
 from mongos.routing.shards import Shard
-from mongos.routing.targeting import filter_shards
+from mongos.routing.targeting import filter_shards, primary_of
 from mongos.routing.text_index import settle_text_search
 
 T = TypeVar("T")
@@ -113,6 +114,9 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         # Nothing is read, or nothing is there: what other stages read, they read from here.
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
     shards, split = await divided(context, request, routing)
+    if split.merge_stages:
+        request = await under_own_collation(context, request, routing)
+        pipeline = request.pipeline
     if split.merge_stages or len(shards) > 1:
         await settle_text_search(context, request.namespace, pipeline.leading_filter(), shards[0])
     cursor = get_field(request.base, "cursor")
@@ -131,6 +135,29 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         router.discard(remotes)
         raise
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+
+
+async def under_own_collation(context: Context, request: Request, routing: Routing) -> Request:
+    """The request, saying itself the collation that it has of what it reads: shards take that from the collection or
+    view, stages that run here cannot. What is sharded has none.
+    """
+    asked = get_field(request.base, "collation")
+    if routing.collection is not None or routing.primary is None or (asked and asked[1] != EMPTY_DOCUMENT):
+        return request
+    database, _, name = request.namespace.partition(".")
+    shard = await router_of(context).shards_outside.get(primary_of(routing))
+    body = bson.encode({"listCollections": 1, "filter": {"name": name}})
+    versioned_body = versioned(body, version_for(routing, shard.name))
+    answer = await shard.command(database, versioned_body, repeatable=True, deadline=context.deadline)
+    found = cursor_of(answer.body).documents
+    options = get_field(found[0], "options") if found else None
+    rules = None if options is None else get_field(options[1], "collation")
+    if rules is None:
+        return request
+    query_context = replace(request.pipeline.query_context, collation=parse_collation(rules[1]))
+    pipeline = parse_pipeline([stage.raw for stage in request.pipeline.stages], query_context=query_context)
+    fields = [field for field in elements(request.base) if field[0] != "collation"]
+    return Request(document_from([*fields, ("collation", *rules)]), request.namespace, pipeline)
 
 
 async def _of_all_shards(context: Context, request: Request, first: ProcessDocuments) -> MergedCursor:
