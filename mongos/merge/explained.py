@@ -32,7 +32,7 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
         pipeline = request.pipeline
         if not pipeline.needs_collection or routing.primary is None:
             return _reply(SplitPipeline([], [stage.raw for stage in pipeline.stages], None), [])
-        shards, split = await divided(context, request, routing)
+        shards, split, _ = await divided(context, request, routing)
         inner = request.body(split.shard_stages, {})
         body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
         return _reply(split, await router_of(context).ask(context, routing, shards, body))

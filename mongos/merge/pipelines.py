@@ -32,6 +32,7 @@ from docstore.query.value.collation import SIMPLE, Collation, parse_collation
 from docstore.query.value.values import is_true, string_value
 from docstore.sharding.routing import Routing
 from docstore.spill import SpillFile
+from mongos.merge.beside import Beside, read_beside
 from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.merge.remote import batch_bytes
@@ -113,7 +114,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     if not pipeline.needs_collection or routing.primary is None:
         # Nothing is read, or nothing is there: what other stages read, they read from here.
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
-    shards, split = await divided(context, request, routing)
+    shards, split, beside = await divided(context, request, routing)
     if split.merge_stages:
         request = await under_own_collation(context, request, routing)
         pipeline = request.pipeline
@@ -122,8 +123,13 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     cursor = get_field(request.base, "cursor")
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
     merge = bool(split.merge_stages) or len(shards) > 1
-    body = request.body(split.shard_stages, given, {"batchBytes": batch_bytes()} if merge else {})
-    answers = await router.ask(context, routing, shards, body)
+    body = request.body(split.shard_stages, given, {"batchBytes": batch_bytes()} if merge else beside.said)
+    try:
+        answers = await router.ask(context, routing, shards, body)
+    except CommandError as error:
+        if not await beside.is_new(context, error):
+            raise
+        return await _opened(context, request, routing)
     remotes = await router.remotes(context, answers, None)
     try:
         shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
@@ -178,25 +184,16 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     return MergedCursor(remotes, Shape(), router.discard, clock=router.clock, finish=finish)
 
 
-async def divided(context: Context, request: Request, routing: Routing) -> tuple[list[str], SplitPipeline]:
-    """The shards that are asked, and the halves of the pipeline; one shard alone may be asked all of it."""
+async def divided(context: Context, request: Request, routing: Routing) -> tuple[list[str], SplitPipeline, Beside]:
+    """The shards that are asked, the halves of the pipeline, and what is read beside its collection; one shard alone
+    may be asked all of it.
+    """
     pipeline = request.pipeline
     shards = filter_shards(routing, pipeline.leading_filter())
-    if len(shards) == 1 and await _only_on(context, request, routing):
-        return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None)
-    return shards, pipeline.split()
-
-
-async def _only_on(context: Context, request: Request, routing: Routing) -> bool:
-    """Whether the one shard that holds the collection's part of interest has all the other collections too."""
-    others = request.pipeline.others
-    if not others:
-        return True
-    if routing.collection is not None:
-        return False
-    cache = router_of(context).cache
-    found = [await cache.refresh(f"{context.db}.{name}") for name in others]
-    return all(other.collection is None and other.primary == routing.primary for other in found)
+    beside = await read_beside(context, pipeline.others)
+    if len(shards) == 1 and beside.is_on(shards[0]):
+        return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None), beside
+    return shards, pipeline.split(), beside
 
 
 def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:

@@ -1,16 +1,18 @@
-"""Which pipelines are relayed: those that read one collection and nothing else, write nothing, and run no scripts.
+"""Which pipelines are relayed: those that write nothing, run no scripts, and read of other collections only what the
+shard has.
 
 Always true: what is relayed would have been sent to that shard as a whole (`mongos.merge.pipelines`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from docstore.bson import OBJECT, elements, get_field
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, Value, values
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, STRING, Value, values
 from docstore.commands.arguments import Arguments
+from docstore.query.value.values import text_of
 from mongos.relay.targets import Aim, Language, NamespaceTargets
 
 _STAGES = frozenset(
@@ -20,6 +22,8 @@ _STAGES = frozenset(
         "$sortByCount", "$unset", "$unwind",
     )
 )  # fmt: skip
+_READING = {"$graphLookup": "from", "$lookup": "from", "$unionWith": "coll"}
+"""Where those say what they read that read another collection."""
 _SCRIPTS = (b"$function\0", b"$accumulator\0", b"$where\0")
 _MOST_BYTES = 4096
 
@@ -34,9 +38,12 @@ def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Langu
     if leading_filter(behind) is not None:
         # Both say where the documents are.
         return None
-    if sum(map(len, behind)) > _MOST_BYTES or not are_plain(tuple(behind)):
-        return None
-    return targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
+    others = read_beside(tuple(behind)) if sum(map(len, behind)) <= _MOST_BYTES else None
+    aim = None if others is None else targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
+    if aim is None or not others:
+        return aim
+    beside = targets.beside(others, aim.shard)
+    return None if beside is None else aim._replace(more=beside)
 
 
 def leading_filter(stages: Sequence[bytes]) -> bytes | None:
@@ -46,22 +53,49 @@ def leading_filter(stages: Sequence[bytes]) -> bytes | None:
 
 
 @lru_cache(maxsize=512)
-def are_plain(stages: tuple[bytes, ...]) -> bool:
-    """Whether stages are of those that are relayed."""
+def read_beside(stages: tuple[bytes, ...]) -> frozenset[str] | None:
+    """The other collections that stages read; None where they are not all of those that are relayed."""
+    found: set[str] = set()
     for stage in stages:
         fields = elements(stage)
-        if len(fields) != 1 or fields[0][0] not in _STAGES or any(each in stage for each in _SCRIPTS):
-            return False
+        if len(fields) != 1 or any(each in stage for each in _SCRIPTS):
+            return None
         name, code, data = fields[0]
+        read: Iterable[str] | None
         if name == "$facet":
-            inner = elements(data) if code == OBJECT else []
-            if not all(kind == ARRAY and _are_stages(values(each)) for _, kind, each in inner):
-                return False
-    return True
+            read = _of_each([(kind, each) for _, kind, each in elements(data)]) if code == OBJECT else None
+        elif name in _READING:
+            read = _of_reading(code, data, _READING[name])
+        else:
+            read = () if name in _STAGES else None
+        if read is None:
+            return None
+        found.update(read)
+    return frozenset(found)
 
 
-def _are_stages(found: list[Value]) -> bool:
-    return all(code == OBJECT for code, _ in found) and are_plain(tuple(raw for _, raw in found))
+def _of_reading(code: int, data: bytes, field: str) -> set[str] | None:
+    """What a stage reads that names a collection in that field, and may have a pipeline over it."""
+    if code == STRING:
+        return {text_of((code, data))} if field == "coll" else None
+    fields = {name: (kind, value) for name, kind, value in elements(data)} if code == OBJECT else {}
+    name, pipeline = fields.get(field), fields.get("pipeline")
+    if name is None or name[0] != STRING:
+        return None
+    inner = frozenset[str]() if pipeline is None else _of_each([pipeline])
+    return None if inner is None else {text_of(name), *inner}
+
+
+def _of_each(pipelines: Iterable[Value]) -> frozenset[str] | None:
+    """What the stages of several pipelines read."""
+    found: set[str] = set()
+    for code, data in pipelines:
+        stages = values(data) if code == ARRAY else [(code, data)]
+        inner = read_beside(tuple([raw for _, raw in stages])) if all(kind == OBJECT for kind, _ in stages) else None
+        if inner is None:
+            return None
+        found |= inner
+    return frozenset(found)
 
 
 def _is_plain_cursor(cursor: bytes | None) -> bool:

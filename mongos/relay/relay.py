@@ -134,7 +134,7 @@ class RoutedRelay(Relay):
     def start(self, answered: Answered) -> bool:
         self._begun = True
         context, shard = self._context, self._shard
-        body = without_fields(context.raw, _LEFT_OUT, self._targets.version(shard.name))
+        body = without_fields(context.raw, _LEFT_OUT, self._targets.version(shard.name) + self._aim.more)
         upstream = context.connection.upstream
         sent = shard.send(body, self._take, sequences=context.sequences, before=upstream.get(shard.name))
         if sent is None:

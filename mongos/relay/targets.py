@@ -11,19 +11,23 @@ prepared under one routing is not used under another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_not
 from typing import NamedTuple, Protocol
 
-from docstore.bson import OBJECT, Value, append_fields, document_from, elements, get_field
+import bson
+
+from docstore.bson import OBJECT, Value, append_fields, document_from, elements, encoded_fields, get_field
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.form import form_of
+from docstore.namespace import split_namespace
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Comparison, Filter, Op
 from docstore.query.plan.bounds import conditions
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing
-from mongos.routing.requests import version_field
+from mongos.routing.requests import other_versions, version_field
 
 _MOST_FORMS = 256
 _MOST_NAMESPACES = 1024
@@ -38,11 +42,14 @@ Language = Callable[[], QueryContext]
 
 
 class Aim(NamedTuple):
-    """The shard that a request is for. `chunk`: what it writes `size` bytes to; None where that is not counted."""
+    """The shard that a request is for. `chunk`: what it writes `size` bytes to; None where that is not counted.
+    `more`: encoded fields that the shard is told besides.
+    """
 
     shard: str
     chunk: Chunk | None = None
     size: int = 0
+    more: bytes = b""
 
 
 class KnownRouting(Protocol):
@@ -51,14 +58,32 @@ class KnownRouting(Protocol):
     def known(self, namespace: str) -> Routing | None:
         """None where the config servers would have to be asked."""
 
+    def read_with(self, db: str, names: frozenset[str]) -> frozenset[str]:
+        """What is read of a database where these are read, as far as is known."""
+
+
+class _Beside(NamedTuple):
+    """Collections that are read beside another: their names, their routing, and the field that says it. `shard`: where
+    all of them are, whole.
+    """
+
+    names: frozenset[str]
+    routing: list[Routing]
+    shard: str
+    field: bytes
+
 
 class NamespaceTargets:
     """Those of one namespace under one routing."""
 
-    __slots__ = ("_first", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing")
+    __slots__ = (
+        "_beside", "_cache", "_first", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing"
+    )  # fmt: skip
 
-    def __init__(self, routing: Routing) -> None:
+    def __init__(self, routing: Routing, cache: KnownRouting) -> None:
         self.routing = routing
+        self._cache = cache
+        self._beside: dict[frozenset[str], _Beside] = {}
         name = routing.namespace.encode() + b"\0"
         self._whole_batch = b"\x12id\0" + bytes(8) + b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
         self._places: dict[bytes, tuple[int, ...]] = {}
@@ -81,6 +106,26 @@ class NamespaceTargets:
         if found is None:
             found = self._versions[shard] = version_field(self.routing.shard_version(shard))
         return found
+
+    def beside(self, names: frozenset[str], shard: str) -> bytes | None:
+        """The field by which the shard is told of what is read beside the collection, in its database; None where the
+        shard does not have all of it, or that is not known.
+        """
+        cache, db = self._cache, split_namespace(self.routing.namespace)[0]
+        read = cache.read_with(db, names)
+        known = [cache.known(f"{db}.{name}") for name in read]
+        found = self._beside.get(names)
+        if found is None or found.names != read or any(map(is_not, found.routing, known)):
+            routing = [each for each in known if each is not None and each.collection is None]
+            primaries = {each.primary for each in routing}
+            (primary,) = primaries if len(primaries) == 1 else (None,)
+            if primary is None or len(routing) < len(read):
+                return None
+            if len(self._beside) >= _MOST_FORMS:
+                self._beside.clear()
+            said = other_versions(dict(zip(read, routing, strict=True)))
+            found = self._beside[names] = _Beside(read, routing, primary, encoded_fields(bson.encode(said)))
+        return found.field if found.shard == shard else None
 
     def is_whole(self, reply: bytes, end: int) -> bool:
         """Whether the cursor in a reply, whose own fields end there, has given all there is."""
@@ -209,7 +254,7 @@ class PreparedTargets:
                 return None
             if len(self._by_namespace) >= _MOST_NAMESPACES:
                 self._by_namespace.clear()
-            found = self._by_namespace[namespace] = NamespaceTargets(routing)
+            found = self._by_namespace[namespace] = NamespaceTargets(routing, self._cache)
         return found
 
 

@@ -11,7 +11,7 @@ of one namespace share one request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from docstore.errors import CommandError
@@ -23,6 +23,7 @@ from mongos.routing.shards import CONFIG, Shard
 
 MAX_ATTEMPTS = 30
 _ON_CONFIG_SERVERS = frozenset(("admin", "config"))
+_MOST_READ = 1024
 T = TypeVar("T")
 
 
@@ -33,6 +34,7 @@ class RoutingCache:
         self._config = config
         self._known: dict[str, Routing] = {}
         self._refreshing: dict[str, asyncio.Task[Routing]] = {}
+        self._also_read: dict[tuple[str, frozenset[str]], frozenset[str]] = {}
 
     async def get(self, namespace: str) -> Routing:
         """Where the namespace lives, as far as is known."""
@@ -74,6 +76,20 @@ class RoutingCache:
             if routing is not None:
                 self._known[namespace] = routing
                 return routing
+
+    def read_with(self, db: str, names: frozenset[str]) -> frozenset[str]:
+        """What is read of a database where these are read, as far as is known: what views among them stand on, too."""
+        return self._also_read.get((db, names), names)
+
+    def also_read(self, db: str, names: frozenset[str], more: Iterable[str]) -> bool:
+        """A shard has told that `more` is read besides; whether that is news."""
+        known = self.read_with(db, names)
+        if known.issuperset(more):
+            return False
+        if len(self._also_read) >= _MOST_READ:
+            self._also_read.clear()
+        self._also_read[db, names] = known.union(more)
+        return True
 
     def forget(self, namespace: str | None = None) -> None:
         """Drop what is known of a namespace or of all."""

@@ -27,6 +27,7 @@ from docstore.bson import (
 from docstore.bson.walk import ARRAY
 from docstore.commands.context import Context
 from docstore.commands.sessions.transactions import READ_ONLY
+from docstore.sharding.routing import Routing
 from docstore.sharding.version import ShardVersion
 
 BETWEEN_CLIENT_AND_ROUTER = frozenset(
@@ -77,6 +78,11 @@ def versioned(body: bytes, version: ShardVersion | None) -> bytes:
 def version_field(version: ShardVersion) -> bytes:
     """The element that says it: most requests carry one of few versions."""
     return bson.encode({"shardVersion": version.to_document()})[4:-1]
+
+
+def other_versions(routing: Mapping[str, Routing]) -> dict[str, Any]:
+    """The fields that say by which routing other collections of the database are read, none of them being sharded."""
+    return {"otherVersions": {name: each.version().to_document() for name, each in routing.items()}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,3 +334,59 @@ def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: C
     with pytest.raises(OperationFailure) as raised:
         list(posts.find({"$where": "throw new Error('no')"}))
     assert raised.value.code == 139
+
+
+def test_what_a_pipeline_reads_beside_its_collection_is_all_there(cluster: Cluster) -> None:
+    """Views over what is sharded, and collections that are sharded or moved behind a router's back."""
+    one, two = (client.test for client in cluster.clients)
+    here = cluster.shard("beside", {"k": 1})
+    here.insert_many([{"_id": n, "k": n, "g": n % 3} for n in range(30)])
+    cluster.split_and_move("beside", {"k": 15})
+    one.command("create", "beside_view", viewOn="beside", pipeline=[{"$match": {"k": {"$gte": 3}}}])
+    one.command("create", "beside_union", viewOn="groups", pipeline=[{"$unionWith": "beside_view"}])
+    one.groups.insert_many([{"_id": g, "g": g} for g in range(3)])
+    one.towns.insert_many([{"_id": n, "g": n % 3} for n in range(12)])
+
+    def counts(database: Any, other: str, source: str = "groups") -> list[int]:
+        join = {"$lookup": {"from": other, "localField": "g", "foreignField": "g", "as": "r"}}
+        found = database[source].aggregate([{"$match": {"_id": {"$lt": 3}}}, join, {"$sort": {"_id": 1}}])
+        return [len(row["r"]) for row in found]
+
+    for _ in range(2):
+        for database in (one, two):
+            assert counts(database, "beside_view") == [9, 9, 9]
+            assert counts(database, "beside_union") == [10, 10, 10]
+            assert counts(database, "towns") == [4, 4, 4]
+            assert counts(database, "towns", "beside") == [4, 4, 4]
+    # The first router hears of nothing.
+    cluster.clients[1].admin.command("shardCollection", "test.towns", key={"_id": 1})
+    cluster.clients[1].admin.command("split", "test.towns", middle={"_id": 6})
+    cluster.clients[1].admin.command("moveChunk", "test.towns", find={"_id": 6}, to="two")
+    for database in (one, two):
+        assert counts(database, "towns") == [4, 4, 4]
+        assert counts(database, "towns", "beside") == [4, 4, 4]
+    two.towns.drop()
+    two.towns.insert_many([{"_id": n, "g": n % 3} for n in range(6)])
+    for _ in range(2):
+        for database in (one, two):
+            assert counts(database, "towns") == [2, 2, 2]
+    two.beside_view.drop()
+    two.command("create", "beside_view", viewOn="towns", pipeline=[])
+    for database in (one, two):
+        assert counts(database, "beside_view") == [2, 2, 2]
+        assert counts(database, "beside_union") == [3, 3, 3]
+
+
+def test_what_is_not_sharded_is_joined_under_its_own_collation(cluster: Cluster) -> None:
+    test = cluster.client.test
+    words = cluster.shard("words", {"_id": 1})
+    words.insert_many([{"_id": n, "s": text} for n, text in enumerate(["a", "A", "\u00e1", "b", "B"])])
+    cluster.split_and_move("words", {"_id": 2})
+    test.command("create", "folded", collation={"locale": "en", "strength": 1})
+    test.folded.insert_many([{"_id": 1, "s": "a"}, {"_id": 2, "s": "b"}])
+    join: dict[str, Any] = {"from": "words", "localField": "s", "foreignField": "s", "as": "r"}
+    stages = [{"$lookup": join}, {"$project": {"n": {"$size": "$r"}}}, {"$sort": {"_id": 1}}]
+    assert [row["n"] for row in test.folded.aggregate(stages)] == [3, 2]
+    assert [row["n"] for row in test.folded.aggregate(stages, collation={"locale": "simple"})] == [1, 1]
+    with cluster.client.start_session() as session, session.start_transaction():
+        assert [row["n"] for row in test.folded.aggregate(stages, session=session)] == [3, 2]

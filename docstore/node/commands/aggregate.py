@@ -23,11 +23,11 @@ from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
+from docstore.node.pipeline.beside import OTHER_VERSIONS, check_named, may_read_others, view_with_others
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, first_batch
 from docstore.node.read.requests import hint_of, query_context_of
-from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import ReleasingSource
 from docstore.node.read.views import (
     below_hint,
@@ -46,7 +46,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     if node_of(context).transaction is not None:
         check_stages(stages)
     collection = collection_of(arguments.value)
-    if collection is not None:
+    if collection is not None and may_read_others(context, arguments):
         reply = aggregate_at_once(context, node_of(context), arguments, f"{context.db}.{collection}")
         if reply is not None:
             return reply
@@ -64,6 +64,8 @@ def run(context: Context, arguments: Arguments) -> Response:
         check_reads_input(pipeline)
         pipeline = view_pipeline(resolved, stages, query_context)
         context = context.about(resolved.ns)
+    if not arguments["explain"]:
+        check_named(context, arguments, pipeline)
     check_other_views(context, pipeline)
     if pipeline.target is not None:
         check_output_concern(context)
@@ -91,7 +93,7 @@ def _run_change_stream(context: Context, arguments: Arguments, collection: str |
 
 
 def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str, hint: Hint | None) -> Steps[Result]:
-    view = yield from view_of(context)
+    view = yield from view_with_others(context, arguments)
     try:
         source = open_pipeline(
             context,
@@ -131,4 +133,4 @@ def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> 
     return f"{context.db}.$cmd.aggregate"
 
 
-COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS)
+COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS, OTHER_VERSIONS)

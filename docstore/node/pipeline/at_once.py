@@ -19,7 +19,7 @@ from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.streams import DocumentList
 from docstore.bson.build import bytes_of, document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field, values
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView, resolve_view
 from docstore.collection.collection import Collection
@@ -57,7 +57,7 @@ from docstore.query.plan.special.near import located_path
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
 
-_GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes"))
+_GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes", "otherVersions"))
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize"))
 _MOST_GIVEN_BYTES = 1 << 20
 _NEWEST = (True, None)
@@ -82,7 +82,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
         collection = node.store.collection(namespace)
         known, collation = (False, None) if collection is None else collation_of(collection, given.get("collation"))
         return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation) if known else None
-    resolved = None if "collation" in given else _view(node, namespace)
+    resolved = None if "collation" in given else _view(context, node, namespace)
     if resolved is None:
         return None
     return _of_view(context, node, resolved, stages, batch_size_of(arguments))
@@ -92,16 +92,21 @@ def find_on_view_at_once(
     context: Context, node: DataNode, arguments: Arguments, resolved: ResolvedView
 ) -> bytes | None:
     """The same of a find on a view."""
-    if node.shard_filter is not None or resolved.collation is not None or not arguments.given().keys() <= _OF_FIND:
+    if _is_of_shard(context, node) or resolved.collation is not None or not arguments.given().keys() <= _OF_FIND:
         return None
     if natural_sort(arguments) is not None:
         return None
     return _of_view(context, node, resolved, find_stages(arguments), arguments["batchSize"])
 
 
-def _view(node: DataNode, namespace: str) -> ResolvedView | None:
+def _is_of_shard(context: Context, node: DataNode) -> bool:
+    """Whether what a view stands on may be on other shards too."""
+    return node.shard_filter is not None or context.shard_version is not None
+
+
+def _view(context: Context, node: DataNode, namespace: str) -> ResolvedView | None:
     """What a view stands for; None where there is none, or that is not all that has to be known to read it."""
-    if node.shard_filter is not None:
+    if _is_of_shard(context, node):
         return None
     try:
         resolved = resolve_view(node.store, namespace)
@@ -171,7 +176,7 @@ def _answered(
     context: Context, node: DataNode, state: StepState, batch: int | None, work: Callable[[_Step], list[bytes]]
 ) -> bytes | None:
     """The reply with all that comes of some work; None where the general way knows better how it ends."""
-    step = _Step(node, state, context.db)
+    step = _Step(context, node, state)
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:
         documents = work(step)
@@ -261,13 +266,13 @@ class _Step:
     serves `docstore.aggregation.stage.Foreign` for equalities. Methods raise `_More`, and CommandError.
     """
 
-    __slots__ = ("_bound", "_buffers", "_db", "_node", "_reader", "_state", "_until")
+    __slots__ = ("_bound", "_buffers", "_context", "_node", "_reader", "_state", "_until")
 
-    def __init__(self, node: DataNode, state: StepState, db: str) -> None:
+    def __init__(self, context: Context, node: DataNode, state: StepState) -> None:
         self._node = node
         self._state = state
         self._reader = state.reader
-        self._db = db
+        self._context = context
         self._until = node.clock() + _LONGEST_STEP
         self._buffers = OperationBuffers()
         self._bound: list[BoundScan] = []
@@ -387,7 +392,11 @@ class _Step:
         return iter(self._found(collection, match[2], InFind()))
 
     def _collection(self, name: str) -> Collection:
-        collection = self._node.store.collection(f"{self._db}.{name}")
+        context = self._context
+        if context.shard_version is not None and get_field(context.raw, "otherVersions") is None:
+            # Whether it is here is not known.
+            raise _More
+        collection = self._node.store.collection(f"{context.db}.{name}")
         if collection is None or collection.collation is not None or not self._state.holds(self._node, collection):
             raise _More
         return collection

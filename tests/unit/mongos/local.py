@@ -181,6 +181,7 @@ class LocalCluster:
         self.relays = True
         """Whether requests are relayed where they can be."""
         self.settled: list[str] = []
+        self._also_read: dict[frozenset[str], frozenset[str]] = {}
         self.written: list[tuple[str, int]] = []
         self.due = False
         self.looked_at: list[str] = []
@@ -207,6 +208,14 @@ class LocalCluster:
         return None if routing.primary is None else routing
 
     refresh = get
+
+    def read_with(self, _db: str, names: frozenset[str]) -> frozenset[str]:
+        return self._also_read.get(names, names)
+
+    def also_read(self, db: str, names: frozenset[str], more: list[str]) -> bool:
+        known = self.read_with(db, names)
+        self._also_read[names] = known.union(more)
+        return not known.issuperset(more)
 
     async def all(self) -> list[LocalShard]:
         return [self.a, self.b]

@@ -111,6 +111,9 @@ class Known:
     def known(self, _namespace: str) -> Routing:
         return self.routing
 
+    def read_with(self, _db: str, names: frozenset[str]) -> frozenset[str]:
+        return names
+
     def move(self, number: int, to: str) -> None:
         """A chunk goes to another shard, and the router hears of it."""
         assert self.chunks is not None
@@ -154,6 +157,10 @@ def check_document(targets: NamespaceTargets, raw: bytes) -> int:
     return aim is not None
 
 
+def targets_of(known: Known) -> NamespaceTargets:
+    return NamespaceTargets(known.routing, known)
+
+
 def plainly() -> QueryContext:
     return PLAIN
 
@@ -184,7 +191,7 @@ def test_every_value_of_every_key_has_its_shard() -> None:
         key = ShardKey(fields)
         points = sorted({bound.key: bound for bound in _bounds(key)}.values(), key=_encoded)
         chunks = first_chunks(key, points, SHARDS)
-        targets = NamespaceTargets(Known(ChunkMap(key, ObjectId(), chunks)).routing)
+        targets = targets_of(Known(ChunkMap(key, ObjectId(), chunks)))
         for value in [*_PLAIN, *_SPECIAL]:
             for spelled in (value, {"$eq": value}):
                 found = check_filter(targets, bson.encode(dict.fromkeys(fields, spelled) | {"x": {"$gt": 1}}))
@@ -192,7 +199,7 @@ def test_every_value_of_every_key_has_its_shard() -> None:
 
 
 def test_what_is_not_sharded_is_on_the_primary_shard() -> None:
-    targets = NamespaceTargets(Known(None).routing)
+    targets = targets_of(Known(None))
     for value in [*_PLAIN, *_SPECIAL]:
         for condition in (value, {"$eq": value}):
             assert check_filter(targets, bson.encode({"k": condition})) == 4
