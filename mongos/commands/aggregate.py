@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from docstore.bson import get_field
+import bson
+
+from docstore.bson import document_from, encoded_fields, get_field
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -14,15 +18,21 @@ from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from mongos.merge.aggregate_requests import request_of
-from mongos.merge.batches import first_reply
+from mongos.merge.batches import FIRST_BATCH, cursor_reply, first_reply
 from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
+from mongos.merge.halves import halves_of
 from mongos.merge.opened import opened_reply
 from mongos.merge.output import write_results
-from mongos.merge.pipelines import open_pipeline
+from mongos.merge.pipelines import SHARD_BATCH, merged_results, open_pipeline
+from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
-from mongos.relay.pipelines import of_pipeline
+from mongos.relay.gathered import Gathering
+from mongos.relay.pipelines import are_few, is_plain_cursor, leading_filter, of_pipeline
 from mongos.relay.relay import Relaying, relayed
+from mongos.relay.targets import NamespaceTargets
+from mongos.router import router_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import ShardReply
 
 
@@ -66,11 +76,50 @@ async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> 
     return await opened_reply(context, [answer], batch_size=_batch_size(args["cursor"]))
 
 
+def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
+    stages: Sequence[bytes] = args["pipeline"]
+    cursor = args["cursor"]
+    filter_ = leading_filter(stages)
+    match, behind = ([], stages) if filter_ is None else (stages[:1], stages[1:])
+    if not isinstance(args.value, str) or not are_few(behind) or not is_plain_cursor(cursor):
+        return None
+    batch_size = _batch_size(cursor)
+    if batch_size == 0 or not targets.is_for_all(filter_ or EMPTY_DOCUMENT, partial(query_context_of, context)):
+        return None
+    halves = halves_of(tuple(behind), behind_match=bool(match))
+    if halves is None:
+        return None
+    clock = router_of(context).clock
+    batch = FIRST_BATCH if batch_size is None else batch_size
+
+    def join(replies: Sequence[bytes]) -> bytes | None:
+        documents = halves.joined(replies, targets, batch, clock)
+        return None if documents is None else cursor_reply(documents, 0, context.namespace, "firstBatch")
+
+    async def rest(answers: Sequence[ShardReply]) -> Result:
+        request = request_of(context, context.raw, args)
+        merged = await merged_results(context, request, halves.split, answers)
+        return await first_reply(context, merged, batch_size=batch_size)
+
+    given = _READ_HERE if halves.split.merge_stages else cursor
+    more = encoded_fields(document_from([("cursor", OBJECT, given)])) + _batch_bytes()
+    return Gathering(join, rest, _REPLACED, halves.asked(match) + more)
+
+
+_READ_HERE = bson.encode({"batchSize": SHARD_BATCH})
+_REPLACED = frozenset((b"pipeline", b"cursor"))
+
+
+def _batch_bytes() -> bytes:
+    return b"\x10batchBytes\0" + batch_bytes().to_bytes(4, "little")
+
+
 RELAYING = Relaying(
     of_pipeline,
     b"\x03cursor\0",
     aside=frozenset(("explain", "let", "collation")),
     open_cursor=open_cursor,
+    gather=_gather,
 )
 
 COMMAND = AGGREGATE.command(relayed(run, RELAYING))

@@ -8,7 +8,7 @@ of other collections are pipelines of this kind again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import random
@@ -45,7 +45,8 @@ from mongos.routing.text_index import settle_text_search
 
 T = TypeVar("T")
 
-_SHARD_BATCH = 10_000
+SHARD_BATCH = 10_000
+"""Documents that shards are asked for at first where stages here read them."""
 _FOREIGN_DOCUMENTS = 2000
 
 
@@ -121,7 +122,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     if split.merge_stages or len(shards) > 1:
         await settle_text_search(context, request.namespace, pipeline.leading_filter(), shards[0])
     cursor = get_field(request.base, "cursor")
-    given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
+    given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": SHARD_BATCH}
     merge = bool(split.merge_stages) or len(shards) > 1
     body = request.body(split.shard_stages, given, {"batchBytes": batch_bytes()} if merge else beside.said)
     try:
@@ -130,12 +131,20 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         if not await beside.is_new(context, error):
             raise
         return await _opened(context, request, routing)
+    return await merged_results(context, request, split, answers)
+
+
+async def merged_results(
+    context: Context, request: Request, split: SplitPipeline, answers: Sequence[ShardReply]
+) -> MergedCursor:
+    """The results of the shards' half, which have answered, through the router's."""
+    router = router_of(context)
     remotes = await router.remotes(context, answers, None)
     try:
         shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
         finish = None
         if split.merge_stages:
-            query_context = replace(pipeline.query_context, measures=split.metadata)
+            query_context = replace(request.pipeline.query_context, measures=split.metadata)
             finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=query_context))
     except BaseException:
         router.discard(remotes)
@@ -171,7 +180,7 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     router = router_of(context)
 
     async def one(shard: Shard) -> ShardReply:
-        body = request.body(shard_stages(first, shard.name), {"batchSize": _SHARD_BATCH}, {"batchBytes": batch_bytes()})
+        body = request.body(shard_stages(first, shard.name), {"batchSize": SHARD_BATCH}, {"batchBytes": batch_bytes()})
         return await shard.command(
             context.db, body, read_preference=context.read_preference, repeatable=True, deadline=context.deadline
         )

@@ -31,19 +31,24 @@ _MOST_BYTES = 4096
 def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Language) -> Aim | None:
     """The shard that an aggregate is for as a whole, by the `$match` in front."""
     stages: Sequence[bytes] = arguments["pipeline"]
-    if not isinstance(arguments.value, str) or not _is_plain_cursor(arguments["cursor"]):
+    if not isinstance(arguments.value, str) or not is_plain_cursor(arguments["cursor"]):
         return None
     filter_ = leading_filter(stages)
     behind = stages if filter_ is None else stages[1:]
     if leading_filter(behind) is not None:
         # Both say where the documents are.
         return None
-    others = read_beside(tuple(behind)) if sum(map(len, behind)) <= _MOST_BYTES else None
+    others = read_beside(tuple(behind)) if are_few(behind) else None
     aim = None if others is None else targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
     if aim is None or not others:
         return aim
     beside = targets.beside(others, aim.shard)
     return None if beside is None else aim._replace(more=beside)
+
+
+def are_few(stages: Sequence[bytes]) -> bool:
+    """Whether stages are short enough to be looked at, and to be remembered."""
+    return sum(map(len, stages)) <= _MOST_BYTES
 
 
 def leading_filter(stages: Sequence[bytes]) -> bytes | None:
@@ -98,7 +103,7 @@ def _of_each(pipelines: Iterable[Value]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _is_plain_cursor(cursor: bytes | None) -> bool:
+def is_plain_cursor(cursor: bytes | None) -> bool:
     """Whether it says nothing, or how many documents are wanted at first."""
     if cursor is None:
         return False

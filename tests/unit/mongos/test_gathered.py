@@ -12,11 +12,19 @@ from docstore.commands.dispatch import Pending
 from docstore.errors import Code
 from docstore.net import NetworkError
 from docstore.wire.message import Message
-from mongos.merge import joined
+from mongos.merge import halves, joined
 from mongos.relay.gathered import GatheredRelay
 from tests.unit.mongos.local import LocalCluster
 from tests.unit.mongos.test_relay import Pair, filled
 from tests.unit.node.local import loop
+
+_COUNT = {"$count": "n"}
+_GROUP = {"$group": {"_id": "$x", "n": {"$sum": 1}, "most": {"$max": "$_id"}}}
+
+
+def _pipeline(*stages: dict[str, Any]) -> dict[str, Any]:
+    return {"aggregate": "c", "pipeline": list(stages), "cursor": {}}
+
 
 GATHERED: dict[str, dict[str, Any]] = {
     "all": {"find": "c"},
@@ -27,6 +35,17 @@ GATHERED: dict[str, dict[str, Any]] = {
     "a page": {"find": "c", "sort": {"_id": -1}, "limit": 5, "batchSize": 5},
     "count": {"count": "c", "query": {"x": 1}, "skip": 1, "limit": 4},
     "distinct": {"distinct": "c", "key": "x", "query": {"x": {"$lt": 2}}},
+    "$match": _pipeline({"$match": {"x": {"$gt": 0}}}),
+    "$match twice, apart": _pipeline({"$match": {"x": 1}}, {"$limit": 9}, {"$match": {"_id": {"$gt": 3}}}, _COUNT),
+    "no stages": _pipeline(),
+    "$group": _pipeline({"$match": {"x": {"$gt": 0}}}, _GROUP, {"$sort": {"n": -1, "_id": 1}}),
+    "$group of all": _pipeline(_GROUP, {"$match": {"n": {"$gt": 1}}}, _COUNT),
+    "$group that fails": _pipeline({"$group": {"_id": None, "n": {"$push": {"$divide": [1, "$x"]}}}}),
+    "$sort, $skip, $limit": _pipeline({"$sort": {"x": -1, "_id": 1}}, {"$skip": 3}, {"$limit": 5}),
+    "$sort behind $project": _pipeline({"$project": {"y": {"$add": ["$x", 1]}}}, {"$sort": {"y": -1, "_id": 1}}),
+    "$facet": _pipeline(
+        {"$match": {"x": 1}}, {"$facet": {"n": [_COUNT], "one": [{"$sort": {"_id": 1}}, {"$limit": 1}]}}
+    ),
 }
 OTHERS: dict[str, dict[str, Any]] = {
     "a range of the key": {"find": "c", "filter": {"k": {"$gt": 3}}},
@@ -37,6 +56,12 @@ OTHERS: dict[str, dict[str, Any]] = {
     "a request's variable": {"find": "c", "sort": {"x": 1}, "projection": {"now": "$$NOW"}},
     "a collation": {"find": "c", "collation": {"locale": "en", "strength": 1}},
     "time": {"find": "c", "maxTimeMS": 10000},
+    "a $match by the key": _pipeline({"$match": {"k": {"$gt": 3}}}, _COUNT),
+    "a $match that moves forward": _pipeline({"$match": {"x": 1}}, {"$set": {"y": 1}}, {"$match": {"k": 3}}),
+    "another collection": _pipeline({"$match": {"x": 1}}, {"$unionWith": "d"}, _COUNT),
+    "the time": _pipeline({"$match": {"x": 1}}, {"$project": {"later": {"$gt": ["$$NOW", "$x"]}}}),
+    "a stage that is none": _pipeline({"$match": {"x": 1}}, {"$nosuch": 1}),
+    "no first batch": {**_pipeline({"$match": {"x": 1}}), "cursor": {"batchSize": 0}},
 }
 FIND: dict[str, Any] = {"find": "c", "filter": {"x": {"$gte": 0}}, "sort": {"_id": 1}}
 
@@ -98,6 +123,32 @@ def test_what_is_more_than_a_batch_or_much_is_read_on_by_the_router(
             found += first["nextBatch"]
         assert [row["_id"] for row in found] == list(range(20))
         await _none_left(pair.relaying)
+
+    loop(story())
+
+
+@pytest.mark.parametrize("hindrance", ["a batch", "bytes", "time"])
+def test_results_of_a_pipeline_are_read_on_where_they_are_many(hindrance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what the shards have answered: they are not asked again."""
+    if hindrance == "bytes":
+        monkeypatch.setattr(joined, "_MOST_BYTES", 100)
+    if hindrance == "time":
+        monkeypatch.setattr(halves, "SLICE_SECONDS", -1.0)
+    command = _pipeline({"$group": {"_id": "$_id", "x": {"$first": "$x"}}}, {"$sort": {"_id": -1}}, {"$skip": 2})
+
+    async def story() -> None:
+        pair = await filled()
+        cluster = pair.relaying
+        asked = {**command, "cursor": {"batchSize": 4} if hindrance == "a batch" else {}}
+        assert await _is_gathered(cluster, asked)
+        before = [len(shard.asked) for shard in (cluster.a, cluster.b)]
+        reply = (await cluster.reply(asked))["cursor"]
+        assert [len(shard.asked) for shard in (cluster.a, cluster.b)] == [number + 1 for number in before]
+        found = reply["firstBatch"]
+        while reply["id"]:
+            reply = (await cluster.reply({"getMore": reply["id"], "collection": "c"}))["cursor"]
+            found += reply["nextBatch"]
+        assert [row["_id"] for row in found] == list(range(17, -1, -1))
 
     loop(story())
 
