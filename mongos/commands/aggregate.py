@@ -84,7 +84,11 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
     if not isinstance(args.value, str) or not are_few(behind) or not is_plain_cursor(cursor):
         return None
     batch_size = _batch_size(cursor)
-    if batch_size == 0 or not targets.is_for_all(filter_ or EMPTY_DOCUMENT, partial(query_context_of, context)):
+    if batch_size == 0 or leading_filter(behind) is not None:
+        # Two filters say where the documents are.
+        return None
+    shards = targets.of_several(filter_ or EMPTY_DOCUMENT, partial(query_context_of, context))
+    if not shards:
         return None
     halves = halves_of(tuple(behind), behind_match=bool(match))
     if halves is None:
@@ -103,7 +107,7 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
 
     given = _READ_HERE if halves.split.merge_stages else cursor
     more = encoded_fields(document_from([("cursor", OBJECT, given)])) + _batch_bytes()
-    return Gathering(join, rest, _REPLACED, halves.asked(match) + more)
+    return Gathering(shards, join, rest, _REPLACED, halves.asked(match) + more)
 
 
 _READ_HERE = bson.encode({"batchSize": SHARD_BATCH})

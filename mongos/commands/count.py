@@ -75,7 +75,8 @@ def _reply(count: int) -> dict[str, Any]:
 
 
 def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
-    if not targets.is_for_all(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context)):
+    shards = targets.of_several(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context))
+    if not shards:
         return None
     skip, limit = args["skip"], abs(args["limit"])
 
@@ -83,7 +84,7 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
         return bson.encode(_reply(_of_several(map(_counted, replies), skip, limit)))
 
     add = bson.encode({"limit": Int64(skip + limit)})[4:-1] if limit else b""
-    return Gathering(join, without=frozenset((b"skip", b"limit")), add=add)
+    return Gathering(shards, join, without=frozenset((b"skip", b"limit")), add=add)
 
 
 RELAYING = Relaying(

@@ -68,13 +68,14 @@ def _joined(context: Context, replies: Sequence[bytes], key_of: Callable[[Value]
 
 
 def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
-    if not targets.is_for_all(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context)):
+    shards = targets.of_several(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context))
+    if not shards:
         return None
 
     def join(replies: Sequence[bytes]) -> bytes:
         return _joined(context, replies, BINARY.key)
 
-    return Gathering(join)
+    return Gathering(shards, join)
 
 
 def _reply(context: Context, found: Mapping[bytes, Value]) -> bytes:

@@ -160,7 +160,8 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
     wanted = args["filter"] or EMPTY_DOCUMENT
     batch = FIRST_BATCH if args["batchSize"] is None else args["batchSize"]
     shape = _plain_shape(args)
-    if shape is None or not batch or not targets.is_for_all(wanted, partial(query_context_of, context)):
+    shards = () if shape is None or not batch else targets.of_several(wanted, partial(query_context_of, context))
+    if shape is None or not shards:
         return None
     without = [b"skip", b"limit", b"singleBatch"]
     if shape.project is not None:
@@ -174,7 +175,7 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
             return None
         return cursor_reply(documents, 0, context.namespace, "firstBatch")
 
-    return Gathering(join, partial(_merged, context, args, shape), frozenset(without), bson.encode(add)[4:-1])
+    return Gathering(shards, join, partial(_merged, context, args, shape), frozenset(without), bson.encode(add)[4:-1])
 
 
 def _plain_shape(args: Arguments) -> Shape | None:

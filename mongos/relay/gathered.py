@@ -1,8 +1,8 @@
 """Reads of several shards whose answers are put together at once, without a task and without a cursor of the router.
 
-A request that says nothing of the shard key is for all shards that have some of the collection, whatever its values
-are. It is sent to them as it came, but for what the router does itself, and where all of them give all they have, the
-reply is made in the step in which the last of them has answered.
+A request that does not fix the shard key is for all shards that have some of the collection, or for those that may have
+what its filter matches. It is sent to them as it came, but for what the router does itself, and where all of them give
+all they have, the reply is made in the step in which the last of them has answered.
 
 Always true: a client sees what the command's own `run` would have given. Where one has more to give, or there is much
 to put together, a task does what is left, as `run` would; where a shard does not succeed, what the others have opened
@@ -34,12 +34,14 @@ _LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
 class Gathering:
     """What the shards are asked and what is made of it.
 
+    * `shards`: which they are.
     * `join(replies)`: the reply's own fields, of the shards' whole replies; None where that is not all.
     * `rest(answers)`: what the client is told then. Without it `join` always has all, or raises what the client is
       told.
     * `without`: fields of the request that are left out; `add`: encoded ones that are added.
     """
 
+    shards: Sequence[str]
     join: Callable[[Sequence[bytes]], bytes | None]
     rest: Callable[[Sequence[ShardReply]], Awaitable[Result]] | None = None
     without: frozenset[bytes] = field(default=frozenset())
@@ -47,7 +49,7 @@ class Gathering:
 
 
 Gather = Callable[[Context, Arguments, NamespaceTargets], Gathering | None]
-"""What a request for all shards comes to; None where it is routed as always."""
+"""What a request for several shards comes to; None where it is routed as always."""
 
 
 class GatheredRelay(Relay):
@@ -73,7 +75,7 @@ class GatheredRelay(Relay):
         gathering, targets, scatter = self._gathering, self._targets, self._scatter
         left_out = _LEFT_OUT | gathering.without if gathering.without else _LEFT_OUT
         body = without_fields(self._context.raw, left_out, gathering.add)
-        for name in targets.all_shards:
+        for name in gathering.shards:
             shard = self._router.shards.known(name)
             if shard is None or not scatter.send(shard, targets.versioned(body, name)):
                 scatter.give_up()
@@ -94,7 +96,7 @@ class GatheredRelay(Relay):
             scatter.give_up()
             answered(None)
             return
-        answers = [scatter.answers[name] for name in self._targets.all_shards]
+        answers = [scatter.answers[name] for name in self._gathering.shards]
         try:
             result = self._gathering.join([answer.body for answer in answers])
         except CommandError:

@@ -1,11 +1,11 @@
 """Prepared targets: which shard a request is for, found from its bytes.
 
 What a filter says of the shard key is found out once for its form (`docstore.kernel.match.form`): which of its values
-are those of the key. For others of the form these are encoded and looked up in the chunk map.
+are those of the key. For others of the form these are encoded and looked up in the chunk map. A filter that fixes no
+key but says something of its first field is read each time.
 
 Always true: what is found is what `mongos.routing.targeting` finds under the same routing. Nothing is found for filters
-whose shard key is not fixed by plain values, each compared once, or that are too long to have a form; and what was
-prepared under one routing is not used under another.
+that are too long to have a form, or that search; and what was prepared under one routing is not used under another.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from docstore.query.filter.tree import Comparison, Filter, Op
 from docstore.query.plan.bounds import conditions
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing
+from docstore.sharding.targeting import shards_for_filter
 from mongos.routing.requests import other_versions, version_field
 
 _MOST_FORMS = 256
@@ -77,7 +78,7 @@ class NamespaceTargets:
     """Those of one namespace under one routing."""
 
     __slots__ = (
-        "_beside", "_cache", "_first", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing"
+        "_beside", "_cache", "_first", "_last", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing"
     )  # fmt: skip
 
     def __init__(self, routing: Routing, cache: KnownRouting) -> None:
@@ -89,6 +90,8 @@ class NamespaceTargets:
         self._places: dict[bytes, tuple[int, ...]] = {}
         self._versions: dict[str, bytes] = {}
         self._first = b""
+        # The shards of the last filter that was read for them.
+        self._last: tuple[bytes, tuple[str, ...]] = (b"", ())
         self.all_shards: tuple[str, ...] = ()
         """Those that have some of the collection, where they are several."""
         # The shard that every filter leads to.
@@ -139,24 +142,45 @@ class NamespaceTargets:
         return None if name is None else Aim(name)
 
     def of_filter(self, filter_: bytes, language: Language) -> Aim | None:
-        """Where the documents are that a filter matches."""
-        found = self._formed(filter_, language)
-        if found is None:
-            return None
-        places, values = found
-        if places is not _UNKEYED:
-            return Aim(self._chunk(places, values).shard)
-        return None if self._only is None else Aim(self._only)
-
-    def is_for_all(self, filter_: bytes, language: Language) -> bool:
-        """Whether the documents that a filter matches may be on any of `all_shards`, whatever its values are."""
-        if not self.all_shards:
-            return False
+        """Where the documents are that a filter matches, if that is one shard."""
         formed = form_of(filter_)
-        if formed is None or self._first in formed[0]:
-            return False
-        found = self._formed(filter_, language)
-        return found is not None and found[0] is _UNKEYED
+        if formed is None:
+            return None
+        places = self._known_places(formed[0], filter_, language)
+        if places is None:
+            return None
+        if places is not _UNKEYED:
+            return Aim(self._chunk(places, formed[1]).shard)
+        if self._only is not None:
+            return Aim(self._only)
+        shards = self._bounded(formed[0], filter_, language)
+        return Aim(shards[0]) if len(shards) == 1 else None
+
+    def of_several(self, filter_: bytes, language: Language) -> tuple[str, ...]:
+        """The shards that may have what a filter matches, where they are several; else none."""
+        formed = form_of(filter_) if self.all_shards else None
+        if formed is None or self._known_places(formed[0], filter_, language) is not _UNKEYED:
+            return ()
+        shards = self._bounded(formed[0], filter_, language)
+        return shards if len(shards) > 1 else ()
+
+    def _bounded(self, form: bytes, filter_: bytes, language: Language) -> tuple[str, ...]:
+        """The shards for a filter that does not fix the shard key, but may bound it."""
+        if self._first not in form:
+            return self.all_shards
+        known, shards = self._last
+        if known == filter_:
+            return shards
+        collection = self.routing.collection
+        assert collection is not None, "what is not sharded is on one shard"
+        try:
+            tree = parse_filter(filter_, query_context=language())
+        except CommandError:
+            # Whoever routes it says so.
+            return ()
+        shards = tuple(shards_for_filter(collection.chunks, tree))
+        self._last = filter_, shards
+        return shards
 
     def versioned(self, body: bytes, shard: str) -> bytes:
         """A request with the field by which it says how it was routed."""
@@ -208,7 +232,11 @@ class NamespaceTargets:
         formed = form_of(filter_)
         if formed is None:
             return None
-        form, values = formed
+        places = self._known_places(formed[0], filter_, language)
+        return None if places is None else (places, formed[1])
+
+    def _known_places(self, form: bytes, filter_: bytes, language: Language) -> tuple[int, ...] | None:
+        """Which values of a form are those of the shard key; None where the filter is refused."""
         places = self._places.get(form)
         if places is None:
             try:
@@ -216,7 +244,7 @@ class NamespaceTargets:
             except CommandError:
                 # Whoever routes it says so.
                 return None
-        return places, values
+        return places
 
     def _chunk(self, places: tuple[int, ...], values: list[Value]) -> Chunk:
         collection = self.routing.collection

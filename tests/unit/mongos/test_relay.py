@@ -171,7 +171,12 @@ ONE: dict[str, dict[str, Any]] = {
     "find": {"find": "c", "filter": {"k": 12}},
     "find with more": {"find": "c", "filter": {"x": {"$in": [0, 1]}, "k": {"$eq": 12}}, "projection": {"x": 1}},
     "find, not sharded": {"find": "plain", "filter": {"x": {"$gt": 1}}, "batchSize": 100},
+    "find by null": {"find": "c", "filter": {"k": None}},
+    "find by a range of one shard": {"find": "c", "filter": {"k": {"$gt": 12}}},
+    "find by several conditions": {"find": "c", "filter": {"k": {"$eq": 12, "$gt": 3}}},
+    "find by a branch": {"find": "c", "filter": {"$and": [{"k": 12}]}},
     "count": {"count": "c", "query": {"k": 3}},
+    "count of a list": {"count": "c", "query": {"k": {"$in": [1, 2, 3]}}},
     "distinct": {"distinct": "c", "key": "x", "query": {"k": 12}},
     "distinct, not sharded": {"distinct": "plain", "key": "x"},
     "pipeline": {"aggregate": "c", "pipeline": [{"$match": {"k": 12}}, {"$count": "n"}], "cursor": {}},
@@ -197,11 +202,8 @@ def test_what_names_the_shard_key_is_relayed(name: str) -> None:
 
 
 ASIDE: dict[str, dict[str, Any]] = {
-    "a list": {"find": "c", "filter": {"k": [12]}},
-    "null": {"find": "c", "filter": {"k": None}},
-    "operators": {"find": "c", "filter": {"k": {"$gt": 12}}},
-    "twice": {"find": "c", "filter": {"k": {"$eq": 12, "$gt": 3}}},
-    "of an $and": {"find": "c", "filter": {"$and": [{"k": 12}]}},
+    "a list, changed": {"update": "c", "updates": [{"q": {"k": [12]}, "u": {"$inc": {"n": 1}}}]},
+    "a range, changed": {"update": "c", "updates": [{"q": {"k": {"$gt": 12}}, "u": {"$inc": {"n": 1}}, "multi": True}]},
     "a collation": {"find": "c", "filter": {"k": "x"}, "collation": {"locale": "en", "strength": 1}},
     "variables": {"find": "c", "filter": {"k": 12}, "let": {"a": 1}},
     "time": {"find": "c", "filter": {"k": 12}, "maxTimeMS": 10000},
