@@ -145,6 +145,10 @@ class CursorRegistry:
         cursor.pinned = True
         return cursor
 
+    def get(self, cursor_id: int) -> ClientCursor | None:
+        """A cursor to be looked at, whoever asks; None where there is none."""
+        return self._cursors.get(cursor_id)
+
     def owner_of(self, cursor_id: int) -> UserName | None:
         """Who opened a cursor; None where nobody is told apart, and where there is no such cursor."""
         cursor = self._cursors.get(cursor_id)

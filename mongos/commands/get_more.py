@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Response
 from docstore.commands.specs.reads import GET_MORE
 from docstore.js import script_thread
 from docstore.query.context import ScriptsWanted
 from mongos.merge.batches import next_reply
 from mongos.merge.change_stream import RoutedStream, next_stream_reply
+from mongos.merge.relayed_cursor import relayed_batch
 from mongos.merge.tails import RelayedTail, next_tail_reply
 
 
-async def run(context: Context, args: Arguments) -> bytes:
+def run(context: Context, args: Arguments) -> Response:
+    routed = partial(_run, context, args)
+    return relayed_batch(context, args["collection"], routed) or routed()
+
+
+async def _run(context: Context, args: Arguments) -> bytes:
     namespace = f"{context.db}.{args['collection']}"
     session = context.session
     lsid, transaction = (None, None) if session is None else (session.lsid, session.transaction)

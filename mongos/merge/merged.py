@@ -83,6 +83,14 @@ class MergedCursor:
             self._finish = None
         self._discard([remote for remote in self._remotes if not remote.exhausted])
 
+    @property
+    def alone(self) -> RemoteCursor | None:
+        """The only part, where all that it still gives is given as it comes and nothing of it is at hand."""
+        if len(self._remotes) != 1 or self._finish is not None or self._ready or self._left is not None:
+            return None
+        plain = not self._to_skip and self._shape.project is None
+        return self._remotes[0] if plain and self._remotes[0].place[0] else None
+
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
         """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
         batch: list[bytes] = []

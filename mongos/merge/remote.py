@@ -47,12 +47,27 @@ class RemoteCursor:
         self._ahead: asyncio.Task[bytes] | None = None
         self._ahead_bytes = 0
         self._held = 0
+        self._is_large = False
         self._hold(len(answer.body))
 
     @property
     def exhausted(self) -> bool:
         """No documents here and none to come."""
         return not self.documents and not self._id
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """(its number, the member that has it); the number is 0 where something is at hand or under way, and where
+        batches are large.
+        """
+        unread = not self.documents and self._ahead is None and not self._is_large
+        return (self._id if unread else 0), self._address
+
+    def passed(self, cursor_id: int, *, large: bool) -> None:
+        """What came next was given out as it came; now this is its number, 0 at its end."""
+        self._id = cursor_id
+        self._is_large = large
+        self._hold(0)
 
     async def fill(self) -> bool:
         """Have at least one document at hand; False at the end. Errors: those of the shard, HostUnreachable."""

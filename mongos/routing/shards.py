@@ -166,6 +166,10 @@ class Shard:
         link = self._pool.send(address, body, answered, sequences=sequences, timeout=REQUEST_SECONDS, before=before)
         return None if link is None else (address, link)
 
+    def leads(self, address: str) -> bool:
+        """Whether that member is the primary, as far as is known: the one that `send` sends to."""
+        return self.client.known_primary == address
+
     async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
         """End a cursor that lives on a member. Errors: NetworkError, CommandError."""
         command = {"killCursors": collection, "cursors": [Int64(cursor_id)]}

@@ -113,6 +113,9 @@ class LocalShard:
         self.task = asyncio.ensure_future(answer())
         return f"{self.name}:1", self
 
+    def leads(self, _address: str) -> bool:
+        return True
+
     def hear(self, reply: bytes) -> None:
         """It tells of no time."""
 

@@ -251,7 +251,7 @@ def test_a_cursor_that_is_left_open_is_read_on_by_the_router() -> None:
         return cluster.a.relayed, [row["_id"] for row in (*first["firstBatch"], *more["cursor"]["nextBatch"])]
 
     relayed, found = loop(story())
-    assert (relayed, found) == (1, list(range(7)))
+    assert (relayed, found) == (2, list(range(7)))
 
 
 STALE = {"ok": 0.0, "errmsg": "stale", "code": int(Code.StaleConfig), "codeName": "StaleConfig"}

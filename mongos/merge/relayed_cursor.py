@@ -1,0 +1,193 @@
+"""The next batch of a cursor whose rest is all on one shard, as the shard gives it.
+
+While its batches are small nothing is read ahead of such a cursor: its getMore is sent to the shard as it came, with
+the shard's number of the cursor, and the reply goes back as it came, with the router's, without a task. Large ones are
+read ahead and put together (`mongos.merge.remote`), so that shard, router and client work at the same time.
+
+Always true: the cursor is checked out from the moment in which the shard is asked until it has answered, or until
+nobody waits for that any more; then it is closed, on the shard too. What cannot be sent at once, and what a cursor of
+another kind is asked for, goes the general way (`mongos.commands.get_more`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from docstore.bson import array_documents, get_field, without_fields
+from docstore.commands.context import Context
+from docstore.commands.cursors import ClientCursor
+from docstore.commands.declaration import Result
+from docstore.commands.gossip import heard_cluster_time
+from docstore.commands.operations.relay import Answered, Relay
+from docstore.errors import CommandError
+from docstore.net import NetworkError
+from docstore.net.link import Link
+from docstore.net.pool import raise_for_error
+from docstore.wire.message import Message
+from mongos.merge.batches import cursor_reply
+from mongos.merge.merged import MergedCursor
+from mongos.merge.remote import RemoteCursor
+from mongos.relay.replies import success
+from mongos.relay.waiting import answer_of
+from mongos.router import router_of
+from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, cursor_of
+from mongos.routing.scatter import LATE_SECONDS
+from mongos.routing.shards import unreachable
+
+_LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
+_BEGINS = b"\x03cursor\0"
+_ASKED = b"\x12getMore\0"
+_ASKED_AT = 4 + len(_ASKED)
+_ID = b"\x12id\0"
+_MOST_BYTES = 1024 * 1024
+_ADDED = b"\x10batchBytes\0" + _MOST_BYTES.to_bytes(4, "little")
+_LARGE_BYTES = _MOST_BYTES // 2
+"""Where a batch is larger, the next ones are expected to be large, too."""
+
+
+def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable[Result]]) -> Relay | None:
+    """The getMore as one that is relayed, where it is of such a cursor. `run` carries it out the general way."""
+    raw, session = context.raw, context.session
+    in_transaction = session is not None and session.transaction is not None
+    if context.max_time_ms or in_transaction or not raw.startswith(_ASKED, 4):
+        return None
+    cursor = context.services.cursors.get(int.from_bytes(raw[_ASKED_AT : _ASKED_AT + 8], "little", signed=True))
+    if cursor is None or cursor.apart or cursor.at_cluster_time is not None or cursor.time_left is not None:
+        return None
+    remote = cursor.source.alone if isinstance(cursor.source, MergedCursor) else None
+    namespace = f"{context.db}.{collection}"
+    if remote is None or remote.namespace != namespace:
+        return None
+    return CursorRelay(run, context, namespace, cursor, remote)
+
+
+class CursorRelay(Relay):
+    """One batch that is all the shard's."""
+
+    _answered: Answered | None = None
+    _abandoned: asyncio.TimerHandle | None = None
+    _failure: NetworkError | CommandError | None = None
+    _link: Link | None = None
+    _address = ""
+    _begun = False
+
+    def __init__(
+        self, run: Callable[[], Awaitable[Result]], context: Context, namespace: str, cursor: ClientCursor,
+        remote: RemoteCursor,
+    ) -> None:  # fmt: skip
+        self._run = run
+        self._context = context
+        self._namespace = namespace
+        self._cursor = cursor
+        self._remote = remote
+        name = namespace.encode() + b"\0"
+        self._name = b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
+
+    def start(self, answered: Answered) -> bool:
+        context, cursor, shard = self._context, self._cursor, self._remote.shard
+        identity, self._address = self._remote.place
+        if not identity or not shard.leads(self._address):
+            return False
+        registry, session = context.services.cursors, context.session
+        lsid = None if session is None else session.lsid
+        try:
+            registry.checkout(cursor.id, self._namespace, lsid, None, context.owner)
+        except CommandError:
+            # The general way says so.
+            return False
+        raw, upstream = context.raw, context.connection.upstream
+        asked = b"".join((raw[:_ASKED_AT], _encoded(identity), raw[_ASKED_AT + 8 :]))
+        sent = shard.send(without_fields(asked, _LEFT_OUT, _ADDED), self._take, before=upstream.get(shard.name))
+        if sent is None:
+            registry.checkin(cursor)
+            return False
+        self._begun = True
+        self._answered = answered
+        self._link = upstream[shard.name] = sent[1]
+        return True
+
+    def cancel(self) -> None:
+        self._answered = None
+        self._context.services.cursors.close(self._cursor)
+        if self._link is not None:
+            self._abandoned = asyncio.get_running_loop().call_later(LATE_SECONDS, self._link.close)
+
+    def _take(self, reply: Message | NetworkError) -> None:
+        answered, self._answered, self._link = self._answered, None, None
+        if answered is None:
+            if self._abandoned is not None:
+                self._abandoned.cancel()
+            return
+        result = None
+        if isinstance(reply, NetworkError):
+            self._fail(reply)
+        else:
+            try:
+                result = self._passed_on(reply.body)
+            except CommandError as error:
+                self._fail(error)
+        answered(result)
+
+    def _fail(self, error: NetworkError | CommandError) -> None:
+        self._failure = error
+        if isinstance(error, CommandError):
+            self._remote.passed(0, large=False)
+        self._context.services.cursors.close(self._cursor)
+
+    def _passed_on(self, reply: bytes) -> bytes:
+        """The client's reply. Errors: the shard's."""
+        found = success(reply, _BEGINS)
+        at = 0 if found is None else found.end - len(self._name) - 8
+        cursor = get_field(reply, "cursor") if at and reply.startswith(self._name, at + 8) else None
+        batch = None if cursor is None else get_field(cursor[1], "nextBatch")
+        if found is None or batch is None or not reply.startswith(_ID, at - len(_ID)):
+            return self._put_together(reply)
+        router_of(self._context).observe_cluster_time(found.cluster_time)
+        identity = self._counted(
+            int.from_bytes(reply[at : at + 8], "little", signed=True), array_documents(batch[1]), len(reply)
+        )
+        given, size = memoryview(reply), (found.end + 1).to_bytes(4, "little")
+        return b"".join((size, given[4:at], _encoded(identity), given[at + 8 : found.end], b"\0"))
+
+    def _put_together(self, reply: bytes) -> bytes:
+        """The same of a reply that is not as data nodes give them today. Errors: the shard's."""
+        raise_for_error(reply)
+        router_of(self._context).observe_cluster_time(heard_cluster_time(reply))
+        found = cursor_of(reply)
+        identity = self._counted(found.id, found.documents, len(reply))
+        return cursor_reply(found.documents, identity, self._cursor.namespace, "nextBatch")
+
+    def _counted(self, shard_id: int, documents: list[bytes], size: int) -> int:
+        """Note a batch of a reply of that size; the number of the cursor, 0 at its end. `shard_id`: the same there."""
+        cursor, registry = self._cursor, self._context.services.cursors
+        cursor.returned += len(documents)
+        cursor.batches += 1
+        self._remote.passed(shard_id, large=size > _LARGE_BYTES)
+        if not shard_id:
+            registry.close(cursor)
+            return 0
+        return cursor.id if registry.checkin(cursor) else 0
+
+    # In a task
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> Result:
+        if not self._begun:
+            result = await answer_of(self)
+            if result is not None:
+                return result
+        if not self._begun:
+            return await self._run()
+        failure = self._failure
+        if isinstance(failure, NetworkError):
+            raise unreachable(self._remote.shard.name, self._address, failure) from failure
+        assert failure is not None, "a batch has been passed on"
+        raise failure
+
+
+def _encoded(identity: int) -> bytes:
+    return identity.to_bytes(8, "little", signed=True)
