@@ -7,7 +7,7 @@ group this is: `$willBeMerged` (the states come out as they are) and `$doingMerg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -20,28 +20,26 @@ from docstore.aggregation.expressions.calculations import paths_of, source_of
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
-from docstore.aggregation.sorted_runs import RUN_BYTES
-from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
+from docstore.aggregation.group_results import STEP_BYTES, GroupResults
+from docstore.aggregation.spilled_groups import Row
 from docstore.aggregation.stage import (
     CLOCK_EVERY,
     DOING_MERGE,
-    GIVEN_BYTES,
     WILL_BE_MERGED,
     Declaration,
     Environment,
     Stage,
     StageRun,
-    memory_exceeded,
 )
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements, values
-from docstore.buffers import BUFFERS
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.grouping import Grouping
 from docstore.kernel.group.sources import FilledSource, Source
 from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES, Start
+from docstore.kernel.keys.encoding import encode_key
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NULL_VALUE, int32_value, string_value
@@ -52,9 +50,6 @@ _PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
 
 _MOST_FIELDS = 1000
 """The kernel's states of a group are a chain, which is freed recursively."""
-
-_STEP_BYTES = 64 * 1024
-"""Bytes of results that are made between two looks at the clock."""
 
 _PER_GROUP = 300
 """Bytes of memory that a group costs besides its key and what its states report."""
@@ -120,10 +115,12 @@ class Group(PlainStage):
     def start(self, environment: Environment) -> StageRun:
         if not self._is_for_kernel():
             return general_run(self, environment)
+        if self.doing_merge:
+            return _MergingRun(self, environment)
         return _KernelRun(self, lambda: self._grouping(None), environment)
 
     def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
-        if not self._is_for_kernel():
+        if self.doing_merge or not self._is_for_kernel():
             return None
         try:
             return _KernelRun(self, lambda: self._grouping(path), environment)
@@ -152,10 +149,13 @@ class Group(PlainStage):
     def _is_for_kernel(self) -> bool:
         return (
             self.ordering is BINARY
-            and not self.doing_merge
             and len(self.fields) <= _MOST_FIELDS
             and all(field.kernel_start is not None for field in self.fields)
         )
+
+    def merging(self) -> Grouping:
+        """What merges states, where the kernel has those."""
+        return self._grouping(None)
 
     def _grouping(self, unwind: str | None) -> Grouping:
         fields: list[tuple[str, Start, Source]] = []
@@ -197,7 +197,7 @@ class _KernelRun:
         self._group = group
         self._make = make
         self._grouping = make()
-        self._results = _Results(environment)
+        self._results = GroupResults(environment)
         self._merging = make()
 
     def push(self, documents: list[bytes]) -> list[bytes]:
@@ -218,86 +218,59 @@ class _KernelRun:
         groups = self._grouping.groups()
         count = 1
         while made := self._grouping.documents(islice(groups, count), self._group.will_be_merged):
-            count = max(1, count // 8) if sum(map(len, made)) > _STEP_BYTES else min(2 * count, CLOCK_EVERY)
+            count = max(1, count // 8) if sum(map(len, made)) > STEP_BYTES else min(2 * count, CLOCK_EVERY)
             yield made
 
     def _merged(self, rows: list[bytes]) -> bytes:
         return self._merging.merged(rows, self._group.will_be_merged) or self._group.merged(rows)
 
 
-class _Results:
-    """The end of a `$group`: its documents, from groups in memory or, where they were too many, from disk."""
+class _MergingRun:
+    """States that come in, kept as they are until the end: the documents of a group are merged at once."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._buffers = environment.buffers
-        self._counted = 0
-        self._spilled: SpilledGroups | None = None
-        self._ended = False
-        self._output: Iterator[list[bytes]] | None = None
+    satisfied = False
 
-    @property
-    def has_all(self) -> bool:
-        """Whether the last groups have been given away, too."""
-        return self._ended
+    def __init__(self, group: Group, environment: Environment) -> None:
+        self._group = group
+        self._merging = group.merging()
+        self._results = GroupResults(environment)
+        self._rows: dict[bytes, list[bytes]] = {}
+        self._held = 0
 
-    def is_too_much(self, held: int) -> bool:
-        """Whether the groups in memory have to go. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
-        if self._spilled is not None:
-            self._spilled.write()
-        self._buffers.change(held - self._counted)
-        self._counted = held
-        crowded = self._buffers.crowded and held > RUN_BYTES
-        if held <= self._environment.memory_limit and not crowded:
-            return False
-        if self._environment.spill is None:
-            raise memory_exceeded("$group", min(self._environment.memory_limit, BUFFERS.limit))
-        return True
-
-    def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
-        """Groups that leave memory; nobody changes them any more."""
-        if self._spilled is None:
-            assert self._environment.spill is not None, "asked before groups are given away"
-            self._spilled = SpilledGroups(self._environment.spill)
-        self._buffers.change(-self._counted)
-        self._counted = 0
-        self._spilled.give(keys, rows_of)
-
-    def finish(
-        self,
-        keys: Iterable[bytes],
-        rows_of: RowsOf,
-        documents: Callable[[], Iterator[list[bytes]]],
-        merged: Callable[[list[bytes]], bytes],
-        deadline: float,
-    ) -> tuple[list[bytes], bool]:
-        """See `StageRun.finish`. What is still in memory is told in both forms: as what `give` takes, as documents."""
-        clock = self._environment.clock
-        if self._output is None:
-            if self._spilled is None and self._buffers.crowded and self._environment.spill is not None:
-                self._ended = True
-                self.give(keys, rows_of)
-            if self._spilled is None:
-                self._output = documents()
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        rows = self._rows
+        for document in documents:
+            key = get_field(document, "_id")
+            assert key is not None, "a partial group has a key"
+            encoded = encode_key(key)
+            known = rows.get(encoded)
+            if known is None:
+                rows[encoded] = [document]
             else:
-                if not self._ended:
-                    self._ended = True
-                    self.give(keys, rows_of)
-                while self._spilled.write():
-                    if clock() >= deadline:
-                        return [], False
-                self._output = ([merged(rows)] for rows in self._spilled.merged())
-        found: list[bytes] = []
-        looked = size = total = 0
-        for made in self._output:
-            found += made
-            size += sum(map(len, made))
-            if len(found) - looked >= CLOCK_EVERY or size > _STEP_BYTES:
-                total += size
-                looked, size = len(found), 0
-                if total >= GIVEN_BYTES or clock() >= deadline:
-                    return found, False
-        return found, True
+                known.append(document)
+        self._held += sum(map(len, documents)) + _PER_GROUP * len(documents)
+        if self._results.is_too_much(self._held):
+            self._results.give(rows, partial(_all_rows, rows))
+            self._rows = {}
+            self._held = 0
+        return []
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        rows = self._rows
+        found = self._results.finish(rows, partial(_all_rows, rows), self._documents, self._merged, deadline)
+        if self._results.has_all:
+            self._rows = {}
+        return found
+
+    def _documents(self) -> Iterator[list[bytes]]:
+        return ([self._merged(rows)] for rows in self._rows.values())
+
+    def _merged(self, rows: list[bytes]) -> bytes:
+        return self._merging.merged(rows, self._group.will_be_merged) or self._group.merged(rows)
+
+
+def _all_rows(rows: dict[bytes, list[bytes]], keys: list[bytes]) -> list[Row]:
+    return [(key, row) for key in keys for row in rows[key]]
 
 
 def general_run(group: Group, environment: Environment) -> StageRun:
@@ -317,7 +290,7 @@ class _GroupRun:
         self._arguments: list[Evaluate] = [field.argument.evaluate for field in group.fields]
         self._groups: dict[bytes, tuple[Value, list[Accumulator]]] = {}
         self._held = 0
-        self._results = _Results(environment)
+        self._results = GroupResults(environment)
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         for document in documents:

@@ -1,0 +1,88 @@
+"""The end of a `$group`: what becomes of its groups when there are too many of them, and of all in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from docstore.aggregation.sorted_runs import RUN_BYTES
+from docstore.aggregation.spilled_groups import RowsOf, SpilledGroups
+from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, memory_exceeded
+from docstore.buffers import BUFFERS
+
+STEP_BYTES = 64 * 1024
+"""Bytes of results that are made between two looks at the clock."""
+
+
+class GroupResults:
+    """The end of a `$group`: its documents, from groups in memory or, where they were too many, from disk."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._buffers = environment.buffers
+        self._counted = 0
+        self._spilled: SpilledGroups | None = None
+        self._ended = False
+        self._output: Iterator[list[bytes]] | None = None
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the last groups have been given away, too."""
+        return self._ended
+
+    def is_too_much(self, held: int) -> bool:
+        """Whether the groups in memory have to go. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        if self._spilled is not None:
+            self._spilled.write()
+        self._buffers.change(held - self._counted)
+        self._counted = held
+        crowded = self._buffers.crowded and held > RUN_BYTES
+        if held <= self._environment.memory_limit and not crowded:
+            return False
+        if self._environment.spill is None:
+            raise memory_exceeded("$group", min(self._environment.memory_limit, BUFFERS.limit))
+        return True
+
+    def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
+        """Groups that leave memory; nobody changes them any more."""
+        if self._spilled is None:
+            assert self._environment.spill is not None, "asked before groups are given away"
+            self._spilled = SpilledGroups(self._environment.spill)
+        self._buffers.change(-self._counted)
+        self._counted = 0
+        self._spilled.give(keys, rows_of)
+
+    def finish(
+        self,
+        keys: Iterable[bytes],
+        rows_of: RowsOf,
+        documents: Callable[[], Iterator[list[bytes]]],
+        merged: Callable[[list[bytes]], bytes],
+        deadline: float,
+    ) -> tuple[list[bytes], bool]:
+        """See `StageRun.finish`. What is still in memory is told in both forms: as what `give` takes, as documents."""
+        clock = self._environment.clock
+        if self._output is None:
+            if self._spilled is None and self._buffers.crowded and self._environment.spill is not None:
+                self._ended = True
+                self.give(keys, rows_of)
+            if self._spilled is None:
+                self._output = documents()
+            else:
+                if not self._ended:
+                    self._ended = True
+                    self.give(keys, rows_of)
+                while self._spilled.write():
+                    if clock() >= deadline:
+                        return [], False
+                self._output = ([merged(rows)] for rows in self._spilled.merged())
+        found: list[bytes] = []
+        looked = size = total = 0
+        for made in self._output:
+            found += made
+            size += sum(map(len, made))
+            if len(found) - looked >= CLOCK_EVERY or size > STEP_BYTES:
+                total += size
+                looked, size = len(found), 0
+                if total >= GIVEN_BYTES or clock() >= deadline:
+                    return found, False
+        return found, True
