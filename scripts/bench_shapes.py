@@ -2,11 +2,10 @@
 
 A shop's documents, of about 600 bytes, with the indexes that an application comes to have: unique, compound, over
 arrays, partial, text, 2dsphere; and collections of other kinds. Each shape (`shop_requests`, `other_requests`,
-`expression_requests`, `session_requests`) is sent by one client of pymongo, a request at a time with other values each
-time, to our server and to the reference in turn.
-The figure is the processor time that the server took for a request, in microseconds, the median of the rounds; above 1
-the ratio says how much more the reference takes. What the documents are is changed by some shapes, on both servers
-alike.
+`expression_requests`, `session_requests`, `large_requests`) is sent by one client of pymongo, a request at a time with
+other values each time, to our server and to the reference in turn. The figure is the processor time that the server
+took for a request, in microseconds, the median of the rounds; above 1 the ratio says how much more the reference takes.
+What the documents are is changed by some shapes, on both servers alike.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 
 import pymongo
 
-from scripts import expression_requests, other_requests, session_requests, shop_requests
+from scripts import expression_requests, large_requests, other_requests, session_requests, shop_requests
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
@@ -110,6 +109,7 @@ def fill(database: Database, documents: int) -> None:
     )
     database.customers.insert_many([{"_id": number, "name": f"Customer {number}"} for number in range(documents // 10)])
     other_requests.fill(database, documents)
+    large_requests.fill(database)
     database.command("create", "ready", viewOn="orders", pipeline=[{"$match": {"status": "paid"}}])
     database.command("create", "newest", capped=True, size=1 << 20)
     rule = {"required": ["sku", "price"], "properties": {"sku": {"bsonType": "string"}, "price": {"minimum": 0}}}
@@ -130,7 +130,7 @@ def measure(shape: Shape, database: Database, pid: int, turn: int) -> float:
 
 def shapes_of(*, replicated: bool) -> list[Shape]:
     """All that are sent to standalones, or to members of sets."""
-    modules = (shop_requests, other_requests, expression_requests, session_requests)
+    modules = (shop_requests, other_requests, expression_requests, session_requests, large_requests)
     shapes = [shape for module in modules for shape in module.SHAPES]
     return [*shapes, *session_requests.SHAPES_OF_SETS] if replicated else shapes
 
