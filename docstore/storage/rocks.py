@@ -76,6 +76,14 @@ _MEMTABLE_BYTES = {
 }
 
 
+_SETTLING = {"bottommost_file_compaction_delay": str(24 * 3_600)}
+"""A file at the last level is written once more when the snapshot that was open while it was made has gone: then it may
+say less of versions. Here some snapshot always is open, and every file was written twice, the second time for nothing,
+as nearly no key stands in it twice. What does have such versions is merged by later files, or after this long.
+"""
+_LASTING = (Family.RECORDS, Family.INDEXES, Family.OPLOG, Family.WIDE)
+"""What there is much of at the last level. (Setting an option takes some milliseconds.)"""
+
 _KEPT_PARTS = {Family.RECORDS: 4, Family.INDEXES: 12}
 """What is kept of what is read by key, and which part of the cache's room may be taken beside it."""
 
@@ -110,6 +118,8 @@ class RocksEngine:
             raise StorageError(f"the database in {path} cannot be opened: {error}") from error
         self._cache = cache
         self._families = tuple(self._db.get_column_family(family.name.lower()) for family in Family)
+        for family in _LASTING:
+            self._families[family].set_options(_SETTLING)
         self._handles = tuple(self._db.get_column_family_handle(family.name.lower()) for family in Family)
         gets = [_reading(family.get) for family in self._families]
         self._kept = {family: KeptValues(gets[family], cache_bytes // part) for family, part in _KEPT_PARTS.items()}
