@@ -19,6 +19,7 @@ from docstore.errors import Code, CommandError
 
 if not cython.compiled:
     from struct import pack, unpack_from
+    from typing import Any
 
     from docstore.bson.allowance import spend
 
@@ -44,6 +45,8 @@ if not cython.compiled:
     MAX_KEY = 0x7F
     MIN_KEY = 0xFF
 
+    memcmp: Any = None
+
     MAX_NESTING = 250
     """How deep documents may nest where they are compared or become keys; stored ones nest less."""
     _SPENT_AT_ONCE = 65536
@@ -51,6 +54,9 @@ if not cython.compiled:
 
 Value = tuple[int, bytes]
 """A BSON value: its type byte, and its bytes as they stand in a document."""
+
+_BLOCK: cython.Py_ssize_t = 256
+"""Bytes that are compared at once where it is looked for the first ones that differ."""
 
 EMPTY_DOCUMENT = b"\x05\0\0\0\0"
 
@@ -331,12 +337,12 @@ def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | Non
     while at < stop:
         named = name_end(new, at + 1, stop) + 1
         size = named - at
-        if other + size > limit or not _same(new, at, old, other, size):
+        if other + size > limit or not same_bytes(new, at, old, other, size):
             return None
         end = value_end(new, new[at], named, stop)
         other += size
         size = value_end(old, new[at], other, limit) - other
-        if size != end - named or not _same(new, named, old, other, size):
+        if size != end - named or not same_bytes(new, named, old, other, size):
             changed.append((position, new[at], part(new, named, end)))
         other += size
         at = end
@@ -344,12 +350,34 @@ def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | Non
     return changed if other == limit else None
 
 
-def _same(
+def same_bytes(
     one: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether `size` bytes of both are the same; they must lie inside."""
-    place: cython.Py_ssize_t
-    for place in range(size):
-        if one[at + place] != other[begin + place]:
-            return False
-    return True
+    """Whether `size` bytes from `at` and from `begin` on are the same; they must lie inside."""
+    if cython.compiled:
+        mine: cython.p_char = cython.cast(cython.p_char, one) + at  # type: ignore[assignment, operator]
+        its: cython.p_char = cython.cast(cython.p_char, other) + begin  # type: ignore[assignment, operator]
+        return memcmp(mine, its, size) == 0  # type: ignore[no-any-return]
+    return one[at : at + size] == other[begin : begin + size]
+
+
+def same_front(one: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many bytes from `at` on, at most `most`, are the same in both; so many must lie inside."""
+    same: cython.Py_ssize_t = 0
+    while most - same >= _BLOCK and same_bytes(one, at + same, other, at + same, _BLOCK):
+        same += _BLOCK
+    while same < most and one[at + same] == other[at + same]:
+        same += 1
+    return same
+
+
+def same_end(one: bytes, other: bytes, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many bytes in front of the ends, at most `most`, are the same in both; so many must lie inside."""
+    same: cython.Py_ssize_t = 0
+    mine: cython.Py_ssize_t = len(one)
+    its: cython.Py_ssize_t = len(other)
+    while most - same >= _BLOCK and same_bytes(one, mine - same - _BLOCK, other, its - same - _BLOCK, _BLOCK):
+        same += _BLOCK
+    while same < most and one[mine - same - 1] == other[its - same - 1]:
+        same += 1
+    return same

@@ -1,6 +1,6 @@
 from docstore.kernel.group.sources cimport Place, Source
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, value_end
+from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, same_bytes, value_end
 
 cdef class TopFields:
     cdef list _names
@@ -8,6 +8,8 @@ cdef class TopFields:
     cdef bint _in_place
     cdef list _added
     cdef list _sources
+    cdef bytes _hints
+    cdef bytes _added_hints
     cdef bytearray _placed
     cdef Place _found
     cdef KeyWriter _out
@@ -18,6 +20,7 @@ cdef class TopFields:
 cdef class FieldTree:
     cdef bint _keep_others
     cdef list _names
+    cdef bytes _hints
     cdef list _below
     cdef list _stays
     cdef KeyWriter _out
@@ -25,4 +28,6 @@ cdef class FieldTree:
     cdef int _put_document(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, KeyWriter out) except -1
     cdef int _put_value(self, bytes raw, int code, Py_ssize_t start, Py_ssize_t limit, KeyWriter out) except -1
 
-cdef Py_ssize_t _place_of(bytes raw, Py_ssize_t at, Py_ssize_t end, list[bytes] names) noexcept
+cdef int _hint(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
+cdef bytes _hints_of(list[bytes] names)
+cdef Py_ssize_t _place_of(bytes raw, Py_ssize_t at, Py_ssize_t end, list[bytes] names, bytes hints) noexcept

@@ -15,7 +15,7 @@ from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, value_end
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, same_bytes, value_end
 
 
 _MOST_WATCHED = 60
@@ -35,6 +35,8 @@ class TopFields:
     _in_place: cython.bint
     _added: list[bytes]
     _sources: list[Source]
+    _hints: bytes
+    _added_hints: bytes
     _placed: bytearray
     _found: Place
     _out: KeyWriter
@@ -52,6 +54,8 @@ class TopFields:
         self._in_place = in_place
         self._added = [encoded_name(name) + b"\0" for name, _ in added]
         self._sources = [source for _, source in added]
+        self._hints = _hints_of(self._names)
+        self._added_hints = _hints_of(self._added)
         self._placed = bytearray(len(added))
         watched = not exclude and not added and 0 < len(self._names) <= _MOST_WATCHED
         self._all = (1 << len(self._names)) - 1 if watched else 0
@@ -77,8 +81,8 @@ class TopFields:
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            position = _place_of(raw, at + 1, named + 1, self._added) if self._in_place else -1
-            place = -1 if position >= 0 else _place_of(raw, at + 1, named, self._names)
+            position = _place_of(raw, at + 1, named + 1, self._added, self._added_hints) if self._in_place else -1
+            place = -1 if position >= 0 else _place_of(raw, at + 1, named, self._names, self._hints)
             if position >= 0 or (place >= 0) == self._exclude:
                 out.put_part(raw, kept_from, at)
                 kept_from = end
@@ -127,6 +131,7 @@ class FieldTree:
 
     _keep_others: cython.bint
     _names: list[bytes]
+    _hints: bytes
     _below: list[FieldTree | None]
     _stays: list[bool]
     _out: KeyWriter
@@ -134,6 +139,7 @@ class FieldTree:
     def __init__(self, fields: Mapping[str, FieldTree | bool], keep_others: bool) -> None:
         self._keep_others = keep_others
         self._names = [encoded_name(name) for name in fields]
+        self._hints = _hints_of(self._names)
         self._below = [each if isinstance(each, FieldTree) else None for each in fields.values()]
         self._stays = [each is True for each in fields.values()]
         self._out = KeyWriter()
@@ -169,7 +175,7 @@ class FieldTree:
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            position = _place_of(raw, at + 1, named, self._names)
+            position = _place_of(raw, at + 1, named, self._names, self._hints)
             below = None if position < 0 else self._below[position]
             if below is not None and raw[at] in (OBJECT, ARRAY):
                 out.put_part(raw, kept_from, named + 1)
@@ -219,18 +225,35 @@ class FieldTree:
         return out.leave()
 
 
-def _place_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes]) -> cython.Py_ssize_t:
-    """Which of the names stands at [at, end), or -1."""
+def _hint(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    """A number below 256 that tells most names from each other: by their lengths and ends."""
+    hint: cython.int = end - at
+    if end - at >= 2:
+        hint = hint * 61 + raw[end - 1] * 7 + raw[end - 2]
+    if end - at >= 3:
+        hint += raw[end - 3] * 31
+    return hint & 0xFF
+
+
+def _hints_of(names: list[bytes]) -> bytes:
+    """By its hint, whether there may be a name among these."""
+    hints = bytearray(256)
+    for name in names:
+        hints[_hint(name, 0, len(name))] = 1
+    return bytes(hints)
+
+
+def _place_of(
+    raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes], hints: bytes
+) -> cython.Py_ssize_t:
+    """Which of the names, of which there are these hints, stands at [at, end), or -1."""
     name: bytes
-    same: cython.Py_ssize_t
     position: cython.Py_ssize_t
     size: cython.Py_ssize_t = end - at
+    if hints[_hint(raw, at, end)] == 0:
+        return -1
     for position in range(len(names)):
         name = names[position]
-        if len(name) == size:
-            same = 0
-            while same < size and raw[at + same] == name[same]:
-                same += 1
-            if same == size:
-                return position
+        if len(name) == size and same_bytes(raw, at, name, 0, size):
+            return position
     return -1
