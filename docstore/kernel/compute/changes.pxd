@@ -1,7 +1,11 @@
-from docstore.bson.walk cimport ARRAY, OBJECT, part
+from docstore.bson.allowance cimport spend
+from docstore.bson.order cimport compare_at
+from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, part, value_end
 from docstore.kernel.compute.elements cimport Equalities
-from docstore.kernel.compute.new_values cimport UNCHANGED, appended
+from docstore.kernel.compute.new_values cimport LARGEST_ARRAY, UNCHANGED, appended, is_element
+from docstore.kernel.keys.writer cimport KeyWriter
 
+cdef Py_ssize_t _FEW
 cdef Py_ssize_t LARGE_ARRAY
 cdef int SET
 cdef int INC
@@ -34,3 +38,12 @@ cdef class Change:
 
 cdef bytes array_changed(Change change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end)
 cdef bytes joined(Change change, list old)
+cdef Py_ssize_t _count_of(bytes raw, Py_ssize_t begin, Py_ssize_t end) except -2
+cdef Py_ssize_t _put_kept(KeyWriter out, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t position, Py_ssize_t count) except -1
+cdef Py_ssize_t _place_of_member(bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count) except -1
+cdef bytes _inserted(Change change, bytes raw, Py_ssize_t begin, Py_ssize_t end)
+cdef bytes _popped(Change change, bytes raw, Py_ssize_t begin, Py_ssize_t end)
+cdef bytes _pulled(Change change, bytes raw, Py_ssize_t begin, Py_ssize_t end)
+cdef bytes _united(Change change, bytes raw, Py_ssize_t begin, Py_ssize_t end)
+cdef bint _is_among(list members, tuple value) except -1
+cdef bint _holds(bytes raw, Py_ssize_t begin, Py_ssize_t end, int code, bytes data) except -1

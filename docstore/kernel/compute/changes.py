@@ -6,17 +6,23 @@ from typing import Any
 
 import cython
 
-from docstore.bson.build import array_from
+from docstore.bson.build import array_from, enclosed
+from docstore.bson.order import compare
 from docstore.bson.walk import Value, values
 from docstore.kernel.compute.elements import Equalities
 from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, OBJECT, part
-    from docstore.kernel.compute.new_values import UNCHANGED, appended
+    from docstore.bson.allowance import spend
+    from docstore.bson.order import compare_at
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, part, value_end
+    from docstore.kernel.compute.new_values import LARGEST_ARRAY, UNCHANGED, appended, is_element
 
 LARGE_ARRAY = 1 << 16
 """Bytes of an array that is not taken apart."""
+_FEW: cython.Py_ssize_t = 8
+"""Values that an array is looked through for one by one."""
 
 # What changes a value.
 SET = 0
@@ -81,15 +87,202 @@ def array_changed(
     if pushes and change.keep == ALL and change.place == ALL and change.members:
         made = appended(raw, begin, end, change.members)
         return None if made is None else part(raw, at, begin) + made
-    if end - begin > LARGE_ARRAY:
+    if end - begin > LARGEST_ARRAY:
         return None
-    made = joined(change, values(part(raw, begin, end)))
+    spend(end - begin)
+    if _count_of(raw, begin, end) < 0 or (change.kind == ADD_TO_SET and len(change.members) > _FEW):
+        if end - begin > LARGE_ARRAY:
+            return None
+        made = joined(change, values(part(raw, begin, end)))
+    elif pushes:
+        made = _inserted(change, raw, begin, end)
+    elif change.kind == POP:
+        made = _popped(change, raw, begin, end)
+    elif change.kind == PULL:
+        made = _pulled(change, raw, begin, end)
+    else:
+        made = _united(change, raw, begin, end)
     if made is None or not made:
         return made
     made = part(raw, at, begin) + made
     if made == part(raw, at, end):
         return None if pushes else UNCHANGED
     return made
+
+
+def _count_of(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many members the array at [begin, end) has; -1 where it is not numbered as arrays are."""
+    stop: cython.Py_ssize_t = document_stop(raw, begin, end)
+    at: cython.Py_ssize_t = begin + 4
+    named: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        if not is_element(raw, at + 1, named, count):
+            return -1
+        at = value_end(raw, raw[at], named + 1, stop)
+        count += 1
+    return count
+
+
+def _put_kept(
+    out: KeyWriter,
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    position: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Append so many members, the first of which begins at `at`, numbered from `position`; where the next begins."""
+    named: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    while count > 0:
+        named = name_end(raw, at + 1, end)
+        stop = value_end(raw, raw[at], named + 1, end)
+        out.put_member(raw[at], position)
+        out.put_part(raw, named + 1, stop)
+        position += 1
+        count -= 1
+        at = stop
+    return at
+
+
+def _place_of_member(
+    raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Where the member begins that stands so many behind the one that begins at `at`."""
+    while count > 0:
+        at = value_end(raw, raw[at], name_end(raw, at + 1, end) + 1, end)
+        count -= 1
+    return at
+
+
+def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
+    """`$push`: the members of the change put in their place, and of all those kept that `$slice` keeps."""
+    held: cython.Py_ssize_t = _count_of(raw, begin, end)
+    more: cython.Py_ssize_t = len(change.members)
+    place: cython.Py_ssize_t = held
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = held + more
+    number: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    taken: cython.Py_ssize_t
+    out: KeyWriter = KeyWriter()
+    if change.place != ALL:
+        place = max(0, held + change.place) if change.place < 0 else min(held, change.place)
+    if change.keep != ALL:
+        if change.keep >= 0:
+            high = min(high, change.keep)
+        else:
+            low = max(0, high + change.keep)
+    first: cython.Py_ssize_t = out.begin_document()
+    # Before the place: members with their own numbers, or those behind the first ones that go.
+    taken = min(place, high)
+    if low == 0:
+        at = _place_of_member(raw, begin + 4, end - 1, taken)
+        out.put_part(raw, begin + 4, at)
+    else:
+        number = min(low, taken)
+        at = _place_of_member(raw, begin + 4, end - 1, number)
+        at = _put_kept(out, raw, at, end - 1, 0, taken - number)
+    for number in range(more):
+        if low <= place + number < high:
+            code, data = change.members[number]
+            out.put_member(code, place + number - low)
+            out.put_bytes(data)
+    if high > place + more:
+        number = max(0, low - place - more)
+        at = _place_of_member(raw, at, end - 1, number)
+        _put_kept(out, raw, at, end - 1, place + more + number - low, high - place - more - number)
+    out.end_document(first)
+    return out.taken()
+
+
+def _popped(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
+    """`$pop`: without the first member, or the last one."""
+    held: cython.Py_ssize_t = _count_of(raw, begin, end)
+    at: cython.Py_ssize_t
+    out: KeyWriter = KeyWriter()
+    if held == 0:
+        return UNCHANGED
+    if change.keep >= 0:
+        return enclosed(part(raw, begin + 4, _place_of_member(raw, begin + 4, end - 1, held - 1)))
+    at = _place_of_member(raw, begin + 4, end - 1, 1)
+    first: cython.Py_ssize_t = out.begin_document()
+    _put_kept(out, raw, at, end - 1, 0, held - 1)
+    out.end_document(first)
+    return out.taken()
+
+
+def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
+    """`$pull`: without the members that equal something; None where the condition must be asked the general way."""
+    at: cython.Py_ssize_t = begin + 4
+    named: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    kept: cython.Py_ssize_t = 0
+    first: cython.Py_ssize_t = 0
+    goes: cython.Py_ssize_t
+    condition: Equalities | None = change.condition
+    code: cython.int
+    operand: bytes
+    out: KeyWriter | None = None
+    code, operand = change.members[0]
+    while at < end - 1:
+        named = name_end(raw, at + 1, end - 1)
+        stop = value_end(raw, raw[at], named + 1, end - 1)
+        if condition is None:
+            goes = compare_at(code, operand, 0, len(operand), raw[at], raw, named + 1, stop, 0) == 0
+        else:
+            goes = condition.holds(raw, raw[at], named + 1, stop) if raw[at] == OBJECT else 0
+        if goes < 0:
+            return None
+        if goes:
+            if out is None:
+                out = KeyWriter()
+                first = out.begin_document()
+                out.put_part(raw, begin + 4, at)
+        else:
+            if out is not None:
+                out.put_member(raw[at], kept)
+                out.put_part(raw, named + 1, stop)
+            kept += 1
+        at = stop
+    if out is None:
+        return UNCHANGED
+    out.end_document(first)
+    return out.taken()
+
+
+def _united(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
+    """`$addToSet`: with those members of the change behind its own that equal none before them."""
+    new: list[Value] = []
+    member: Value
+    for member in change.members:
+        if not _holds(raw, begin, end, member[0], member[1]) and not _is_among(new, member):
+            new.append(member)
+    return appended(raw, begin, end, new) if new else UNCHANGED
+
+
+def _is_among(members: list[Value], value: Value) -> cython.bint:
+    member: Value
+    for member in members:
+        if compare(member, value) == 0:
+            return True
+    return False
+
+
+def _holds(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int, data: bytes) -> cython.bint:
+    """Whether a member of the array equals a value."""
+    at: cython.Py_ssize_t = begin + 4
+    named: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    while at < end - 1:
+        named = name_end(raw, at + 1, end - 1)
+        stop = value_end(raw, raw[at], named + 1, end - 1)
+        if compare_at(code, data, 0, len(data), raw[at], raw, named + 1, stop, 0) == 0:
+            return True
+        at = stop
+    return False
 
 
 def joined(change: Change, old: list[Value]) -> bytes | None:

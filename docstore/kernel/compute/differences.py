@@ -17,10 +17,23 @@ from typing import Union
 import cython
 
 from docstore.bson.build import enclosed
-from docstore.bson.walk import Value, elements, values
+from docstore.bson.walk import elements
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, INT32, NULL, OBJECT, document_stop, name_end, part, value_end
+    from docstore.bson.walk import (
+        ARRAY,
+        INT32,
+        NULL,
+        OBJECT,
+        document_stop,
+        name_end,
+        part,
+        same_bytes,
+        same_front,
+        uint64_at,
+        value_end,
+    )
+    from docstore.kernel.compute.new_values import is_element
 
 Element = tuple[str, int, bytes]
 Paths = Mapping[str, Union["Paths", bool]]
@@ -43,15 +56,21 @@ def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> by
     old_end: cython.Py_ssize_t
     new_end: cython.Py_ssize_t
     same: cython.Py_ssize_t = 0
+    differ: cython.Py_ssize_t = 4 + same_front(before, after, 4, min(old_stop, new_stop) - 4)
     updated: list[bytes] = []
     inside: list[bytes] = []
     deleted: list[bytes] = []
     inserted: list[bytes] = []
-    parts: list[bytes] = []
+    while old_at < differ:
+        old_end = value_end(before, before[old_at], name_end(before, old_at + 1, old_stop) + 1, old_stop)
+        if old_end > differ:
+            break
+        old_at = new_at = old_end
+        same += 1
     while old_at < old_stop and new_at < new_stop:
         old_named = name_end(before, old_at + 1, old_stop)
         new_named = name_end(after, new_at + 1, new_stop)
-        if old_named - old_at != new_named - new_at or not _equal(
+        if old_named - old_at != new_named - new_at or not same_bytes(
             before, old_at + 1, after, new_at + 1, old_named - old_at
         ):
             break
@@ -60,7 +79,7 @@ def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> by
         if (
             before[old_at] != after[new_at]
             or old_end - old_at != new_end - new_at
-            or not _equal(before, old_named, after, new_named, old_end - old_named)
+            or not same_bytes(before, old_named, after, new_named, old_end - old_named)
         ):
             _change(
                 before[old_at],
@@ -76,33 +95,86 @@ def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> by
         new_at = new_end
         same += 1
     if old_at < old_stop or new_at < new_stop:
-        if _twice(before, old_stop) or _twice(after, new_stop):
+        if _twice(before, old_stop, _count(before, old_stop)) or _twice(after, new_stop, _count(after, new_stop)):
             return None
         if old_at < old_stop:
             _rearrange(elements(before)[same:], elements(after)[same:], updated, inside, deleted, inserted, paths)
         else:
             inserted.append(part(after, new_at, new_stop))
-    elif (updated or inside) and _twice(before, old_stop):
+    elif (updated or inside) and _twice(before, old_stop, same):
         return None
+    return _put_together(deleted, updated, inserted, inside)
+
+
+def _put_together(deleted: list[bytes], updated: list[bytes], inserted: list[bytes], inside: list[bytes]) -> bytes:
+    """The diff of its sections."""
+    parts: list[bytes] = []
     for label, section in ((b"d", deleted), (b"u", updated), (b"i", inserted)):
         if section:
             parts += (b"\x03", label, b"\0", enclosed(b"".join(section)))
     return enclosed(b"".join(parts + inside))
 
 
-def _equal(
-    one: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether so many bytes from `at` and from `begin` on are the same."""
-    place: cython.Py_ssize_t
-    for place in range(size):
-        if one[at + place] != other[begin + place]:
-            return False
-    return True
+def _count(raw: bytes, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many fields a document has."""
+    at: cython.Py_ssize_t = 4
+    count: cython.Py_ssize_t = 0
+    while at < stop:
+        at = value_end(raw, raw[at], name_end(raw, at + 1, stop) + 1, stop)
+        count += 1
+    return count
 
 
-def _twice(raw: bytes, stop: cython.Py_ssize_t) -> cython.bint:
-    """Whether a name stands twice in a document."""
+def _twice(raw: bytes, stop: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.bint:
+    """Whether a name stands twice in a document of so many fields."""
+    at: cython.Py_ssize_t = 4
+    if count < 2:
+        return False
+    if not cython.compiled:
+        return _name_twice(raw, stop)
+    named: cython.Py_ssize_t
+    mark: cython.ulonglong
+    slot: cython.Py_ssize_t
+    size: cython.Py_ssize_t = 16
+    steps: cython.Py_ssize_t = 8 * count
+    while size < 2 * count:
+        size *= 2
+    room: bytearray = bytearray(8 * size)
+    marks: cython.pointer[cython.ulonglong] = cython.cast(
+        cython.pointer[cython.ulonglong], cython.cast(cython.p_char, room)
+    )
+    at = 4
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        mark = _mark_of(raw, at + 1, named)
+        slot = cython.cast(cython.Py_ssize_t, (mark >> 20) & cython.cast(cython.ulonglong, size - 1))
+        while marks[slot] != 0:
+            steps -= 1
+            if marks[slot] == mark or steps == 0:
+                # Most likely they are the same. Marks that meet too often may have been made to.
+                return _name_twice(raw, stop)
+            slot = (slot + 1) & (size - 1)
+        marks[slot] = mark
+        at = value_end(raw, raw[at], named + 1, stop)
+    return False
+
+
+def _mark_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
+    """A number that is not 0; of different names it hardly ever is the same."""
+    factor: cython.ulonglong = 0x1E3779B97F4A7C15
+    mark: cython.ulonglong = factor
+    while end - at >= 8:
+        mark = (mark ^ uint64_at(raw, at)) * factor
+        mark ^= mark >> 32
+        at += 8
+    while at < end:
+        mark = (mark ^ raw[at]) * factor
+        at += 1
+    mark ^= mark >> 29
+    return mark | 1
+
+
+def _name_twice(raw: bytes, stop: cython.Py_ssize_t) -> cython.bint:
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
@@ -183,42 +255,87 @@ def _inner_diff(
 
 def _appended(before: bytes, after: bytes) -> bytes | None:
     """The diff of two arrays; None unless the new one begins as the old one is."""
-    old: list[Value] = list(values(before))
-    new: list[Value] = list(values(after))
-    if new[: len(old)] != old or len(new) == len(old):
+    old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
+    stop: cython.Py_ssize_t = document_stop(after, 0, len(after))
+    old_at: cython.Py_ssize_t = 4
+    at: cython.Py_ssize_t = 4
+    old_begin: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    place: cython.Py_ssize_t = 0
+    while old_at < old_stop:
+        if at >= stop or before[old_at] != after[at]:
+            return None
+        old_begin = name_end(before, old_at + 1, old_stop) + 1
+        begin = name_end(after, at + 1, stop) + 1
+        end = value_end(after, after[at], begin, stop)
+        old_at = value_end(before, before[old_at], old_begin, old_stop)
+        if old_at - old_begin != end - begin or not same_bytes(before, old_begin, after, begin, end - begin):
+            return None
+        at = end
+        place += 1
+    if at >= stop:
         return None
     parts = [_IS_ARRAY]
-    for at in range(len(old), len(new)):
-        parts.append(_encoded(new[at][0], b"u%d" % at, new[at][1]))
+    while at < stop:
+        begin = name_end(after, at + 1, stop) + 1
+        end = value_end(after, after[at], begin, stop)
+        parts.append(_encoded(after[at], b"u%d" % place, part(after, begin, end)))
+        at = end
+        place += 1
     return enclosed(b"".join(parts))
 
 
 def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | None:
     """The diff of two arrays; None when the new one is not numbered as arrays are, which a diff would mend."""
-    for number, (name, _, _) in enumerate(elements(after)):
-        if name != str(number):
-            return None
+    old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
+    stop: cython.Py_ssize_t = document_stop(after, 0, len(after))
+    old_at: cython.Py_ssize_t = 4
+    at: cython.Py_ssize_t = 4
+    old_begin: cython.Py_ssize_t = 0
+    old_end: cython.Py_ssize_t = 0
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    place: cython.Py_ssize_t = 0
+    known: cython.bint
+    diff: bytes | None
+    parts: list[bytes] = []
     if paths is not None and ANY_ELEMENT in paths:
         paths = {**paths, _EACH: paths[ANY_ELEMENT]}
-    old: list[Value] = list(values(before))
-    new: list[Value] = list(values(after))
-    parts: list[bytes] = [_IS_ARRAY]
-    mine: Value | None
-    diff: bytes | None
-    if len(new) < len(old):
-        parts.append(_encoded(INT32, b"l", len(new).to_bytes(4, "little")))
-    for place, item in enumerate(new):
-        mine = old[place] if place < len(old) else None
-        if mine == item:
-            continue
-        if mine is None and paths is not None and str(place) not in paths and item[0] == NULL and place < len(new) - 1:
-            # An array is filled up to a new element with nulls.
-            continue
+    while at < stop:
+        begin = name_end(after, at + 1, stop) + 1
+        if not is_element(after, at + 1, begin - 1, place):
+            return None
+        end = value_end(after, after[at], begin, stop)
+        known = old_at < old_stop
         diff = None
-        if mine is not None:
-            diff = _inner_diff(mine[0], mine[1], b"%d" % place, item[0], item[1], paths)
-        if diff is not None:
-            parts.append(_encoded(OBJECT, b"s%d" % place, diff))
+        if known:
+            old_begin = name_end(before, old_at + 1, old_stop) + 1
+            old_end = value_end(before, before[old_at], old_begin, old_stop)
+        if (
+            known
+            and before[old_at] == after[at]
+            and old_end - old_begin == end - begin
+            and same_bytes(before, old_begin, after, begin, end - begin)
+        ):
+            pass
+        elif not known and paths is not None and after[at] == NULL and end < stop and str(place) not in paths:
+            # An array is filled up to a new element with nulls.
+            pass
         else:
-            parts.append(_encoded(item[0], b"u%d" % place, item[1]))
-    return enclosed(b"".join(parts))
+            name = b"%d" % place
+            data = part(after, begin, end)
+            if known:
+                old = part(before, old_begin, old_end)
+                diff = _inner_diff(before[old_at], old, name, after[at], data, paths)
+            if diff is not None:
+                parts.append(_encoded(OBJECT, b"s" + name, diff))
+            else:
+                parts.append(_encoded(after[at], b"u" + name, data))
+        if known:
+            old_at = old_end
+        at = end
+        place += 1
+    if old_at < old_stop:
+        parts.insert(0, _encoded(INT32, b"l", int(place).to_bytes(4, "little")))
+    return enclosed(b"".join([_IS_ARRAY, *parts]))

@@ -39,3 +39,29 @@ def test_a_document_with_a_name_twice_has_no_diff(kernel: Kernel) -> None:
     assert diff(twice, document_from([("a", *one), ("b", *one), ("c", *three)])) is None
     assert diff(document_from([("b", *one)]), twice) is None
     assert diff(twice, twice) == document_from([])
+
+
+def test_a_name_that_stands_twice_is_seen_among_many(kernel: Kernel) -> None:
+    diff = kernel.compute.differences.document_diff
+    names = [f"a longer name {number}" for number in range(300)] + [f"n{number}" for number in range(300)]
+    fields = [(name, INT32, b"\1\0\0\0") for name in names]
+    changed = [(name, INT32, b"\2\0\0\0") for name in names[:1]] + fields[1:]
+    assert diff(document_from(fields), document_from(changed)) is not None
+    for twice in (names[1], names[-2]):
+        more = (twice, INT32, b"\3\0\0\0")
+        assert diff(document_from([*fields, more]), document_from([*changed, more])) is None
+
+
+def test_arrays_are_told_by_what_operators_say(kernel: Kernel) -> None:
+    diff = kernel.compute.differences.document_diff
+    before, appended, filled = ({"a": [1, 2]}, {"a": [1, 2, 3, 4]}, {"a": [1, 2, None, 4]})
+    assert bson.decode(diff(bson.encode(before), bson.encode(appended), {"a": True})) == {
+        "sa": {"a": True, "u2": 3, "u3": 4}
+    }
+    assert bson.decode(diff(bson.encode(before), bson.encode(appended), {"a": False})) == {"u": {"a": [1, 2, 3, 4]}}
+    assert bson.decode(diff(bson.encode(before), bson.encode(filled), {"a": {"3": False}})) == {
+        "sa": {"a": True, "u3": 4}
+    }
+    assert bson.decode(diff(bson.encode(appended), bson.encode(before), {"a": {"0": False}})) == {
+        "sa": {"a": True, "l": 2}
+    }

@@ -286,7 +286,9 @@ def test_a_plain_filter_describes_the_document_that_its_tree_describes() -> None
         (20_000, {"$set": {"a.$[].y": 1}}, False),
         (20_000, {"$set": {"a.5.x": 2}}, True),
         (20_000, {"$push": {"a": 1}}, True),
-        (20_000, {"$pop": {"a": 1}}, False),
+        (20_000, {"$pop": {"a": 1}}, True),
+        (200_000, {"$pop": {"a": 1}}, False),
+        (5_000, {"$addToSet": {"a": {"$each": [{"x": place} for place in range(20)]}}}, False),
         (200_000, {"$set": {"a.5.x": 2}}, False),
     ],
 )
@@ -294,3 +296,36 @@ def test_long_arrays_are_left_to_the_way_that_pauses(count: int, update: dict[st
     direct = direct_update(bson.encode(update))
     assert direct is not None
     assert (direct.change(bson.encode({"a": [{"x": 1}] * count}), 1) is not None) is decided
+
+
+def _change_of_a_list(rng: Random) -> dict[str, Any]:
+    def one() -> Any:
+        return rng.choice([rng.randrange(30), float(rng.randrange(30)), None, "text", {"x": rng.randrange(3)}, [1]])
+
+    operator = rng.choice(["$push", "$addToSet", "$pull", "$pop"])
+    if operator == "$pop":
+        return {operator: {"a": rng.choice([1, -1])}}
+    if operator == "$pull":
+        return {operator: {"a": rng.choice([rng.randrange(30), "text", {"x": rng.randrange(3)}])}}
+    clauses: dict[str, Any] = {"$each": [one() for _ in range(rng.choice([0, 1, 3, 12]))]}
+    if operator == "$push" and rng.random() < 0.7:
+        clauses["$slice"] = rng.randrange(-60, 60)
+    if operator == "$push" and rng.random() < 0.5:
+        clauses["$position"] = rng.randrange(-60, 60)
+    return {operator: {"a": clauses}}
+
+
+def test_lists_of_any_length_are_changed_as_the_general_way_changes_them() -> None:
+    rng = Random(31)
+    decided = 0
+    for _ in range(3_000):
+        members = [value(rng, 1) if rng.random() < 0.2 else some_number(rng) for _ in range(rng.randrange(50))]
+        raw = document_from([("_id", INT32, bytes(4)), ("a", ARRAY, array_from(members)), ("b", INT32, bytes(4))])
+        change = _change_of_a_list(rng)
+        specification = bson.encode(change)
+        direct = direct_update(specification)
+        if direct is None or direct.change(raw, 1) is None:
+            continue
+        decided += 1
+        assert outcome(direct, raw) == outcome(parse_update(specification), raw), (change, raw)
+    assert decided > 1_500
