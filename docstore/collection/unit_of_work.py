@@ -120,7 +120,7 @@ class WriteUnitOfWork(PendingReader):
         self._count(coll, 1, size)
         journal = self._journal
         if journal is not None and coll.replicates:
-            journal.note_document(record_key, None, {}, (id_key, *added))
+            journal.note_document(record_key, None, raw, {}, (id_key, *added))
             o2 = document_key(self._keys, coll.ns, raw, b"o2") if self._keys else id_document(raw, b"o2")
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
@@ -221,7 +221,7 @@ class WriteUnitOfWork(PendingReader):
             if coll.options.pre_images and not self.from_migrate:
                 journal.keep_before(before)
             made = [key for key in added if key not in removed] if added else ()
-            journal.note_document(record_key, before, removed, made)
+            journal.note_document(record_key, before, after, removed, made)
             o = after if journal.replaying else operation or make_update(before, after, paths)
             o2 = document_key(self._keys, coll.ns, after, b"o2") if self._keys else id_document(after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
@@ -287,7 +287,7 @@ class WriteUnitOfWork(PendingReader):
             if coll.options.pre_images and not self.from_migrate:
                 journal.keep_before(before)
             removed[id_key] = coll.id_entry(before, rid)
-            journal.note_document(record_key, before, removed, ())
+            journal.note_document(record_key, before, None, removed, ())
             counted = (coll.ident, -1, -len(before))
             o = document_key(self._keys, coll.ns, before) if self._keys else id_document(before)
             journal.log(coll.heads["d"], o, counted=counted, stmt_id=stmt_id, image=image)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.oplog.oplog import END_KEY, entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
-from docstore.collection.oplog.undo import counts_as_of, undo_keys
+from docstore.collection.oplog.undo import Part, counts_as_of, undo_keys
 from docstore.collection.read.overlay import overlaid
 from docstore.key_layout import timestamp_key
 from docstore.optime import OpTime
@@ -63,6 +63,8 @@ class EarlierState:
                 continue
             for family, changed, previous in reversed(list(undo_keys(record))):
                 # Of several touches of a key the first one counts: it found what stood there before.
+                if isinstance(previous, Part):
+                    previous = previous.put_back(self.get(family, changed))
                 self._changes[family][changed] = previous
             self._changes[Family.OPLOG][key] = self._changes[Family.UNDO][key] = None
             if place % _ENTRIES_PER_LOOK == 0 and clock() >= deadline:

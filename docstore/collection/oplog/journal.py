@@ -37,11 +37,8 @@ from docstore.kernel.log.entries import (
     document_entries,
     optime_field,
     session_head,
-    undo_absent,
-    undo_document,
-    undo_key,
-    undo_record,
 )
+from docstore.kernel.log.undo import undo_absent, undo_document, undo_key, undo_record
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, pre_image_key, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Family
@@ -151,17 +148,22 @@ class Journal:
         self._undo.append(undo_absent(family, keys))
 
     def note_document(
-        self, record_key: bytes, before: bytes | None, removed: dict[bytes, bytes], made: Collection[bytes]
+        self,
+        record_key: bytes,
+        before: bytes | None,
+        after: bytes | None,
+        removed: dict[bytes, bytes],
+        made: Collection[bytes],
     ) -> None:
-        """The operation that is logged next has changed a record, where the document `before` stood or nothing. With it
-        entries of indexes have changed: those that had values have gone or have others, those `made` were not there.
-        Errors: WriteConflict.
+        """The operation that is logged next has changed a record, where the document `before` stood or nothing, and
+        `after` stands now or nothing. With it entries of indexes have changed: those that had values have gone or have
+        others, those `made` were not there. Errors: WriteConflict.
         """
         if self._claimed:
             self._claims.refuse(record_key)
             self._claims.refuse_entries(removed)
             self._claims.refuse_entries(made)
-        self._undo.append(undo_document(_RECORDS, record_key, before, _INDEXES, removed, made))
+        self._undo.append(undo_document(_RECORDS, record_key, before, after, _INDEXES, removed, made))
 
     def keep_before(self, document: bytes) -> None:
         """The operation that is logged next changes this document, which change streams may ask for."""

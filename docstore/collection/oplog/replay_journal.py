@@ -25,8 +25,8 @@ from docstore.collection.oplog.sessions import (
     prepared_ending,
 )
 from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_sums
-from docstore.kernel.log.entries import undo_key
 from docstore.kernel.log.runs import EntryRun, StatementsInRow
+from docstore.kernel.log.undo import undo_key
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family

@@ -15,7 +15,7 @@ from uuid import UUID
 from docstore.bson import document_to_python, get_field
 from docstore.collection.collection import pack_counters, unpack_counters
 from docstore.collection.oplog.oplog import COUNTERS_KEY, entry_optime
-from docstore.collection.oplog.undo import undo_counters, undo_keys
+from docstore.collection.oplog.undo import Part, undo_counters, undo_keys
 from docstore.key_layout import (
     CATALOG_PREFIX,
     COUNTERS_PREFIX,
@@ -194,7 +194,10 @@ class Rollback:
         batch = group.batch
         for family, key, previous in reversed(list(undo_keys(record))):
             # A key touched twice goes back to what stood there before the first touch.
-            batch.changes[family][key] = previous
+            changes = batch.changes[family]
+            if isinstance(previous, Part):
+                previous = previous.put_back(changes[key] if key in changes else self._engine.get(family, key))
+            changes[key] = previous
             if family is Family.INDEXES and (identities := self._identities.get(key[:IDENT_BYTES])) is not None:
                 identities.take_back(self._engine, key)
         for ident, count, size in undo_counters(record):

@@ -61,7 +61,12 @@ class TransactionJournal(Journal):
         self._transaction.claim_entries(keys)
 
     def note_document(
-        self, record_key: bytes, before: bytes | None, removed: dict[bytes, bytes], made: Collection[bytes]
+        self,
+        record_key: bytes,
+        before: bytes | None,
+        after: bytes | None,
+        removed: dict[bytes, bytes],
+        made: Collection[bytes],
     ) -> None:
         """The operation that is logged next has changed a record and entries of indexes. Errors: WriteConflict."""
         stood = self._of(Family.RECORDS)

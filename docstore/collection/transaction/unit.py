@@ -10,7 +10,7 @@ from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.journal import TransactionJournal
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
-from docstore.kernel.log.entries import undo_absent, undo_marked
+from docstore.kernel.log.undo import undo_absent, undo_marked
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 

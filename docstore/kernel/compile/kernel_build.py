@@ -35,6 +35,7 @@ COMPILED = (
     "kernel.keys.writer",
     "kernel.keys.encoding",
     "kernel.keys.gathered",
+    "kernel.log.undo",
     "kernel.log.entries",
     "kernel.log.batches",
     "kernel.log.runs",

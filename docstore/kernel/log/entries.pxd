@@ -1,25 +1,15 @@
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.bson.walk cimport find, value_end
+from docstore.kernel.log.undo cimport give_back, put_document_undo, put_undo, taken, writer
 
-cdef Py_ssize_t _SMALL
-cdef list _spare
-
-cdef KeyWriter _writer()
-cdef bytes _taken(KeyWriter out)
 cdef int _put_session(KeyWriter out, bytes lsid, long long txn_number) except -1
 cdef int _put_optime(KeyWriter out, bytes name, unsigned long long timestamp, long long term) except -1
 cdef int _put_identity(KeyWriter out, bytes raw, bytes field) except -1
 cdef int _put_times(KeyWriter out, unsigned long long timestamp, long long term, long long wall_ms) except -1
 cpdef bytes build_entry(bytes head, bytes o, bytes middle, unsigned long long timestamp, long long term, long long wall_ms, bytes last)
-cdef int _put_undo(KeyWriter out, int family, bytes key, bytes previous) except -1
 cdef bytes _timestamp_key(KeyWriter out, unsigned long long timestamp)
 cdef int _put_named(KeyWriter out, bytes document, bytes named) except -1
-cdef int _give_back(KeyWriter out) except -1
-cdef int _put_made(KeyWriter out, int family, list[bytes] keys) except -1
-cdef int _put_removed(KeyWriter out, int family, dict[bytes, bytes] entries) except -1
 cpdef bytes session_row(long long txn_number, long long term, unsigned long long timestamp, long long wall_ms)
-cdef int _put_document_undo(KeyWriter out, int records, int indexes, unsigned long long ident, bytes record_key, bytes stands, bytes stood, dict[bytes, bytes] removed, list[bytes] made) except -1
-cdef int _put_counted(KeyWriter out, unsigned long long ident, bytes document, bytes before) except -1
 
 cdef class SessionSteps:
     cdef public bytes row

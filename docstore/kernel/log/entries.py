@@ -1,11 +1,9 @@
-"""Oplog entries and undo records as bytes (`docstore.collection.oplog.entry`, `docstore.collection.oplog.undo`).
+"""Oplog entries as bytes (`docstore.collection.oplog.entry`), with the undo records of those of many documents.
 
 Nothing is decoded, and nothing looked at but the `_id` of a document.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import cython
 
@@ -13,10 +11,7 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.walk import find, value_end
-
-_SMALL = 4096
-_spare: list[KeyWriter] = []
-"""Writers that nobody is using and that have not grown large."""
+    from docstore.kernel.log.undo import give_back, put_document_undo, put_undo, taken, writer
 
 
 def build_entry(
@@ -29,7 +24,7 @@ def build_entry(
     last: bytes,
 ) -> bytes:
     """An entry from its encoded beginning, the document `o`, and what stands between `o` and `ts` and after `wall`."""
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     out.put_little(56 + len(head) + len(o) + len(middle) + len(last), 4)
     out.put_bytes(head)
     out.put_bytes(b"\x03o\0")
@@ -38,7 +33,7 @@ def build_entry(
     _put_times(out, timestamp, term, wall_ms)
     out.put_bytes(last)
     out.put(0)
-    return _taken(out)
+    return taken(out)
 
 
 def build_statement(
@@ -58,7 +53,7 @@ def build_statement(
     """The entry of one statement of a retryable write, or of several; `statement` is the field `stmtId`. The previous
     entry is that of the session. `more` stands at the end.
     """
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     out.put_little(0, 4)
     _put_session(out, lsid, txn_number)
     out.put_bytes(head)
@@ -71,7 +66,7 @@ def build_statement(
     out.put_bytes(more)
     out.put(0)
     out.set_little(0, out.size, 4)
-    return _taken(out)
+    return taken(out)
 
 
 class SessionSteps:
@@ -122,7 +117,7 @@ class SessionSteps:
 
     def put_undo(self, out: KeyWriter, family: cython.int) -> cython.int:
         """What undoes the step for the session."""
-        return _put_undo(out, family, self._row_key, self.row)
+        return put_undo(out, family, self._row_key, self.row)
 
     def move(self, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong) -> cython.int:
         """The entry has been put together."""
@@ -136,12 +131,12 @@ def session_row(
     txn_number: cython.longlong, term: cython.longlong, timestamp: cython.ulonglong, wall_ms: cython.longlong
 ) -> bytes:
     """The row of a session behind a retryable write (`docstore.collection.oplog.sessions.pack_row`)."""
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     out.put_number(cython.cast(cython.ulonglong, txn_number), 8)
     out.put_number(cython.cast(cython.ulonglong, term), 8)
     out.put_number(timestamp, 8)
     out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
-    return _taken(out)
+    return taken(out)
 
 
 def document_entries(
@@ -168,7 +163,7 @@ def document_entries(
     entries have no `o2`; `before` as they were, None where they were not there; `made`: keys that are new in indexes,
     `removed`: those that have gone, with their values.
     """
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     place: cython.Py_ssize_t
     entry_bytes: cython.Py_ssize_t = 0
     undo_bytes: cython.Py_ssize_t = 0
@@ -185,7 +180,7 @@ def document_entries(
         entries[key] = out.taken()
         out.clear()
         stood = None if before is None else before[place]
-        _put_document_undo(
+        put_document_undo(
             out, families[0], families[1], ident, record_keys[place], stands, stood,
             None if removed is None else removed[place], None if made is None else made[place],
         )  # fmt: skip
@@ -195,7 +190,7 @@ def document_entries(
         undo_bytes += out.size
         undo[key] = out.taken()
         timestamp += 1
-    _give_back(out)
+    give_back(out)
     return entry_bytes, undo_bytes
 
 
@@ -241,58 +236,6 @@ def _put_named(out: KeyWriter, document: bytes, named: bytes) -> cython.int:
     return out.put_bytes(named) if len(named) else _put_identity(out, document, b"o2")
 
 
-def _give_back(out: KeyWriter) -> cython.int:
-    """Nobody uses it any more."""
-    if out.size <= _SMALL:
-        _spare.append(out)
-    return 0
-
-
-def _put_document_undo(
-    out: KeyWriter,
-    records: cython.int,
-    indexes: cython.int,
-    ident: cython.ulonglong,
-    record_key: bytes,
-    stands: bytes | None,
-    stood: bytes | None,
-    removed: dict[bytes, bytes] | None,
-    made: list[bytes] | None,
-) -> cython.int:
-    """The beginning of an undo record: that of one document, and of its entries in indexes."""
-    _put_counted(out, ident, stands, stood)
-    _put_undo(out, records, record_key, stood)
-    if removed is not None:
-        _put_removed(out, indexes, removed)
-    if made is not None:
-        _put_made(out, indexes, made)
-    return 0
-
-
-def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes | None, before: bytes | None) -> cython.int:
-    """How the counters of a collection move with a document."""
-    size: cython.Py_ssize_t = (0 if document is None else len(document)) - (0 if before is None else len(before))
-    count: cython.longlong = (0 if document is None else 1) - (0 if before is None else 1)
-    out.put_little(ident, 4)
-    out.put_little(cython.cast(cython.ulonglong, count), 4)
-    return out.put_little(cython.cast(cython.ulonglong, size), 8)
-
-
-def _put_made(out: KeyWriter, family: cython.int, keys: list[bytes]) -> cython.int:
-    key: bytes
-    for key in keys:
-        _put_undo(out, family, key, None)
-    return 0
-
-
-def _put_removed(out: KeyWriter, family: cython.int, entries: dict[bytes, bytes]) -> cython.int:
-    key: bytes
-    value: bytes
-    for key, value in entries.items():
-        _put_undo(out, family, key, value)
-    return 0
-
-
 def _put_times(
     out: KeyWriter, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong
 ) -> cython.int:
@@ -309,9 +252,9 @@ def session_head(lsid: bytes, txn_number: cython.longlong) -> bytes:
     """The encoded fields `lsid` and `txnNumber` of a session, whose id has the 16 bytes of the id and the 32 of the
     user.
     """
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     _put_session(out, lsid, txn_number)
-    return _taken(out)
+    return taken(out)
 
 
 def _put_session(out: KeyWriter, lsid: bytes, txn_number: cython.longlong) -> cython.int:
@@ -325,9 +268,9 @@ def _put_session(out: KeyWriter, lsid: bytes, txn_number: cython.longlong) -> cy
 
 def optime_field(name: bytes, timestamp: cython.ulonglong, term: cython.longlong) -> bytes:
     """An encoded field that holds an optime document."""
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     _put_optime(out, name, timestamp, term)
-    return _taken(out)
+    return taken(out)
 
 
 def _put_optime(out: KeyWriter, name: bytes, timestamp: cython.ulonglong, term: cython.longlong) -> cython.int:
@@ -344,9 +287,9 @@ def id_document(raw: bytes, field: bytes = b"") -> bytes:
     """The document of nothing but the `_id` of a document, which must be there; as a `field` of that name where one is
     given.
     """
-    out: KeyWriter = _writer()
+    out: KeyWriter = writer()
     _put_identity(out, raw, field)
-    return _taken(out)
+    return taken(out)
 
 
 def _put_identity(out: KeyWriter, raw: bytes, field: bytes) -> cython.int:
@@ -360,90 +303,3 @@ def _put_identity(out: KeyWriter, raw: bytes, field: bytes) -> cython.int:
     out.put_little(end - at + 5, 4)
     out.put_part(raw, at, end)
     return out.put(0)
-
-
-def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
-    """A record of its parts, as `undo_key` and the like make them. `counted`: ident, count change and size change of
-    the collection whose counters move.
-    """
-    ident: cython.ulonglong = counted[0]
-    count: cython.longlong = counted[1]
-    size: cython.longlong = counted[2]
-    piece: bytes
-    out: KeyWriter = _writer()
-    out.put_little(ident, 4)
-    out.put_little(cython.cast(cython.ulonglong, count), 4)
-    out.put_little(cython.cast(cython.ulonglong, size), 8)
-    for piece in parts:
-        out.put_bytes(piece)
-    return _taken(out)
-
-
-def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
-    """One key of an undo record."""
-    out: KeyWriter = _writer()
-    _put_undo(out, family, key, previous)
-    return _taken(out)
-
-
-def undo_document(
-    records: cython.int,
-    record_key: bytes,
-    before: bytes | None,
-    indexes: cython.int,
-    removed: dict[bytes, bytes],
-    made: Iterable[bytes],
-) -> bytes:
-    """The same of a record, where the document `before` stood or nothing, and of the entries of indexes that changed
-    with it: those that stood there, with their values, and others that were made. `records`, `indexes`: the families.
-    """
-    key: bytes
-    value: bytes
-    out: KeyWriter = _writer()
-    _put_undo(out, records, record_key, before)
-    for key, value in removed.items():
-        _put_undo(out, indexes, key, value)
-    for key in made:
-        _put_undo(out, indexes, key, None)
-    return _taken(out)
-
-
-def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
-    """The same of keys at which nothing stood."""
-    key: bytes
-    out: KeyWriter = _writer()
-    for key in keys:
-        _put_undo(out, family, key, None)
-    return _taken(out)
-
-
-def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The same of (key, what stood there)."""
-    entry: tuple[bytes, bytes]
-    out: KeyWriter = _writer()
-    for entry in entries:
-        _put_undo(out, family, entry[0], entry[1])
-    return _taken(out)
-
-
-def _put_undo(out: KeyWriter, family: cython.int, key: bytes, previous: bytes | None) -> cython.int:
-    out.put(family)
-    out.put_little(len(key), 4)
-    if previous is None:
-        out.put_little(0xFFFFFFFF, 4)
-        return out.put_bytes(key)
-    out.put_little(len(previous), 4)
-    out.put_bytes(key)
-    return out.put_bytes(previous)
-
-
-def _writer() -> KeyWriter:
-    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
-    out.clear()
-    return out
-
-
-def _taken(out: KeyWriter) -> bytes:
-    made: bytes = out.taken()
-    _give_back(out)
-    return made

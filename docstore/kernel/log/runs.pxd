@@ -1,6 +1,7 @@
 from docstore.bson.walk cimport BINARY, BOOL, DATE, INT32, INT64, OBJECT, STRING, TIMESTAMP, document_stop, find, int32_at, int64_at, name_end, part, uint64_at, value_end
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.kernel.log.entries cimport _give_back, _put_document_undo, _put_undo, _timestamp_key, _writer, session_row
+from docstore.kernel.log.entries cimport _timestamp_key, session_row
+from docstore.kernel.log.undo cimport give_back, put_document_undo, put_undo, writer
 
 cdef long long _NO_TERM
 cpdef enum:

@@ -31,14 +31,8 @@ if not cython.compiled:
         uint64_at,
         value_end,
     )
-    from docstore.kernel.log.entries import (
-        _give_back,
-        _put_document_undo,
-        _put_undo,
-        _timestamp_key,
-        _writer,
-        session_row,
-    )
+    from docstore.kernel.log.entries import _timestamp_key, session_row
+    from docstore.kernel.log.undo import give_back, put_document_undo, put_undo, writer
 
 _NO_TERM: cython.longlong = -1
 if not cython.compiled:
@@ -253,7 +247,7 @@ class EntryRun:
         records). From `families` to `ident` as in `document_entries`. `rows`: those of the sessions, by their keys,
         which are the prefix and a session's id; they are left as the last entry leaves them.
         """
-        out: KeyWriter = _writer()
+        out: KeyWriter = writer()
         place: cython.Py_ssize_t
         entry_bytes: cython.Py_ssize_t = 0
         undo_bytes: cython.Py_ssize_t = 0
@@ -269,20 +263,20 @@ class EntryRun:
             entry_bytes += len(entry)
             stands = None if documents is None else documents[place]
             stood = None if before is None else before[place]
-            _put_document_undo(
+            put_document_undo(
                 out, families[0], families[1], ident, record_keys[place], stands, stood,
                 None if removed is None else removed[place], None if made is None else made[place],
             )  # fmt: skip
             lsid = self.lsids[place]
             if lsid is not None:
                 row_key = rows_prefix + lsid
-                _put_undo(out, families[2], row_key, rows[row_key])
+                put_undo(out, families[2], row_key, rows[row_key])
                 rows[row_key] = session_row(
                     self.txn_numbers[place], self.term, self.timestamps[place], self.walls[place]
                 )
             undo_bytes += out.size
             undo[key] = out.taken()
-        _give_back(out)
+        give_back(out)
         return entry_bytes, undo_bytes
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from docstore.bson import from_python
+from docstore.collection.oplog.earlier_state import EarlierState
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.errors import CommandError
@@ -69,6 +72,36 @@ def test_a_change_of_a_type_alone_is_undone() -> None:
     assert roll_back(store, common) == 2
     assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) == before
     check(store)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_large_documents_are_as_they_were_at_each_entry(one_by_one: bool) -> None:
+    rng = Random(3)
+    store = store_on()
+    fields: dict[str, object] = {f"f{number}": number for number in range(100)}
+    coll = make(store, "db.c", doc(0, **fields), doc(1, **fields), indexes=(spec(("f99", 1)),))
+    states = [(store.last_optime, read(coll, store.engine))]
+    newest: list[dict[str, object]] = [dict(fields), dict(fields)]
+    for step in range(60):
+        place = rng.randrange(2)
+        if step % 20 == 19:
+            remove(store, coll, place)
+            insert(store, coll, doc(place, **newest[place]))
+        else:
+            for _ in range(rng.choice((1, 1, 2))):
+                changed = rng.choice((rng.randrange(1_000), rng.random(), "text", "a longer text"))
+                newest[place][f"f{rng.randrange(100)}"] = changed
+            update(store, coll, doc(place, **newest[place]))
+        states.append((store.last_optime, read(coll, store.engine)))
+    for optime, documents in states[::7]:
+        state = EarlierState(store.engine.snapshot(), optime)
+        assert state.step(lambda: 0.0, 1.0)
+        assert read(coll, state) == documents
+        state.close()
+    for optime, documents in states[::-9]:
+        roll_back(store, optime, one_by_one=one_by_one)
+        assert read(coll, store.engine) == documents
+        check(store)
 
 
 def test_a_drop_is_undone_with_everything_in_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import bson
@@ -11,9 +12,9 @@ from bson.timestamp import Timestamp
 
 from docstore.collection.oplog.entry import statement_field
 from docstore.collection.oplog.sessions import pack_row
-from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_counters, undo_keys
+from docstore.collection.oplog.undo import NOTHING_COUNTED, Part, undo_counters, undo_keys
 from docstore.key_layout import timestamp_key
-from docstore.storage import Family
+from docstore.storage import DataCorrupted, Family
 from tests.unit.kernel.kernels import Kernel
 
 LARGE = b"x" * 100_000
@@ -79,23 +80,24 @@ def test_the_identity_alone_is_a_document(kernel: Kernel, identity: Any) -> None
 
 
 def test_undo_records_say_what_stood_there(kernel: Kernel) -> None:
-    entries = kernel.log.entries
-    record = entries.undo_record(
+    record = kernel.log.undo.undo_record(
         (7, -1, -(2**33)),
         [
-            entries.undo_key(Family.RECORDS, b"key", LARGE),
-            entries.undo_key(Family.META, b"", b""),
-            entries.undo_absent(Family.INDEXES, (b"one", b"another")),
-            entries.undo_absent(Family.INDEXES, ()),
-            entries.undo_marked(Family.INDEXES, {b"old": b"mark", b"older": b""}.items()),
-            entries.undo_key(Family.WIDE, LARGE, None),
-            entries.undo_document(Family.RECORDS, b"rid", b"doc", Family.INDEXES, {b"gone": b"m"}, [b"made", b"too"]),
-            entries.undo_document(Family.RECORDS, b"new", None, Family.INDEXES, {}, (b"id",)),
+            kernel.log.undo.undo_key(Family.RECORDS, b"key", LARGE),
+            kernel.log.undo.undo_key(Family.META, b"", b""),
+            kernel.log.undo.undo_absent(Family.INDEXES, (b"one", b"another")),
+            kernel.log.undo.undo_absent(Family.INDEXES, ()),
+            kernel.log.undo.undo_marked(Family.INDEXES, {b"old": b"mark", b"older": b""}.items()),
+            kernel.log.undo.undo_key(Family.WIDE, LARGE, None),
+            kernel.log.undo.undo_document(
+                Family.RECORDS, b"rid", b"doc", None, Family.INDEXES, {b"gone": b"m"}, [b"made", b"too"]
+            ),
+            kernel.log.undo.undo_document(Family.RECORDS, b"new", None, b"new", Family.INDEXES, {}, (b"id",)),
         ],
     )
 
     assert list(undo_counters(record)) == [(7, -1, -(2**33))]
-    assert entries.undo_record((0, 0, 0), []) == NOTHING_COUNTED
+    assert kernel.log.undo.undo_record((0, 0, 0), []) == NOTHING_COUNTED
     assert list(undo_keys(record)) == [
         (Family.RECORDS, b"key", LARGE),
         (Family.META, b"", b""),
@@ -138,18 +140,22 @@ def test_many_inserts_are_logged_as_each_by_itself(kernel: Kernel, in_session: b
     for number, raw in enumerate(documents):
         key = timestamp_key(stamp + number)
         middle = entries.id_document(raw, b"o2") if o2 is None else o2[number]
-        parts = [entries.undo_document(Family.RECORDS, record_keys[number], None, Family.INDEXES, {}, made[number])]
+        parts = [
+            kernel.log.undo.undo_document(
+                Family.RECORDS, record_keys[number], None, raw, Family.INDEXES, {}, made[number]
+            )
+        ]
         if in_session:
             statement = statement_field(10 + number)
             entry = entries.build_statement(
                 lsid, 7, head, raw, middle, statement, stamp + number, term, wall, *previous, b""
             )
-            parts.append(entries.undo_key(Family.META, b"row", row))
+            parts.append(kernel.log.undo.undo_key(Family.META, b"row", row))
             row, previous = pack_row(7, term, stamp + number, wall), (stamp + number, term)
         else:
             entry = entries.build_entry(head, raw, middle, stamp + number, term, wall, b"")
         assert logged[key] == entry
-        assert undone[key] == entries.undo_record((9, 1, len(raw)), parts)
+        assert undone[key] == kernel.log.undo.undo_record((9, 1, len(raw)), parts)
     assert len(logged) == len(undone) == len(documents)
     sizes = [sum(len(each) for each in made_of.values() if each is not None) for made_of in (logged, undone)]
     assert found == tuple(sizes)
@@ -175,9 +181,9 @@ def test_many_updates_are_logged_as_each_by_itself(kernel: Kernel) -> None:
         assert logged[timestamp_key(1 + number)] == entries.build_entry(
             b"", operations[number], o2, 1 + number, -1, 2, b""
         )
-        parts = [entries.undo_key(Family.RECORDS, record_keys[number], before[number])]
+        parts = [kernel.log.undo.undo_key(Family.RECORDS, record_keys[number], before[number])]
         growth = len(raw) - len(before[number])
-        assert undone[timestamp_key(1 + number)] == entries.undo_record((9, 0, growth), parts)
+        assert undone[timestamp_key(1 + number)] == kernel.log.undo.undo_record((9, 0, growth), parts)
 
 
 def test_many_deletes_are_logged_as_each_by_itself(kernel: Kernel) -> None:
@@ -197,7 +203,31 @@ def test_many_deletes_are_logged_as_each_by_itself(kernel: Kernel) -> None:
     for number, raw in enumerate(before):
         o = bson.encode({"_id": number})
         assert logged[timestamp_key(1 + number)] == entries.build_entry(b"", o, b"", 1 + number, -1, 2, b"")
-        parts = [entries.undo_document(
-            Family.RECORDS, record_keys[number], raw, Family.INDEXES, removed[number], ()
+        parts = [kernel.log.undo.undo_document(
+            Family.RECORDS, record_keys[number], raw, None, Family.INDEXES, removed[number], ()
         )]  # fmt: skip
-        assert undone[timestamp_key(1 + number)] == entries.undo_record((9, -1, -len(raw)), parts)
+        assert undone[timestamp_key(1 + number)] == kernel.log.undo.undo_record((9, -1, -len(raw)), parts)
+
+
+def test_of_a_changed_document_an_undo_record_has_what_changed(kernel: Kernel) -> None:
+    rng = Random(5)
+    parts = 0
+    for _ in range(2_000):
+        before = bson.encode({"_id": 1, "a": rng.randbytes(rng.randrange(600)), "b": rng.choice([1, 2.5, None])})
+        content = bytearray(before[4:])
+        for _ in range(rng.randrange(3)):
+            at = rng.randrange(len(content))
+            content[at : at + rng.randrange(9)] = rng.randbytes(rng.randrange(9))
+        after = (len(content) + 4).to_bytes(4, "little") + bytes(content)
+        undo = kernel.log.undo.undo_document(Family.RECORDS, b"key", before, after, Family.INDEXES, {b"i": b"m"}, [])
+        record = kernel.log.undo.undo_record((7, 0, len(after) - len(before)), [undo])
+        (family, key, previous), index = undo_keys(record)
+        assert (family, key, index) == (Family.RECORDS, b"key", (Family.INDEXES, b"i", b"m"))
+        if isinstance(previous, Part):
+            parts += 1
+            assert len(previous.middle) + 64 <= len(before)
+            with pytest.raises(DataCorrupted):
+                previous.put_back(None)
+            previous = previous.put_back(after)
+        assert previous == before
+    assert parts > 1_000

@@ -1,0 +1,189 @@
+"""Undo records as bytes (`docstore.collection.oplog.undo`), and the writers that entries are put together in, too.
+
+Nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cython
+
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import same_end, same_front
+
+REPLACED = 64
+"""Added to a family in an undo record: what follows says in which part the document that stood there was another."""
+_WORTHWHILE: cython.Py_ssize_t = 64
+"""Bytes of a document that have stayed, from which on only the others are kept."""
+_SMALL = 4096
+_spare: list[KeyWriter] = []
+"""Writers that nobody is using and that have not grown large."""
+
+
+def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
+    """A record of its parts, as `undo_key` and the like make them. `counted`: ident, count change and size change of
+    the collection whose counters move.
+    """
+    ident: cython.ulonglong = counted[0]
+    count: cython.longlong = counted[1]
+    size: cython.longlong = counted[2]
+    piece: bytes
+    out: KeyWriter = writer()
+    out.put_little(ident, 4)
+    out.put_little(cython.cast(cython.ulonglong, count), 4)
+    out.put_little(cython.cast(cython.ulonglong, size), 8)
+    for piece in parts:
+        out.put_bytes(piece)
+    return taken(out)
+
+
+def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
+    """One key of an undo record."""
+    out: KeyWriter = writer()
+    put_undo(out, family, key, previous)
+    return taken(out)
+
+
+def undo_document(
+    records: cython.int,
+    record_key: bytes,
+    before: bytes | None,
+    after: bytes | None,
+    indexes: cython.int,
+    removed: dict[bytes, bytes],
+    made: Iterable[bytes],
+) -> bytes:
+    """The same of a record, where the document `before` stood or nothing, and `after` stands now or nothing, and of the
+    entries of indexes that changed with it: those that stood there, with their values, and others that were made.
+    `records`, `indexes`: the families.
+    """
+    key: bytes
+    value: bytes
+    out: KeyWriter = writer()
+    _put_undo_change(out, records, record_key, before, after)
+    for key, value in removed.items():
+        put_undo(out, indexes, key, value)
+    for key in made:
+        put_undo(out, indexes, key, None)
+    return taken(out)
+
+
+def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
+    """The same of keys at which nothing stood."""
+    key: bytes
+    out: KeyWriter = writer()
+    for key in keys:
+        put_undo(out, family, key, None)
+    return taken(out)
+
+
+def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The same of (key, what stood there)."""
+    entry: tuple[bytes, bytes]
+    out: KeyWriter = writer()
+    for entry in entries:
+        put_undo(out, family, entry[0], entry[1])
+    return taken(out)
+
+
+def put_document_undo(
+    out: KeyWriter,
+    records: cython.int,
+    indexes: cython.int,
+    ident: cython.ulonglong,
+    record_key: bytes,
+    stands: bytes | None,
+    stood: bytes | None,
+    removed: dict[bytes, bytes] | None,
+    made: list[bytes] | None,
+) -> cython.int:
+    """The beginning of an undo record: that of one document, and of its entries in indexes."""
+    _put_counted(out, ident, stands, stood)
+    _put_undo_change(out, records, record_key, stood, stands)
+    if removed is not None:
+        _put_removed(out, indexes, removed)
+    if made is not None:
+        _put_made(out, indexes, made)
+    return 0
+
+
+def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes | None, before: bytes | None) -> cython.int:
+    """How the counters of a collection move with a document."""
+    size: cython.Py_ssize_t = (0 if document is None else len(document)) - (0 if before is None else len(before))
+    count: cython.longlong = (0 if document is None else 1) - (0 if before is None else 1)
+    out.put_little(ident, 4)
+    out.put_little(cython.cast(cython.ulonglong, count), 4)
+    return out.put_little(cython.cast(cython.ulonglong, size), 8)
+
+
+def _put_made(out: KeyWriter, family: cython.int, keys: list[bytes]) -> cython.int:
+    key: bytes
+    for key in keys:
+        put_undo(out, family, key, None)
+    return 0
+
+
+def _put_removed(out: KeyWriter, family: cython.int, entries: dict[bytes, bytes]) -> cython.int:
+    key: bytes
+    value: bytes
+    for key, value in entries.items():
+        put_undo(out, family, key, value)
+    return 0
+
+
+def put_undo(out: KeyWriter, family: cython.int, key: bytes, previous: bytes | None) -> cython.int:
+    out.put(family)
+    out.put_little(len(key), 4)
+    if previous is None:
+        out.put_little(0xFFFFFFFF, 4)
+        return out.put_bytes(key)
+    out.put_little(len(previous), 4)
+    out.put_bytes(key)
+    return out.put_bytes(previous)
+
+
+def _put_undo_change(
+    out: KeyWriter, family: cython.int, key: bytes, before: bytes | None, after: bytes | None
+) -> cython.int:
+    """The same of a document in whose place there is another, by the part in which they differ: but for their lengths
+    at the front, which follow from it.
+    """
+    front: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    most: cython.Py_ssize_t
+    if before is None or after is None:
+        return put_undo(out, family, key, before)
+    most = min(len(before), len(after)) - 4
+    front = same_front(before, after, 4, most)
+    end = same_end(before, after, most - front)
+    if front + end < _WORTHWHILE:
+        return put_undo(out, family, key, before)
+    out.put(family + REPLACED)
+    out.put_little(len(key), 4)
+    out.put_little(len(before) - 4 - front - end, 4)
+    out.put_bytes(key)
+    out.put_little(front, 4)
+    out.put_little(end, 4)
+    return out.put_part(before, 4 + front, len(before) - end)
+
+
+def writer() -> KeyWriter:
+    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
+    out.clear()
+    return out
+
+
+def taken(out: KeyWriter) -> bytes:
+    made: bytes = out.taken()
+    give_back(out)
+    return made
+
+
+def give_back(out: KeyWriter) -> cython.int:
+    """Nobody uses it any more."""
+    if out.size <= _SMALL:
+        _spare.append(out)
+    return 0
