@@ -36,6 +36,15 @@ def _stages_in_batches(db: Database, rng: random.Random) -> object:
     return list(db.orders.aggregate(stages, batchSize=100))
 
 
+def _stages_after_nothing(db: Database, rng: random.Random) -> object:
+    stages = [{"$match": _customer(rng)}, {"$project": {"name": 1, "price": 1}}]
+    return list(db.orders.aggregate(stages, batchSize=0))
+
+
+def _listed(db: Database, rng: random.Random) -> object:
+    return list(db.orders.find({"_id": {"$in": rng.sample(range(CUSTOMERS), 500)}}, batch_size=100))
+
+
 def _left(db: Database, rng: random.Random) -> object:
     with db.orders.find(batch_size=2) as cursor:
         return cursor.next()
@@ -70,6 +79,8 @@ SHAPES: tuple[Shape, ...] = (
     _in_batches("1,000 in batches of 100, projected", 100, projection={"name": 1}),
     _in_batches("1,000 in batches of 100, sorted", 100, sort=[("price", 1)]),
     Shape("stages in batches of 100", _stages_in_batches, 10),
+    Shape("stages, the first batch of none", _stages_after_nothing, 100),
+    Shape("$in of 500 in batches of 100", _listed, 20),
     Shape("a cursor that is left", _left),
     Shape("hello", lambda db, rng: db.command("hello")),
     _told("serverStatus"),

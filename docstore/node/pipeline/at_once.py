@@ -123,7 +123,7 @@ def _of_view(
     series = None if collection is None else series_over(collection)
     if series is None or list(resolved.pipeline[:1]) != [series.definition.unpack_stage()]:
         return _at_once(context, node, resolved.ns, [*resolved.pipeline, *stages], batch)
-    if context.api_strict or _is_apart(context) or batch == 0:
+    if context.api_strict or _is_apart(context):
         return None
     pieces = series_pieces([*resolved.pipeline[1:], *stages])
     if pieces is None or series.buckets.collation is not None or is_profiled(context) or newest(context) != _NEWEST:
@@ -147,7 +147,7 @@ def _at_once(
 ) -> bytes | None:
     """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
     collection = node.store.collection(namespace)
-    if collection is None or context.api_strict or _is_apart(context) or batch == 0:
+    if collection is None or context.api_strict or _is_apart(context):
         return None
     pieces = pieces_of(stages, collation)
     if pieces is None:

@@ -94,3 +94,27 @@ def test_what_a_cursor_keeps_counts_among_what_all_of_them_hold(
         assert BUFFERS.held == 0
 
     loop(work())
+
+
+@pytest.mark.parametrize("wanted", [1, 9])
+def test_a_pipeline_whose_first_batch_is_to_hold_nothing_is_of_the_time_of_its_request(
+    wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        node, kept = LocalNode(), list[int]()
+        monkeypatch.setattr(pipelines_at_once, "kept_source", lambda rest: kept.append(len(rest)) or kept_source(rest))
+        await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
+        await node.insert("c", *({"_id": number, "a": number % 4} for number in range(20)))
+        stages = [{"$match": {"a": wanted}}, {"$project": {"a": 1}}]
+        command = {"aggregate": "c", "pipeline": stages, "cursor": {"batchSize": 0}}
+        cursor = (await node.run(command))["cursor"]
+        # A cursor stays, whatever there is.
+        assert cursor["id"]
+        assert not cursor["firstBatch"]
+        assert kept == ([] if wanted == 9 else [5])
+        await node.run({"delete": "c", "deletes": [{"q": {}, "limit": 0}]})
+        cursor = (await node.run({"getMore": cursor["id"], "collection": "c"}))["cursor"]
+        assert not cursor["id"]
+        assert cursor["nextBatch"] == [{"_id": number, "a": 1} for number in range(20) if number % 4 == wanted]
+
+    loop(work())
