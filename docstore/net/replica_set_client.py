@@ -206,8 +206,13 @@ class ReplicaSetClient:
         if self._closed:
             return
         member = Member(address) if hello is None else member_from_hello(address, hello, round_trip, self._clock())
+        before = self.known_primary
         if self._topology.update(with_round_trip(member, self._topology.members.get(address))):
             self._watch()
             self._note_primary()
+            if before not in (None, address, self.known_primary) and before in self._monitors:
+                # It has lost its place to another, maybe together with its power: then what it was asked waits for
+                # nothing, the request that watches it too.
+                self._monitors[before].check_now()
             self._wake()
             self._on_change(self)

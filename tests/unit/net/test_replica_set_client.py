@@ -223,6 +223,27 @@ def test_a_request_to_a_process_that_another_one_has_replaced_is_failed() -> Non
     run(scenario())
 
 
+def test_the_last_primary_is_asked_at_once_when_another_one_has_its_place() -> None:
+    """Its power has gone and come back: nothing comes over the old connections, that of the held hello either."""
+
+    async def scenario() -> None:
+        async with fake_set() as (it, client):
+            await work(client)
+            last = it.members[0]
+            last.gate = asyncio.Event()
+            waiting = asyncio.ensure_future(work(client))
+            await until(lambda: last.asked == 2)
+            last.host.process_id = ObjectId()
+            it.primary, it.term = it.members[1], it.term + 1
+            for member in it.members[1:]:
+                member.host.counter += 1
+                member.changed.set()
+            with pytest.raises(NetworkError, match="started anew"):
+                await waiting
+
+    run(scenario())
+
+
 def test_an_open_outcome_is_not_repeated_unasked() -> None:
     async def scenario() -> None:
         async with fake_set() as (it, client):
