@@ -228,7 +228,9 @@ def test_the_plugin_imports_nothing_but_pytest() -> None:
         text=True,
         check=True,
     )
-    assert run.stdout.split() == ["docstore", "docstore.testing", "docstore.testing.pytest_plugin"]
+    assert run.stdout.split() == [
+        "docstore", "docstore.sources", "docstore.testing", "docstore.testing.pytest_plugin"
+    ]  # fmt: skip
 
 
 def pytest_run(directory: Path, tests: str, *arguments: str) -> str:

@@ -38,7 +38,7 @@ class Plant:
 
     def check(self) -> None:
         """Assert that it can be applied to the code as it is."""
-        assert callable(self._target())
+        self._target()
         _code_named(self._changed(), self.function.rpartition(":")[2].rpartition(".")[2])
 
     def _target(self) -> Any:
