@@ -14,7 +14,16 @@ from docstore.aggregation.expressions.decimal_functions import (
     remainder,
     rounded,
 )
-from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, stepwise, unary
+from docstore.aggregation.expressions.model import (
+    OperatorParser,
+    Table,
+    commutative,
+    from_behind,
+    is_nullish,
+    nary,
+    stepwise,
+    unary,
+)
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value import arithmetic
@@ -284,10 +293,11 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
 def _places(name: str, value: Value) -> int:
     if value[0] not in NUMBERS:
         raise CommandError(16004, f"can't convert from BSON type {type_name(value)} to long")
-    if value[0] in (DOUBLE, DECIMAL) and not to_decimal(value).is_finite():
+    exact = to_decimal(value) if value[0] in (DOUBLE, DECIMAL) else Decimal(0)
+    if not exact.is_finite() or (value[0] == DOUBLE and not LONG_MIN <= exact <= LONG_MAX):
         raise CommandError(31109, f"Can't coerce out of range value {display(value)} to long")
     digits = integral_of(value)
-    if digits is None:
+    if digits is None or not INT_MIN <= digits <= -INT_MIN - 1:
         raise CommandError(51082, f"precision argument to  {name} must be a integral value")
     if not -20 <= digits <= 100:
         raise CommandError(51083, f"cannot apply {name} with precision value {digits} value must be in [-20, 100]")
@@ -382,7 +392,9 @@ def _pow(operands: Operands) -> Value:
     try:
         return double_value(math.pow(to_float(base), to_float(exponent)))
     except OverflowError:
-        return double_value(math.inf)
+        # The exponent of a negative number is whole here.
+        below = to_float(base) < 0 and to_float(exponent) % 2 == 1
+        return double_value(-math.inf if below else math.inf)
     except ValueError:
         return double_value(math.nan)
 
@@ -413,7 +425,7 @@ OPERATORS: Table = {
     "$abs": unary(_abs),
     "$add": commutative(_add),
     "$ceil": _to_whole("$ceil", lambda number: math.copysign(math.ceil(number), number), ROUND_CEILING),
-    "$divide": nary(_divide, 2, 2),
+    "$divide": from_behind(_divide),
     "$exp": _transcendental("$exp", math.exp, exponential),
     "$floor": _to_whole("$floor", lambda number: math.copysign(math.floor(number), number), ROUND_FLOOR),
     "$ln": _transcendental("$ln", math.log, logarithm, (28766, lambda number: number <= 0, "a positive number")),
@@ -428,6 +440,6 @@ OPERATORS: Table = {
     "$sqrt": _transcendental(
         "$sqrt", _square_root, DECIMAL_CONTEXT.sqrt, (28714, lambda number: number < 0, "greater than or equal to 0")
     ),
-    "$subtract": nary(_subtract, 2, 2),
+    "$subtract": from_behind(_subtract),
     "$trunc": _rounding("$trunc", ROUND_DOWN, _truncate_double),
 }

@@ -150,6 +150,22 @@ def nary(
     return parse
 
 
+def from_behind(function: Callable[[list[Value | None]], Value | None]) -> OperatorParser:
+    """As `nary`, of two arguments, of which the second is evaluated first."""
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        arguments = arguments_of(name, value, parsing, 2, 2)
+        first, second = [argument.evaluate for argument in arguments]
+
+        def evaluate(scope: Scope) -> Value | None:
+            last = second(scope)
+            return function([first(scope), last])
+
+        return folded(evaluate, arguments)
+
+    return parse
+
+
 def stepwise(
     function: Callable[[Iterator[Value | None]], Value | None], least: int = 0, most: int | None = None
 ) -> OperatorParser:

@@ -69,6 +69,8 @@ def _plant_fields(root: Branch, prefix: str, value: Value, query_context: QueryC
     """Embedded documents that are no operators spell paths, as in `$project`."""
     for name, code, data in elements(value[1]):
         check_field_path(name)
+        if prefix and "." in name:
+            raise CommandError(40183, f"cannot use dotted field name '{name}' in a sub object")
         path = prefix + name
         fields = elements(data) if code == OBJECT else []
         if code == OBJECT and not fields:

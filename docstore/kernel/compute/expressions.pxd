@@ -31,6 +31,7 @@ cdef class Calculation(Source):
     cdef bint _calculated(self, bytes document, Place found) except -1
     cdef int _locate(self, Py_ssize_t position, bytes document, Place found) except -1
     cdef bint _two_numbers(self, bytes document) except -1
+    cdef bint _two_from_behind(self, bytes document) except -1
 
 cdef class Sum(Calculation):
     cdef bint _calculated(self, bytes document, Place found) except -1

@@ -131,6 +131,12 @@ class Calculation(Source):
         self._locate(1, document, self._two)
         return is_binary(self._one) and is_binary(self._two)
 
+    def _two_from_behind(self, document: bytes) -> cython.bint:
+        """As `_two_numbers`, for operators that evaluate their second operand first."""
+        self._locate(1, document, self._two)
+        self._locate(0, document, self._one)
+        return is_binary(self._one) and is_binary(self._two)
+
 
 def is_small(number: cython.longlong) -> cython.bint:
     """Whether sums and differences of two such numbers are still within 64 bits."""
@@ -181,7 +187,7 @@ class Difference(Calculation):
         difference: cython.double
         number: cython.longlong
         other: cython.longlong
-        if not self._two_numbers(document):
+        if not self._two_from_behind(document):
             if self._one.code != DATE or self._two.code != DATE:
                 return False
             number, other = int64_at(self._one.raw, self._one.at), int64_at(self._two.raw, self._two.at)
@@ -243,7 +249,7 @@ class Quotient(Calculation):
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         quotient: cython.double
         divisor: cython.double
-        if not self._two_numbers(document):
+        if not self._two_from_behind(document):
             return False
         divisor = double_of(self._two)
         if divisor == 0.0:

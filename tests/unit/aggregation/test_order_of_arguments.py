@@ -77,6 +77,13 @@ CODES: list[tuple[Any, int]] = [
     ({"$concat": ["$arr", FAILS]}, 16702),
     ({"$convert": {"input": "$n", "to": "$arr", "onNull": 7}}, 9),
     ({"$convert": {"input": "$n", "to": "nothing", "onNull": 7}}, 2),
+    ({"$subtract": [FAILS, {"$size": "$s"}]}, 17124),
+    ({"$subtract": ["$s", {"$size": "$s"}]}, 17124),
+    ({"$divide": [{"$size": "$s"}, FAILS]}, 241),
+    ({"$mod": [FAILS, {"$size": "$s"}]}, 241),
+    ({"$round": [5.5, 9.3e18]}, 31109),
+    ({"$round": [5.5, 9.2e18]}, 51082),
+    ({"$trunc": [5.5, 101]}, 51083),
     ({"$pow": [Decimal128("0"), Decimal128("-0")]}, 28764),
 ]
 
@@ -89,6 +96,12 @@ def test_null_comes_before_what_stands_behind_it(expression: Any) -> None:
 @pytest.mark.parametrize(("expression", "code"), CODES, ids=str)
 def test_the_argument_that_is_looked_at_first_says_what_is_wrong(expression: Any, code: int) -> None:
     assert code_of(expression) == code
+
+
+def test_powers_that_are_too_large_keep_their_sign() -> None:
+    assert evaluate({"$pow": [-1e300, 3]}) == float("-inf")
+    assert evaluate({"$pow": [-2, 1025]}) == float("-inf")
+    assert evaluate({"$pow": [-1e300, 2.0]}) == float("inf")
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,9 @@ def test_a_stage_that_had_to_wait_for_all_stops_in_between_when_its_time_is_up(s
         steps += 1
     taken_in = len(documents) / 128
     assert steps > taken_in + 3
+
+
+def test_a_document_within_a_set_names_no_paths() -> None:
+    for stage in ({"$set": {"a": {"b.c": 1}}}, {"$addFields": {"a.b": {"c": {"d.e": 1}}}}):
+        assert refusal([stage]) == 40183
+    assert aggregate([{"$set": {"a.b": {"c": 1}}}], [{"_id": 1}]) == [{"_id": 1, "a": {"b": {"c": 1}}}]
