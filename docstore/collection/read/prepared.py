@@ -1,7 +1,7 @@
 """Reads that end within a step, by a scan that is prepared for the form of their filter.
 
 Always true: what is given is what the general way gives (`docstore.collection.read.execute`, `counting`, `matching`),
-over the newest state, in which nothing is written before the step ends. None is given for whatever else a read may be:
+over one state, in which nothing is written before the step ends. None is given for whatever else a read may be:
 its filter has another kind of plan, or it takes more than a step.
 """
 
