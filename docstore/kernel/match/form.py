@@ -60,11 +60,12 @@ if not cython.compiled:
 _TOP = 0
 _IN_BRANCH = 1
 _OF_OPERATORS = 2
-_MOST_BYTES = 16 * 1024
+_MOST_BYTES = 32 * 1024
 _LONGEST_FORM = 1024
 """Longer forms hold data, which is not sent again as it is."""
 _MOST_VALUES = 16
-_MOST_LISTED = 256
+_MOST_LISTED = 1_000
+"""As many ranges as a step looks at."""
 _out: KeyWriter = KeyWriter()
 _searches: cython.bint = False
 

@@ -77,7 +77,7 @@ _KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, BINARY: 5, OBJECT_ID: 7, BOO
 _LONGEST = 1024
 """Bytes of a value that may be kept."""
 _MOST_CONDITIONS = 32
-_MOST_LISTED = 256
+_MOST_LISTED = 1_000
 _MOST_FIXED = 8
 """Longer lists are not sent again as they are."""
 
