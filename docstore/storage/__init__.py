@@ -44,8 +44,11 @@ __all__ = [
     "open_engine",
 ]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Raised when older programs could no longer read what newer ones write."""
+
+_READ_TOO = (3,)
+"""Earlier versions in which nothing stands that this program does not read: what it writes makes them this one."""
 
 LOG = component("STORAGE")
 
@@ -66,7 +69,7 @@ def open_engine(kind: str, path: str, *, cache_bytes: int = 64 << 20) -> Engine:
         raise StorageError(f"a repair of {path} was not finished: start once more with --repair")
     engine = RocksEngine(path, cache_bytes=cache_bytes)
     stored = engine.get(Family.META, FORMAT_KEY)
-    if stored is None:
+    if stored is None or stored in map(_FORMAT.pack, _READ_TOO):
         batch = Batch()
         batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
         engine.write(batch)

@@ -32,8 +32,8 @@ PLANTS = (
         "a key goes back by one write only",
         "deposed",
         f"{_ROLLBACK}._take_back",
-        "batch.changes[family][key] = previous",
-        "batch.changes[family].setdefault(key, previous)",
+        "changes[key] = previous",
+        "changes.setdefault(key, previous)",
     ),
     Plant(
         "a rollback does not count back",

@@ -55,6 +55,16 @@ def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
         open_engine("rocksdb", str(tmp_path))
 
 
+def test_a_directory_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
+    """From then on programs that know only that one refuse it."""
+    put(tmp_path, b"a", b"1")
+    put(tmp_path, FORMAT_KEY, b"\0\0\0\3", Family.META)
+    engine = open_engine("rocksdb", str(tmp_path))
+    assert engine.get(Family.RECORDS, b"a") == b"1"
+    assert engine.get(Family.META, FORMAT_KEY) == bytes((0, 0, 0, FORMAT_VERSION))
+    engine.close()
+
+
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(StorageError, match="no storage engine named 'wiredTiger'"):
         open_engine("wiredTiger", "")
