@@ -23,6 +23,7 @@ from docstore.key_layout import (
     IDENT_BYTES,
     SESSION_PREFIX,
     ident_bytes,
+    last_long,
     timestamp_key,
 )
 from docstore.optime import OpTime
@@ -104,6 +105,8 @@ class Rollback:
         self._identities: dict[bytes, _Identities] = {
             coll.id_prefix: _Identities(coll) for coll in store.catalog.collections.values()
         }
+        # By collection, the highest key of the records that are put back.
+        self._records: dict[bytes, bytes] = {}
         present = self._oplog.entry(optime.timestamp)
         if optime.timestamp < self._oplog.commit_limit or present is None or entry_optime(present) != optime:
             raise UnrecoverableRollback(f"there is no way back to {optime}: the oplog's undo records do not reach it")
@@ -149,8 +152,14 @@ class Rollback:
     def finish(self) -> None:
         """Bring what is in memory up to the disk."""
         self._store.undone()
+        collections = self._store.catalog.collections
         for identities in self._identities.values():
-            identities.keep(self._store.catalog.collections)
+            identities.keep(collections)
+        for coll in collections.values():
+            highest = self._records.get(coll.prefix)
+            if highest is not None:
+                # They may have gone before this process began, which has counted on from what was left.
+                coll.next_record_id = max(coll.next_record_id, last_long(highest) + 1)
 
     def _tell(self, group: UndoGroup, entry: bytes, record: bytes) -> None:
         for family, key, _ in undo_keys(record):
@@ -198,6 +207,9 @@ class Rollback:
             if isinstance(previous, Part):
                 previous = previous.put_back(changes[key] if key in changes else self._engine.get(family, key))
             changes[key] = previous
+            if family is Family.RECORDS and previous is not None:
+                prefix = key[:IDENT_BYTES]
+                self._records[prefix] = max(self._records.get(prefix, key), key)
             if family is Family.INDEXES and (identities := self._identities.get(key[:IDENT_BYTES])) is not None:
                 identities.take_back(self._engine, key)
         for ident, count, size in undo_counters(record):

@@ -36,6 +36,13 @@ PLANTS = (
         "changes.setdefault(key, previous)",
     ),
     Plant(
+        "record ids of what a rollback puts back are given again",
+        "moves-moments",
+        f"{_ROLLBACK}.finish",
+        "max(coll.next_record_id, last_long(highest) + 1)",
+        "coll.next_record_id",
+    ),
+    Plant(
         "a rollback does not count back",
         "deposed",
         f"{_ROLLBACK}._take_back",

@@ -259,6 +259,23 @@ def test_a_rollback_is_finished_by_the_next_process() -> None:
     assert found is not None
 
 
+def test_record_ids_of_what_is_put_back_are_not_given_again() -> None:
+    """Where the process began when the documents with the highest ones had gone."""
+    engine = open_engine("inMemory", "")
+    store = store_on(engine)
+    coll = make(store, "db.c", doc(1), doc(2), doc(3))
+    common = store.last_optime
+    remove(store, coll, 2)
+    remove(store, coll, 3)
+    store = store_on(engine)
+    roll_back(store, common)
+    coll = store.collection("db.c")
+    assert coll is not None
+    insert(store, coll, doc(4))
+    assert read(coll, engine) == [{"_id": n} for n in (1, 2, 3, 4)]
+    check(store)
+
+
 def test_the_local_database_stays_as_it_is() -> None:
     """Also where a unit has changed both: what is not in the oplog is not undone."""
     store = store_on()
