@@ -37,7 +37,7 @@ PLANTS = (
     ),
     Plant(
         "record ids of what a rollback puts back are given again",
-        "moves-moments",
+        "undoing",
         f"{_ROLLBACK}.finish",
         "max(coll.next_record_id, last_long(highest) + 1)",
         "coll.next_record_id",

@@ -1,7 +1,8 @@
 """A primary that has taken writes alone for a while comes back and rolls back, and dies in the midst of it.
 
 What it had on disk before is then in the database or in rollback files: it alone loses its power, and not before it
-has brought everything to disk.
+has brought everything to disk. Documents that it has removed come back too, perhaps into a process that has never seen
+them; those that are written next must not stand in their places.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tests.simulation.workloads import Workload, anomalies, final_state, rolled_
 from tests.simulation.world import World
 
 CLIENTS = 4
+LEFT = 6
+"""Documents that nobody but the administrator touches."""
 
 
 async def write(client: Client, work: Workload) -> None:
@@ -28,19 +31,30 @@ async def write(client: Client, work: Workload) -> None:
         await client.insert("inserts", f"{client.number}-{work.value()}", 1)
 
 
+def _numbered(first: int) -> list[dict[str, int]]:
+    return [{"_id": first + number} for number in range(LEFT)]
+
+
 async def undoing(world: World, members: SimulatedSet) -> None:
     dice, network = world.fault_dice, world.network
     old = members.primary()
     assert old is not None
+    safe = {"w": "majority"}
+    await members.command(old, "test", {"insert": "left", "documents": _numbered(0), "writeConcern": safe})
     work = Workload(world, lambda: of_set(members.name, members.hosts), clients=CLIENTS)
     work.start(write)
     await asyncio.sleep(dice.uniform(0.05, 0.2))
     others = [machine for machine in members.machines if machine is not old]
     network.partition([[old.name, *(f"client{number}" for number in range(CLIENTS))], [each.name for each in others]])
+    removed = {"q": {"_id": {"$gte": dice.randrange(LEFT)}}, "limit": 0}
+    await quietly(members.command(old, "test", {"delete": "left", "deletes": [removed], "writeConcern": {"w": 1}}))
     await quietly(members.command(dice.choice(others), "admin", {"replSetStepUp": 1}))
     await asyncio.sleep(dice.uniform(0.2, 0.8))
     work.over = True
     await asyncio.sleep(0.4)
+    if dice.random() < 0.5:
+        old.lose_power()
+        old.start()
     # Everything is on its disk by now. Long work comes in short slices: many groups are undone one by one.
     world.hiccups = dice.choice((0.03, 0.2, 0.5))
     left = [dice.randint(1, 3)]
@@ -63,6 +77,10 @@ async def undoing(world: World, members: SimulatedSet) -> None:
     left[0], old.disk.die_at_write = 0, None
     world.hiccups = 0.0
     old.start()
+    await members.settled()
+    primary = members.primary()
+    assert primary is not None
+    await members.command(primary, "test", {"insert": "left", "documents": _numbered(100), "writeConcern": safe})
     await members.settled()
     final = await final_state(of_set(members.name, members.hosts))
     world.counts |= {"operations": len(work.history), "rollbacks": members.invariants.rollbacks}
