@@ -213,6 +213,11 @@ class Server:
             if request.sequence:
                 command["stmtIds"] = list(range(len(request.documents)))
             command["shardVersion"] = self.version
+            others = {
+                stage["$lookup"]["from"]: self.version for stage in command.get("pipeline", ()) if "$lookup" in stage
+            }
+            if others:
+                command["otherVersions"] = others
         return framed(Request({**command, "$db": "bench"}, *request[1:]))
 
     def more(self, cursor: int, lsid: dict[str, Any]) -> bytes:

@@ -233,4 +233,11 @@ PLANTS = (
         "self._writes.append((each.lsid, each.txn_number, row, optime, statements))",
         "pass",
     ),
+    Plant(
+        "who was the primary is not asked when another one is",
+        "silent",
+        "docstore.net.replica_set_client:ReplicaSetClient._heard",
+        "self._monitors[before].check_now()",
+        "pass",
+    ),
 )

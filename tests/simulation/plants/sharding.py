@@ -183,11 +183,4 @@ PLANTS = (
         "elif not chunks and not databases:",
         "elif not databases:",
     ),
-    Plant(
-        "who was the primary is not asked when another one is",
-        "moves-moments",
-        "docstore.net.replica_set_client:ReplicaSetClient._heard",
-        "self._monitors[before].check_now()",
-        "pass",
-    ),
 )

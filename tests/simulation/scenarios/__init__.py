@@ -21,6 +21,7 @@ from tests.simulation.scenarios import (
     routed_streams,
     routed_transactions,
     same_term,
+    silent,
     sliced,
     special_members,
     streams,
@@ -33,7 +34,7 @@ from tests.simulation.scenarios import (
 from tests.simulation.schedule import Scenario
 
 MODULES = (
-    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, moves, handover,
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
     groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
     primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
 )  # fmt: skip
