@@ -126,7 +126,9 @@ COMPILED_BESIDE = (
     "node.commands.insert",
 )
 """Modules above the kernel that run per request: whose classes have attributes of known types once they are compiled.
-They are compiled as they would be interpreted, and call the kernel as anything else does.
+They are compiled as they would be interpreted, and call the kernel as anything else does. An annotation of a type of
+Python's, `int` say, admits no value of a subclass there; a module that is given such, as `Int64` is, begins with
+`annotation_typing=False`.
 """
 
 PLAIN_DIRECTIVES = {"language_level": "3", "binding": False}
