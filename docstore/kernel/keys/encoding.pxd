@@ -1,4 +1,4 @@
-from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.kernel.keys.writer cimport KeyWriter, taken, writer
 from docstore.bson.number cimport integer_at
 from docstore.bson.order cimport (
     CLASS_ARRAY, CLASS_BINARY, CLASS_BOOL, CLASS_CODE, CLASS_CODE_WITH_SCOPE, CLASS_DATE, CLASS_DB_POINTER, CLASS_NUMBER,
@@ -13,8 +13,6 @@ cdef enum:
     _NEGATIVE = 0x2C
     _ZERO = 0x30
     _POSITIVE = 0x38
-
-cdef list _spare
 
 cdef int append_key(KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 cdef int _append_text(KeyWriter out, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1

@@ -65,6 +65,7 @@ if not cython.compiled:
         uint64_at,
         value_end,
     )
+    from docstore.kernel.keys.writer import taken, writer
 
     _NAN = 0x28
     _NEGATIVE = 0x2C
@@ -74,41 +75,27 @@ if not cython.compiled:
 INVERTED = bytes(range(255, -1, -1))
 """The translation table that turns an ascending key into a descending one."""
 
-_SMALL = 4096
-_spare: list[KeyWriter] = []
-"""Writers that nobody is using and that have not grown large."""
-
 KEY_OF_UNDEFINED = b"\x18"
 KEY_OF_NULL = b"\x20"
 
 
 def encode_key(value: Value, descending: bool = False) -> bytes:
     """The key of one value."""
-    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
-    key: bytes
-    out.clear()
+    out: KeyWriter = writer()
     append_key(out, value[0], value[1], 0, len(value[1]))
     if descending:
         out.invert(0)
-    key = out.taken()
-    if len(key) <= _SMALL:
-        _spare.append(out)
-    return key
+    return taken(out)
 
 
 def identity_key(prefix: bytes, raw: bytes) -> bytes:
     """`prefix` and the key of the document's `_id`, which must be there."""
-    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
-    key: bytes
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
     assert at >= 0, "a stored document has an _id"
-    out.clear()
+    out: KeyWriter = writer()
     out.put_bytes(prefix)
     append_key(out, raw[at], raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
-    key = out.taken()
-    if len(key) <= _SMALL:
-        _spare.append(out)
-    return key
+    return taken(out)
 
 
 def append_key(

@@ -24,3 +24,10 @@ cdef class KeyWriter:
     cdef bytes taken(self)
     cdef int _grow(self, Py_ssize_t needed) except -1
     cdef Py_ssize_t _reserve(self, int width) except -1
+
+cdef Py_ssize_t _SMALL
+cdef list _spare
+
+cdef KeyWriter writer()
+cdef bytes taken(KeyWriter out)
+cdef int give_back(KeyWriter out) except -1

@@ -176,3 +176,29 @@ class KeyWriter:
         self._room = max(self.size + needed, min(2 * self._room + needed, _MOST_BYTES))
         self._buffer.extend(bytes(self._room - len(self._buffer)))
         return 0
+
+
+_SMALL = 4096
+_spare: list[KeyWriter] = []
+"""Writers that nobody is using and that have not grown large."""
+
+
+def writer() -> KeyWriter:
+    """An empty one, to be given back."""
+    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
+    out.clear()
+    return out
+
+
+def taken(out: KeyWriter) -> bytes:
+    """What was written; the writer is given back."""
+    made: bytes = out.taken()
+    give_back(out)
+    return made
+
+
+def give_back(out: KeyWriter) -> cython.int:
+    """Nobody uses it any more."""
+    if out.size <= _SMALL:
+        _spare.append(out)
+    return 0

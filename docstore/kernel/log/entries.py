@@ -11,7 +11,8 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.walk import find, value_end
-    from docstore.kernel.log.undo import give_back, put_document_undo, put_undo, taken, writer
+    from docstore.kernel.keys.writer import give_back, taken, writer
+    from docstore.kernel.log.undo import put_document_undo, put_undo
 
 
 def build_entry(

@@ -31,8 +31,9 @@ if not cython.compiled:
         uint64_at,
         value_end,
     )
+    from docstore.kernel.keys.writer import give_back, writer
     from docstore.kernel.log.entries import _timestamp_key, session_row
-    from docstore.kernel.log.undo import give_back, put_document_undo, put_undo, writer
+    from docstore.kernel.log.undo import put_document_undo, put_undo
 
 _NO_TERM: cython.longlong = -1
 if not cython.compiled:

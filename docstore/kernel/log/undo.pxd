@@ -1,13 +1,8 @@
-from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.kernel.keys.writer cimport KeyWriter, taken, writer
 from docstore.bson.walk cimport same_end, same_front
 
-cdef Py_ssize_t _SMALL
 cdef Py_ssize_t _WORTHWHILE
-cdef list _spare
 
-cdef KeyWriter writer()
-cdef bytes taken(KeyWriter out)
-cdef int give_back(KeyWriter out) except -1
 cdef int put_undo(KeyWriter out, int family, bytes key, bytes previous) except -1
 cdef int _put_undo_change(KeyWriter out, int family, bytes key, bytes before, bytes after) except -1
 cdef int _put_made(KeyWriter out, int family, list[bytes] keys) except -1

@@ -1,4 +1,4 @@
-"""Undo records as bytes (`docstore.collection.oplog.undo`), and the writers that entries are put together in, too.
+"""Undo records as bytes (`docstore.collection.oplog.undo`).
 
 Nothing is decoded.
 """
@@ -13,14 +13,12 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.walk import same_end, same_front
+    from docstore.kernel.keys.writer import taken, writer
 
 REPLACED = 64
 """Added to a family in an undo record: what follows says in which part the document that stood there was another."""
 _WORTHWHILE: cython.Py_ssize_t = 64
 """Bytes of a document that have stayed, from which on only the others are kept."""
-_SMALL = 4096
-_spare: list[KeyWriter] = []
-"""Writers that nobody is using and that have not grown large."""
 
 
 def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
@@ -168,22 +166,3 @@ def _put_undo_change(
     out.put_little(front, 4)
     out.put_little(end, 4)
     return out.put_part(before, 4 + front, len(before) - end)
-
-
-def writer() -> KeyWriter:
-    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
-    out.clear()
-    return out
-
-
-def taken(out: KeyWriter) -> bytes:
-    made: bytes = out.taken()
-    give_back(out)
-    return made
-
-
-def give_back(out: KeyWriter) -> cython.int:
-    """Nobody uses it any more."""
-    if out.size <= _SMALL:
-        _spare.append(out)
-    return 0
