@@ -12,8 +12,7 @@ another kind is asked for, goes the general way (`mongos.commands.get_more`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from docstore.bson import array_documents, get_field, without_fields
 from docstore.commands.context import Context
@@ -30,7 +29,7 @@ from mongos.merge.batches import cursor_reply
 from mongos.merge.merged import MergedCursor
 from mongos.merge.remote import RemoteCursor
 from mongos.relay.replies import success
-from mongos.relay.waiting import answer_of
+from mongos.relay.waiting import AwaitedRelay
 from mongos.router import router_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, cursor_of
 from mongos.routing.scatter import LATE_SECONDS
@@ -63,7 +62,7 @@ def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable
     return CursorRelay(run, context, namespace, cursor, remote)
 
 
-class CursorRelay(Relay):
+class CursorRelay(AwaitedRelay):
     """One batch that is all the shard's."""
 
     _answered: Answered | None = None
@@ -71,7 +70,6 @@ class CursorRelay(Relay):
     _failure: NetworkError | CommandError | None = None
     _link: Link | None = None
     _address = ""
-    _begun = False
 
     def __init__(
         self, run: Callable[[], Awaitable[Result]], context: Context, namespace: str, cursor: ClientCursor,
@@ -172,14 +170,7 @@ class CursorRelay(Relay):
 
     # In a task
 
-    def __await__(self) -> Generator[Any, Any, Result]:
-        return self._whole().__await__()
-
-    async def _whole(self) -> Result:
-        if not self._begun:
-            result = await answer_of(self)
-            if result is not None:
-                return result
+    async def _rest(self) -> Result:
         if not self._begun:
             return await self._run()
         failure = self._failure

@@ -11,18 +11,18 @@ is closed and the request goes through `run`: reads may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from docstore.bson import without_fields
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.commands.operations.relay import Answered, Relay
+from docstore.commands.operations.relay import Answered
 from docstore.errors import CommandError
 from docstore.sharding.version import STALE_CODES
 from mongos.relay.targets import NamespaceTargets
-from mongos.relay.waiting import answer_of
+from mongos.relay.waiting import AwaitedRelay
 from mongos.router import Router
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
 from mongos.routing.scatter import Scatter
@@ -52,12 +52,11 @@ Gather = Callable[[Context, Arguments, NamespaceTargets], Gathering | None]
 """What a request for several shards comes to; None where it is routed as always."""
 
 
-class GatheredRelay(Relay):
+class GatheredRelay(AwaitedRelay):
     """One request that is for these shards."""
 
     _answered: Answered | None = None
     _answers: list[ShardReply] | None = None
-    _begun = False
 
     def __init__(
         self, run: Callable[[], Awaitable[Result]], gathering: Gathering, context: Context, router: Router,
@@ -108,9 +107,6 @@ class GatheredRelay(Relay):
 
     # In a task
 
-    def __await__(self) -> Generator[None, None, Result]:
-        return self._whole().__await__()
-
     async def _routed_anew(self) -> Result:
         """Carry the request out as if it had not been sent."""
         errors = [failure.error for failure in self._scatter.failures.values()]
@@ -118,11 +114,7 @@ class GatheredRelay(Relay):
             await self._router.cache.settle(self._context.namespace, self._targets.routing, 0)
         return await self._run()
 
-    async def _whole(self) -> Result:
-        if not self._begun:
-            result = await answer_of(self)
-            if result is not None:
-                return result
+    async def _rest(self) -> Result:
         if self._answers is None:
             return await self._routed_anew()
         answers, self._answers = self._answers, None

@@ -13,10 +13,9 @@ to its end: a cursor is closed, and a connection over which nothing comes for `L
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from docstore.bson import without_fields
 from docstore.commands.arguments import Arguments
@@ -35,7 +34,7 @@ from docstore.wire.message import Message
 from mongos.relay.gathered import Gather, GatheredRelay
 from mongos.relay.replies import of_statements, own_fields, statement_error, success
 from mongos.relay.targets import Aim, Language, NamespaceTargets
-from mongos.relay.waiting import answer_of
+from mongos.relay.waiting import AwaitedRelay
 from mongos.router import Router, router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
@@ -105,7 +104,7 @@ def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Relay 
     return None if shard is None else RoutedRelay(run, how, context, args, router, targets, aim, shard)
 
 
-class RoutedRelay(Relay):
+class RoutedRelay(AwaitedRelay):
     """One request that is for one shard."""
 
     # What most requests never have stays with the class.
@@ -116,7 +115,6 @@ class RoutedRelay(Relay):
     _link: Link | None = None
     _result: bytes | None = None
     _address = ""
-    _begun = False
 
     def __init__(
         self, run: Run, how: Relaying, context: Context, args: Arguments, router: Router, targets: NamespaceTargets,
@@ -210,16 +208,6 @@ class RoutedRelay(Relay):
         return aim.chunk is not None and self._router.autosplit.add(self._targets.routing, aim.chunk, aim.size)
 
     # In a task
-
-    def __await__(self) -> Generator[Any, Any, Result]:
-        return self._whole().__await__()
-
-    async def _whole(self) -> Result:
-        if not self._begun:
-            result = await answer_of(self)
-            if result is not None:
-                return result
-        return await self._rest()
 
     async def _rest(self) -> Result:
         """What is left to do once the shard has answered, or could not be asked."""

@@ -1,10 +1,34 @@
-"""A relay that no transport has started."""
+"""A relay that is awaited: because no transport has started it, or to do what its answer has left."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
+from collections.abc import Generator
+from typing import Any
 
+from docstore.commands.declaration import Result
 from docstore.commands.operations.relay import Relay
+
+
+class AwaitedRelay(Relay):
+    """`_begun`: `start` has been tried, and need not be again; it says so."""
+
+    _begun = False
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> Result:
+        if not self._begun:
+            result = await answer_of(self)
+            if result is not None:
+                return result
+        return await self._rest()
+
+    @abstractmethod
+    async def _rest(self) -> Result:
+        """What is left to do in a task: all, where nothing could be sent."""
 
 
 async def answer_of(relay: Relay) -> bytes | None:
