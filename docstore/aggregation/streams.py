@@ -150,3 +150,15 @@ class Feed:
         del deadline
         documents, self._documents = self._documents, []
         return documents, self._ended
+
+
+def drained(stream: Stream, clock: Callable[[], float], until: float) -> list[bytes] | None:
+    """All that a stream gives; None where it has not ended by `until`."""
+    documents: list[bytes] = []
+    ended = False
+    while not ended:
+        more, ended = stream.next_batch(until)
+        documents += more
+        if not ended and clock() >= until:
+            return None
+    return documents

@@ -20,7 +20,7 @@ from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stage import Environment
-from docstore.aggregation.streams import DocumentList
+from docstore.aggregation.streams import DocumentList, drained
 from docstore.bson import array_from, document_from
 from docstore.bson.build import bytes_of
 from docstore.bson.walk import ARRAY, OBJECT
@@ -93,14 +93,7 @@ def _run(pipeline: Pipeline, documents: list[bytes], clock: Callable[[], float])
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:
         stream = pipeline.open(DocumentList(documents), Environment(clock=clock, buffers=buffers, rng=random))
-        found: list[bytes] = []
-        ended = False
-        while not ended:
-            more, ended = stream.next_batch(until)
-            found += more
-            if not ended and clock() >= until:
-                return None
-        return found
+        return drained(stream, clock, until)
     finally:
         PAUSING.level = level
         buffers.close()

@@ -17,7 +17,7 @@ from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Environment, Equality, Stream
 from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.match import Match
-from docstore.aggregation.streams import DocumentList
+from docstore.aggregation.streams import DocumentList, drained
 from docstore.bson.build import bytes_of, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field, values
 from docstore.buffers import OperationBuffers
@@ -41,7 +41,7 @@ from docstore.node.pipeline.pieces import (
     pieces_of,
     series_pieces,
 )
-from docstore.node.read.at_once import collation_of, scan_at_once, values_at_once
+from docstore.node.read.at_once import collation_of, is_apart, scan_at_once, values_at_once
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, opened_reply, whole_reply
 from docstore.node.read.snapshot import StepState, newest
 from docstore.node.read.sources import kept_source
@@ -123,18 +123,13 @@ def _of_view(
     series = None if collection is None else series_over(collection)
     if series is None or list(resolved.pipeline[:1]) != [series.definition.unpack_stage()]:
         return _at_once(context, node, resolved.ns, [*resolved.pipeline, *stages], batch)
-    if context.api_strict or _is_apart(context):
+    if context.api_strict or is_apart(context):
         return None
     pieces = series_pieces([*resolved.pipeline[1:], *stages])
     if pieces is None or series.buckets.collation is not None or is_profiled(context) or newest(context) != _NEWEST:
         return None
     state = StepState(node.engine, None)
     return _answered(context, node, state, batch, lambda step: step.measured(series, *pieces))
-
-
-def _is_apart(context: Context) -> bool:
-    """Whether others are to have their turn while the request goes on."""
-    return context.begun_progress is not None and context.begun_progress.apart
 
 
 def _at_once(
@@ -147,7 +142,7 @@ def _at_once(
 ) -> bytes | None:
     """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
     collection = node.store.collection(namespace)
-    if collection is None or context.api_strict or _is_apart(context):
+    if collection is None or context.api_strict or is_apart(context):
         return None
     pieces = pieces_of(stages, collation)
     if pieces is None:
@@ -306,13 +301,9 @@ class _Step:
         if not pipeline.stages:
             return given
         stream = pipeline.open(DocumentList(given), self._environment())
-        documents: list[bytes] = []
-        ended = False
-        while not ended:
-            more, ended = stream.next_batch(self._until)
-            documents += more
-            if not ended and self._node.clock() >= self._until:
-                raise _More
+        documents = drained(stream, self._node.clock, self._until)
+        if documents is None:
+            raise _More
         return documents
 
     def measured(self, series: Series, filter_: bytes, behind: SeriesPiece) -> list[bytes]:

@@ -50,6 +50,11 @@ _OF_DISTINCT = frozenset(("key", "query", "collation"))
 _OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
 
 
+def is_apart(context: Context) -> bool:
+    """Whether others are to have their turn while the request goes on."""
+    return context.begun_progress is not None and context.begun_progress.apart
+
+
 def scan_at_once(
     context: Context,
     node: DataNode,
@@ -65,10 +70,7 @@ def scan_at_once(
     """The scan that is prepared for a request, and the state that it may read; None where there is none, or no state
     without a wait. `collation`, `special`: as for `bound_scan`. Errors: StaleConfig.
     """
-    if is_profiled(context):
-        return None
-    if context.begun_progress is not None and context.begun_progress.apart:
-        # Others are to have their turn while it goes on.
+    if is_profiled(context) or is_apart(context):
         return None
     bound = bound_scan(
         collection, filter_, node.engine, sort=sort, counted=counted, hint=hint, collation=collation, special=special
