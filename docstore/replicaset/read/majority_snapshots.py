@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from docstore.collection.oplog.earlier_state import EarlierState
 from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.read.snapshot_leases import once
 
 if TYPE_CHECKING:
     from docstore.storage.engine import Engine, Snapshot
@@ -51,15 +52,7 @@ class _SharedSnapshot:
 def _let_go_once(held: _SharedSnapshot) -> Callable[[], None]:
     """One holder more; the call that lets it go, which may be called twice."""
     held.holders += 1
-    released = False
-
-    def release() -> None:
-        nonlocal released
-        if not released:
-            released = True
-            held.release()
-
-    return release
+    return once(held.release)
 
 
 class _Held:

@@ -36,20 +36,25 @@ class Lease:
     def hold(self) -> tuple[Reader, Callable[[], None]]:
         """(the state, call to release it once)."""
         self.holders += 1
-        released = False
-
-        def release() -> None:
-            nonlocal released
-            if not released:
-                released = True
-                self.let_go()
-
-        return self.snapshot, release
+        return self.snapshot, once(self.let_go)
 
     def let_go(self) -> None:
         self.holders -= 1
         if self.holders == 0:
             self.release()
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    """A call that acts the first time."""
+    done = False
+
+    def act() -> None:
+        nonlocal done
+        if not done:
+            done = True
+            action()
+
+    return act
 
 
 class SnapshotLeases:

@@ -114,6 +114,15 @@ async def work(client: ReplicaSetClient, **options: Any) -> str:
     return str(bson.decode(await client.command("test", {"work": 1}, timeout=5.0, **options))["by"])
 
 
+async def work_held_by(member: FakeMember, client: ReplicaSetClient) -> asyncio.Task[str]:
+    """Work that the member has begun and does not end."""
+    member.gate = asyncio.Event()
+    asked = member.asked
+    waiting = asyncio.ensure_future(work(client))
+    await until(lambda: member.asked > asked)
+    return waiting
+
+
 def test_the_primary_is_found_from_any_member() -> None:
     async def scenario() -> None:
         async with fake_set() as (it, client):
@@ -207,9 +216,7 @@ def test_a_request_to_a_process_that_another_one_has_replaced_is_failed() -> Non
         async with fake_set() as (it, client):
             await work(client)
             primary = it.members[0]
-            primary.gate = asyncio.Event()
-            waiting = asyncio.ensure_future(work(client))
-            await until(lambda: primary.asked == 2)
+            waiting = await work_held_by(primary, client)
             primary.host.process_id = ObjectId()
             primary.host.counter += 1
             primary.changed.set()
@@ -230,9 +237,7 @@ def test_the_last_primary_is_asked_at_once_when_another_one_has_its_place() -> N
         async with fake_set() as (it, client):
             await work(client)
             last = it.members[0]
-            last.gate = asyncio.Event()
-            waiting = asyncio.ensure_future(work(client))
-            await until(lambda: last.asked == 2)
+            waiting = await work_held_by(last, client)
             last.host.process_id = ObjectId()
             it.primary, it.term = it.members[1], it.term + 1
             for member in it.members[1:]:
