@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts import (
+    bench_members,
     bench_report,
     bench_routed,
     bench_routing,
@@ -32,6 +33,15 @@ def test_each_small_operation_is_measured_on_a_router(tmp_path: Path, capsys: py
     saturate_routed.compare(tmp_path, "", 1, count=2 * saturate.GROUP)
     lines = capsys.readouterr().out.splitlines()
     assert [line[:28].rstrip() for line in lines[1:]] == list(saturate_routed.OPERATIONS)
+
+
+def test_each_operation_is_measured_on_three_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench_members.run(tmp_path, "", 1, count=20, many=20)
+    lines = capsys.readouterr().out.splitlines()
+    single = [operation.name for operation in bench_members.SINGLE]
+    together = [operation.name for operation in bench_members.TOGETHER]
+    names = [*single, *(f"{name}, 16 clients" for name in single), *together]
+    assert [line[:34].rstrip() for line in lines[1:]] == names
 
 
 def test_each_shape_is_measured(
