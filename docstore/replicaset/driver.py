@@ -106,8 +106,8 @@ class Driver:
             self._queue.add(self._core.receive(event, self.now()))
             self._settle()
 
-    async def ask(self, make_event: Callable[[int], Event]) -> Any:
-        """Deliver a request or command; its result, for which nothing is waited that the core answers at once."""
+    def ask(self, make_event: Callable[[int], Event]) -> asyncio.Future[Any]:
+        """Deliver a request or command; its result, which is there already where the core answers at once."""
         if self._closed:
             raise CommandError(Code.ShutdownInProgress, "the server is shutting down")
         self._last_token = token = self._last_token + 1
@@ -115,7 +115,7 @@ class Driver:
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._answers[token] = answer
         self.deliver(event)
-        return await answer
+        return answer
 
     def start(self) -> None:
         """Begin to tick."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
+from docstore.net.threads import LoopThread
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import StorageError
 
@@ -41,7 +41,7 @@ class GroupFlusher:
         self._flush = flush
         self._position = position
         self._interval = interval
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flush")
+        self._thread = LoopThread("flush")
         self._listeners: list[Callable[[OpTime], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -91,7 +91,6 @@ class GroupFlusher:
     def flush_soon(self) -> None:
         """Start a flush now (or right after the running one) without waiting for it."""
         if not self._stopped and self._failure is None:
-            self._waiters.append(_ignored())
             self._start()
 
     def rewind(self, position: OpTime) -> None:
@@ -113,7 +112,7 @@ class GroupFlusher:
                 self._timer = None
             if self._task is not None:
                 await self._task
-            self._thread.shutdown(wait=True)
+            self._thread.shutdown()
 
     def _start(self) -> None:
         if self._timer is not None:
@@ -156,10 +155,3 @@ class GroupFlusher:
         self._waiters = []
         fatal = AssertionError(f"writes could not be made durable: {error}")
         asyncio.get_running_loop().call_exception_handler({"message": "a flush has failed", "exception": fatal})
-
-
-def _ignored() -> asyncio.Future[None]:
-    """A waiter that nobody awaits; its failure must not be reported as never retrieved."""
-    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiter.add_done_callback(lambda done: done.exception())
-    return waiter

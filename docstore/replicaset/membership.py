@@ -80,7 +80,7 @@ class Membership:
         self._on_stepped_down = on_stepped_down
         self._on_primary = on_primary
         self._dice = random.Random()
-        self._report_scheduled = False
+        self._report_timer: asyncio.TimerHandle | None = None
         self._report_wanted = False
         self._reported = (NULL_OPTIME, NULL_OPTIME)
         self._searching = False
@@ -142,9 +142,11 @@ class Membership:
         """Tell the core something that wants no answer."""
         self.driver.deliver(event)
 
-    async def request(self, make_event: Callable[[int], Event]) -> Any:
-        """Give the core a request or command, made with the token it is given; the answer. Errors: CommandError."""
-        return await self.driver.ask(make_event)
+    def request(self, make_event: Callable[[int], Event]) -> asyncio.Future[Any]:
+        """Give the core a request or command, made with the token it is given; the answer, which is there already where
+        it needs nothing else. Errors: CommandError, in the answer too.
+        """
+        return self.driver.ask(make_event)
 
     def committed(self, optime: OpTime | None) -> None:
         """A unit of the store has been written: report the log's new end in a moment.
@@ -152,9 +154,8 @@ class Membership:
         Until then more may be written, and the flush may end that is under way: one report says all of it. Whoever
         waits for the report asks for it (`report_soon`).
         """
-        if optime is not None and not self._report_scheduled:
-            self._report_scheduled = True
-            asyncio.get_running_loop().call_later(REPORT_SECONDS, self.report_progress)
+        if optime is not None and self._report_timer is None:
+            self._report_timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self.report_progress)
 
     def report_soon(self) -> None:
         """Somebody waits for what has been written: report it at the next turn of the loop."""
@@ -164,7 +165,10 @@ class Membership:
 
     def report_progress(self) -> None:
         """Tell the core where the log ends and how far it is on disk, if that has changed."""
-        self._report_scheduled = self._report_wanted = False
+        self._report_wanted = False
+        if self._report_timer is not None:
+            self._report_timer.cancel()
+            self._report_timer = None
         if self.syncing.needs_initial_sync:
             return
         applied = self.store.last_optime

@@ -74,6 +74,8 @@ class Leadership:
     """A primary's own affairs, and what is remembered of them. Times are the driver's clock in seconds."""
 
     since: float = -math.inf
+    heard_until: float = -math.inf
+    """No majority can have been silent for too long before then: whoever is heard of only moves that on."""
     catch_up_until: float = NEVER
     catch_up_awaits: set[str] = field(default_factory=set)
     """The members of whom no heartbeat sent since the election has brought news."""
@@ -91,6 +93,10 @@ class Leadership:
         self.end_catch_up()
         self.commit_push_at = NEVER
         return pending
+
+    def count_silence_anew(self) -> None:
+        """Others may be a majority now, or may be silent for another time."""
+        self.heard_until = -math.inf
 
     def end_catch_up(self) -> None:
         """Nobody's answer is awaited (any more)."""
@@ -113,6 +119,7 @@ def begin_primary(state: State, now: float, out: Effects) -> None:
     out.append(log("REPL", "Entering primary catch-up mode"))
     state.role = Role.LEADER
     state.primary_state, state.leadership.since = PrimaryState.CATCHING_UP, now
+    state.leadership.count_silence_anew()
     state.primary_id = NO_MEMBER
     state.leadership.last_election = ElectionRecord(
         election.reason,
@@ -147,7 +154,9 @@ def advance(state: State, now: float, out: Effects) -> None:
 
 def tick(state: State, now: float, out: Effects) -> None:
     """Time limits of a leader: hearing of a majority, catching up, stepping down, spreading the commit point."""
-    if now >= _silence_ends(state):
+    if now >= state.leadership.heard_until:
+        state.leadership.heard_until = _silence_ends(state)
+    if now >= state.leadership.heard_until:
         stop_being_primary(state, now, out, "Can't see a majority of the set, relinquishing primary")
         return
     if state.primary_state is PrimaryState.CATCHING_UP:
@@ -169,7 +178,7 @@ def next_wakeup(state: State) -> float:
     waiting = state.leadership.step_down.until if state.leadership.step_down is not None else NEVER
     leadership = state.leadership
     return min(
-        _silence_ends(state),
+        leadership.heard_until,
         waiting,
         leadership.catch_up_until,
         leadership.patient_until,
@@ -329,6 +338,8 @@ def _drain(state: State, out: Effects) -> None:
 
 def _commit(state: State, now: float) -> None:
     assert state.config is not None
+    if state.applied <= state.commit_point:
+        return
     reached = progress.commit_point(state.config, positions(state), state.term, state.commit_point)
     if reached > state.commit_point:
         state.commit_point = reached

@@ -151,6 +151,7 @@ def recognize(state: State, event: Recognized, now: float, out: Effects) -> None
 def _find_place(state: State, config: ReplicaSetConfig, now: float) -> None:
     state.me = next((member for member in config.members if member.host in state.own_hosts), None)
     state.peers = picture(config, state.me, state.peers, now)
+    state.leadership.count_silence_anew()
 
 
 def _moved(before: ReplicaSetConfig, after: ReplicaSetConfig, member_id: int) -> bool:

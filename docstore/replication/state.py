@@ -119,4 +119,4 @@ class State:
         if self.leadership.step_down is not None:
             assert self.primary_state is PrimaryState.STEPPING_DOWN
         if self.config is not None:
-            assert set(self.peers) == {m.host for m in self.config.members if self.me is None or m.id != self.me.id}
+            assert len(self.peers) == len(self.config.members) - (self.me is not None), (self.peers, self.config)

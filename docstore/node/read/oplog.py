@@ -112,6 +112,8 @@ class OplogLog:
         self._cuts = oplog.cuts
 
     def after(self, position: int) -> Iterator[tuple[int, bytes]]:
+        if self._oplog.last.timestamp <= position:
+            return
         for entry in self._oplog.scan(self._node.engine, position):
             yield entry_optime(entry).timestamp, entry
 
