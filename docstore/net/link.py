@@ -1,7 +1,7 @@
-"""The client's side of one connection: one request, then its reply.
+"""The client's side of one connection: one request, then its reply, or its replies.
 
-Always true: at most one request is outstanding; a link on which anything went wrong is closed and never used again,
-since a late reply would be taken for that of the next request.
+Always true: at most one request is outstanding; each reply answers it, or the reply before; a link on which anything
+went wrong is closed and never used again, since a late reply would be taken for that of the next request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Link(asyncio.Protocol):
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
         self._answered: Answered | None = None
+        self._many = False
         self._request_id = 0
+        self._reading = True
         self._closed: str | None = None
 
     @property
@@ -51,15 +53,16 @@ class Link(asyncio.Protocol):
         """Whether a request is under way."""
         return self._answered is not None
 
-    def send(self, frame: bytes, request_id: int, answered: Answered) -> None:
-        """Send a frame; `answered` is called once, with the reply to it or the error, where the link is closed.
+    def send(self, frame: bytes, request_id: int, answered: Answered, *, many: bool = False) -> None:
+        """Send a frame; `answered` is called once, with the reply to it or the error, where the link is closed; with
+        each reply, where `many` may come: the last is the one that says so, or the error.
 
         Errors: NetworkError with `sent` False; then `answered` is never called.
         """
         if self._closed is not None or self._transport is None:
             raise NetworkError(self.address, self._closed or "not connected", sent=False)
         assert self._answered is None, "one request at a time"
-        self._answered, self._request_id = answered, request_id
+        self._answered, self._request_id, self._many = answered, request_id, many
         self._transport.write(frame)
 
     async def request(self, frame: bytes, request_id: int, timeout: float) -> Message:
@@ -89,6 +92,18 @@ class Link(asyncio.Protocol):
         """Nothing will come any more: close the connection; a request in progress fails."""
         self._fail(NetworkError(self.address, reason, sent=True, code=Code.NetworkTimeout))
 
+    def stop_reading(self) -> None:
+        """What comes is left to wait on its way, but for what has been read already."""
+        if self._reading and self._transport is not None and not self._transport.is_closing():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Take what comes."""
+        if not self._reading and self._transport is not None and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
     def _expire(self, timeout: float) -> None:
         self.give_up(f"no reply within {timeout:g} s")
 
@@ -112,18 +127,21 @@ class Link(asyncio.Protocol):
         try:
             if len(self._buffer) or not whole_frame(data):
                 self._buffer.feed(data)
-                frame = self._buffer.next_frame()
-                if frame is None:
-                    return
-                data = frame
-            message = decode_frame(data)
+                while self._closed is None and (frame := self._buffer.next_frame()) is not None:
+                    self._take(decode_frame(frame))
+            else:
+                self._take(decode_frame(data))
         except ProtocolError as violation:
             self._fail(NetworkError(self.address, f"the peer broke the protocol: {violation}", sent=True))
-            return
+
+    def _take(self, message: Message) -> None:
         if self._answered is None:
             self._fail(NetworkError(self.address, "a message came that was not asked for", sent=True))
         elif message.response_to != self._request_id:
             self._fail(NetworkError(self.address, "a reply to another request came", sent=True))
+        elif self._many and message.more_to_come:
+            self._request_id = message.request_id
+            self._answered(message)
         else:
             self._tell(message)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import lru_cache, partial
 from itertools import count
 from time import monotonic
@@ -26,10 +26,11 @@ from docstore.log import component
 from docstore.net.errors import NetworkError
 from docstore.net.link import Answered, Link, connect
 from docstore.net.login import CertificateLogin, Login, NotTaken
+from docstore.net.reply_stream import ReplyStream
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.wire.errors import ProtocolError
-from docstore.wire.message import Message, encode_message
+from docstore.wire.message import EXHAUST_ALLOWED, Message, encode_message
 
 LOG = component("NETWORK")
 _IDLE_SECONDS = 60.0
@@ -96,25 +97,47 @@ class Pool:
 
         `$db` is added. Errors: NetworkError; CommandError when the reply says `ok: 0`, unless `check` is False.
         """
-        body = command if isinstance(command, bytes) else bson.encode(command)
-        times = self.times
-        body = append_fields(body, db_field(db) if times is None else db_field(db) + times.field())
         request_id = next(self._request_ids) & 0x7FFFFFFF
-        try:
-            frame = encode_message(body, request_id=request_id, sequences=sequences.items() if sequences else ())
-        except ProtocolError as error:
-            raise CommandError(Code.BSONObjectTooLarge, str(error)) from None
+        frame = _framed(self.times, db, command, request_id, sequences)
         deadline = self._clock() + timeout
         link = await self._acquire(address, deadline)
         try:
             reply = await link.request(frame, request_id, max(deadline - self._clock(), 0.001))
         finally:
             self._release(link)
-        if times is not None:
-            times.hear(reply.body)
+        if self.times is not None:
+            self.times.hear(reply.body)
         if check:
             raise_for_error(reply.body)
         return reply.body
+
+    async def stream(
+        self, address: str, db: str, command: Mapping[str, Any] | bytes, *, timeout: float = 30.0
+    ) -> AsyncGenerator[bytes, None]:
+        """The raw replies to a command that is answered again and again unasked (exhaust), until the last, which may
+        be the first. `timeout`: for each.
+
+        Errors: NetworkError; CommandError for a reply that says `ok: 0`. A stream that is left before its end takes its
+        connection along, and the server what it held for it.
+        """
+        request_id = next(self._request_ids) & 0x7FFFFFFF
+        frame = _framed(self.times, db, command, request_id, flags=EXHAUST_ALLOWED)
+        link = await self._acquire(address, self._clock() + timeout)
+        replies, more = ReplyStream(link), True
+        try:
+            replies.begin(frame, request_id)
+            while more:
+                link.idle_since = self._clock()
+                reply = await replies.next(timeout)
+                if self.times is not None:
+                    self.times.hear(reply.body)
+                raise_for_error(reply.body)
+                more = reply.more_to_come
+                yield reply.body
+        finally:
+            if link.waiting:
+                link.close()
+            self._release(link)
 
     def send(
         self,
@@ -345,6 +368,24 @@ class Pool:
         for link in [each for each in self._links if each.waiting and 0 < each.due <= now]:
             link.give_up("no reply in time")
         self._reaper = asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
+
+
+def _framed(
+    times: ClusterTimes | None,
+    db: str,
+    command: Mapping[str, Any] | bytes,
+    request_id: int,
+    sequences: Mapping[str, list[bytes]] | None = None,
+    flags: int = 0,
+) -> bytes:
+    """The OP_MSG of a command, with what `times` add to it. Errors: BSONObjectTooLarge for what no message can hold."""
+    body = command if isinstance(command, bytes) else bson.encode(command)
+    body = append_fields(body, db_field(db) if times is None else db_field(db) + times.field())
+    named = sequences.items() if sequences else ()
+    try:
+        return encode_message(body, request_id=request_id, flags=flags, sequences=named)
+    except ProtocolError as error:
+        raise CommandError(Code.BSONObjectTooLarge, str(error)) from None
 
 
 @lru_cache(maxsize=_DATABASES)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 from docstore.aggregation.stage import Run
@@ -73,9 +74,10 @@ class OplogFetch:
         try:
             while True:
                 try:
-                    async for entries in self._tail():
-                        await self._keep(entries)
-                        reached = self._clock()
+                    async with aclosing(self._tail()) as tail:
+                        async for entries in tail:
+                            await self._keep(entries)
+                            reached = self._clock()
                 except (NetworkError, CommandError) as error:
                     if self._clock() - reached > OUTAGE_SECONDS:
                         raise
@@ -84,14 +86,15 @@ class OplogFetch:
         finally:
             self._more.set()
 
-    async def _tail(self) -> AsyncIterator[list[bytes]]:
+    async def _tail(self) -> AsyncGenerator[list[bytes], None]:
         """What follows the newest entry that there is here, which the source must still have."""
         after, first = self._last or self._begin, True
-        async for entries in self._remote.tail(after, AWAIT_SECONDS):
-            if first and (not entries or entry_optime(entries[0]) != after):
-                raise AttemptFailed(f"the source's oplog no longer holds the entry at {after}")
-            yield entries[1:] if first and self._last is not None else entries
-            first = False
+        async with aclosing(self._remote.tail(after, AWAIT_SECONDS)) as tail:
+            async for entries in tail:
+                if first and (not entries or entry_optime(entries[0]) != after):
+                    raise AttemptFailed(f"the source's oplog no longer holds the entry at {after}")
+                yield entries[1:] if first and self._last is not None else entries
+                first = False
 
     async def _keep(self, entries: list[bytes]) -> None:
         for at in range(0, len(entries), _ENTRIES_AT_ONCE):

@@ -5,8 +5,8 @@ Everything is asked with `secondaryPreferred`, as a source may be a secondary. E
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -81,11 +81,12 @@ class RemoteMember:
         _, documents = batch_of(await self.command("local", found))
         return optime_of(documents[0]) if documents else None
 
-    async def tail(self, after: OpTime, await_seconds: float) -> AsyncIterator[list[bytes]]:
+    async def tail(self, after: OpTime, await_seconds: float) -> AsyncGenerator[list[bytes], None]:
         """Batches of log entries from the timestamp of `after` on, as they are written; empty ones while nothing is.
 
-        The first batch comes at once and holds the entry at `after` if the source has it. An abandoned tail holds
-        nothing on the source; its cursor is reaped there.
+        The first batch comes at once and holds the entry at `after` if the source has it. The others come unasked, each
+        as soon as it is there: a source that is far away is not waited for twice. A tail that is closed, or that has
+        failed, leaves nothing on the source but what was read first, which is reaped there.
         """
         found = {
             "find": "oplog.rs",
@@ -93,24 +94,21 @@ class RemoteMember:
             "tailable": True,
             "awaitData": True,
         }
-        reply = await self.command("local", found)
-        cursor, documents = batch_of(reply)
-        count = 1
-        while True:
-            yield documents
-            if not cursor:
-                return
-            if documents:
-                # As many as were that long: nothing else says what those to come will take.
-                count = max(1, TAIL_BYTES * len(documents) // len(reply))
+        cursor, documents = batch_of(await self.command("local", found))
+        yield documents
+        while cursor:
             more = {
                 "getMore": Int64(cursor),
                 "collection": "oplog.rs",
-                "batchSize": Int64(count),
+                "batchBytes": TAIL_BYTES,
                 "maxTimeMS": Int64(int(await_seconds * 1000)),
+                "$readPreference": SECONDARY_OK,
             }
-            reply = await self.command("local", more, timeout=await_seconds + SLACK_SECONDS)
-            cursor, documents = batch_of(reply)
+            timeout = await_seconds + SLACK_SECONDS
+            async with aclosing(self._pool.stream(self.address, "local", more, timeout=timeout)) as replies:
+                async for reply in replies:
+                    cursor, documents = batch_of(reply)
+                    yield documents
 
     async def log_backwards(self, before: OpTime) -> AsyncIterator[list[OpTime]]:
         """Positions of its log up to the timestamp of `before`, newest first, some at a time.

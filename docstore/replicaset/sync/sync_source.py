@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -193,7 +194,13 @@ class SyncSourceFollower:
         assert config is not None
         rollback_id = await remote.rollback_id()
         own_last = self._store.last_optime
-        tail = remote.tail(own_last, min(MAX_AWAIT_SECONDS, config.settings.election_timeout / 2))
+        await_seconds = min(MAX_AWAIT_SECONDS, config.settings.election_timeout / 2)
+        async with aclosing(remote.tail(own_last, await_seconds)) as tail:
+            return await self._follow_tail(remote, rollback_id, own_last, tail)
+
+    async def _follow_tail(
+        self, remote: RemoteMember, rollback_id: int, own_last: OpTime, tail: AsyncIterator[list[bytes]]
+    ) -> tuple[float, str]:
         entries = await anext(tail)
         first = entry_optime(entries[0]) if entries else None
         if first != own_last:

@@ -5,7 +5,7 @@ to each other a test can cut.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,17 @@ class InMemorySet:
                 raise NetworkError(address, "the link is cut", sent=True)
             return reply
 
+        unguarded_stream = pool.stream
+
+        async def stream(address: str, *arguments: Any, **options: Any) -> AsyncGenerator[bytes, None]:
+            async with contextlib.aclosing(unguarded_stream(address, *arguments, **options)) as replies:
+                async for reply in replies:
+                    if (here, address) in self.cut or (address, here) in self.cut:
+                        raise NetworkError(address, "the link is cut", sent=True)
+                    yield reply
+
         pool.command = command  # type: ignore[method-assign]
+        pool.stream = stream  # type: ignore[method-assign]
 
 
 @contextlib.asynccontextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
-import bson
 import pytest
-from bson.int64 import Int64
 
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.net.pool import Pool
@@ -18,45 +18,54 @@ from tests.harness.serving import run
 from tests.unit.replicaset.in_memory_set import Node, in_memory_set
 
 
-class Source:
-    """A log of entries of these lengths, given out as it is asked for."""
-
-    def __init__(self, *lengths: int) -> None:
-        self._left = [bson.encode({"s": "x" * length}) for length in lengths]
-        self.replies: list[int] = []
-
-    async def command(self, _address: str, _database: str, body: bytes, **_options: Any) -> bytes:
-        command = bson.decode(body)
-        first = "find" in command
-        count = 101 if first else command["batchSize"]
-        batch, self._left = self._left[:count], self._left[count:]
-        rows = [bson.decode(each) for each in batch]
-        cursor = {
-            "id": Int64(7 if self._left else 0),
-            "ns": "local.oplog.rs",
-            ("firstBatch" if first else "nextBatch"): rows,
-        }
-        reply = bson.encode({"cursor": cursor, "ok": 1.0})
-        self.replies.append(len(reply))
-        return reply
-
-
 async def open_cursors(node: Node) -> int:
     opened: int = (await node.run({"serverStatus": 1}, "admin"))["metrics"]["cursor"]["open"]["total"]
     return opened
 
 
-def test_a_tail_asks_for_so_many_entries_as_make_a_short_reply() -> None:
+def test_a_tail_is_given_short_replies_of_all_that_is_written(tmp_path: Path) -> None:
     async def scenario() -> None:
-        for lengths in ([100] * 40_000, [20_000] * 400, [3 << 20] * 104):
-            source = Source(*lengths)
-            remote = RemoteMember(cast(Pool, source), "a:1", timeout=5)
-            got = [entry async for batch in remote.tail(OpTime(1, 1), 1.0) for entry in batch]
-            assert [len(bson.decode(entry)["s"]) for entry in got] == lengths
-            assert max(source.replies[1:]) < TAIL_BYTES + max(lengths) + TAIL_BYTES // 50
-            assert len(source.replies) <= 2 + sum(lengths) // TAIL_BYTES * 2
+        async with in_memory_set(tmp_path, 2) as members:
+            await members.initiate()
+            lengths = [100] * 3000 + [20_000] * 300 + [3 << 20] * 3
+            for start in range(0, len(lengths), 1000):
+                documents = [{"s": "x" * length} for length in lengths[start : start + 1000]]
+                await members[0].run({"insert": "c", "documents": documents})
+            pool, store = _Counting(members[1].process.pool), members[0].process.node.store
+            remote = RemoteMember(cast(Pool, pool), members[0].address, timeout=5.0)
+            oplog = store.oplog
+            assert oplog is not None
+            expected = list(oplog.scan(store.engine, 0))
+            async with aclosing(remote.tail(OpTime(1, 1), 1.0)) as tail:
+                got = await _until(tail, len(expected))
+                assert got == expected
+                await members[0].insert("c", 7, w=1)
+                assert await _until(tail, 1) == list(oplog.scan(store.engine, entry_optime(expected[-1]).timestamp))
+            assert max(pool.replies) < max(TAIL_BYTES, 3 << 20) + 1000
+            assert len(pool.replies) < 20
 
-    run(scenario())
+    run(scenario(), 60)
+
+
+async def _until(tail: AsyncIterator[list[bytes]], count: int) -> list[bytes]:
+    got: list[bytes] = []
+    while len(got) < count:
+        got += await anext(tail)
+    return got
+
+
+class _Counting:
+    """A pool that notes how long the replies of its streams are."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.command = pool.command
+        self.replies: list[int] = []
+
+    async def stream(self, *arguments: Any, **options: Any) -> AsyncIterator[bytes]:
+        async for reply in self._pool.stream(*arguments, **options):
+            self.replies.append(len(reply))
+            yield reply
 
 
 def test_who_gives_up_looking_back_leaves_nothing_on_the_source(
