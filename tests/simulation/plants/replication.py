@@ -240,4 +240,11 @@ PLANTS = (
         "self._monitors[before].check_now()",
         "pass",
     ),
+    Plant(
+        "of the batches of the log that wait one is lost",
+        "elections",
+        "docstore.net.reply_stream:ReplyStream._take",
+        "self._held.append(reply)",
+        "self._held = deque([reply])",
+    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from docstore.errors import Code
 from docstore.optime import NULL_OPTIME
 from docstore.replication.config import ConfigVersion
@@ -14,6 +16,7 @@ from docstore.replication.messages import (
     Drained,
     HeartbeatRequest,
     Progress,
+    Reconfigure,
     StepDown,
     StepUpRequest,
     VoteReply,
@@ -224,6 +227,19 @@ def test_silence_of_a_majority_for_an_election_timeout_ends_office() -> None:
     hear(core, "b:1", now=NOW + 0.5)
     assert not every(core.tick(NOW + 1.2), SteppedDown)
     assert every(core.tick(NOW + 1.5), SteppedDown)
+
+
+def test_silence_is_counted_anew_under_another_configuration() -> None:
+    """What was reckoned before, of other voters and for another time, does not hold any more."""
+    core = leader(THREE, op(0, 1))
+    write(core)
+    hear(core, "c:1", now=NOW + 0.6)
+    hear(core, "b:1", now=NOW + 0.9)
+    core.tick(NOW + 1.0)
+    fewer = replace(with_member(THREE, 1, votes=0, priority=0.0), version=2)
+    core.receive(Reconfigure(config=fewer, force=True, token=1), NOW + 1.5)
+    assert core.state.role is Role.LEADER
+    assert every(core.tick(NOW + 1.6), SteppedDown)
 
 
 def test_members_heard_of_through_others_count_as_heard_of() -> None:
