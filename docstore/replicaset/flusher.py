@@ -65,6 +65,11 @@ class GroupFlusher:
         """Whether everything that was announced by `touched` is on disk."""
         return self._task is None and self._timer is None
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is under way, whose end the listeners will hear of."""
+        return self._task is not None
+
     def subscribe(self, listener: Callable[[OpTime], None]) -> None:
         """Call `listener(durable)` on the loop after each flush."""
         self._listeners.append(listener)

@@ -30,7 +30,7 @@ from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.messages import BecamePrimary, Event, FollowerState, Progress, Recognized
 from docstore.replication.state import State
-from docstore.replication.states import MemberState, PrimaryState
+from docstore.replication.states import MemberState, PrimaryState, Role
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -155,7 +155,13 @@ class Membership:
         waits for the report asks for it (`report_soon`).
         """
         if optime is not None and self._report_timer is None:
-            self._report_timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self.report_progress)
+            self._report_timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report_due)
+
+    def _report_due(self) -> None:
+        self._report_timer = None
+        if self.state.role is not Role.LEADER or not self.flusher.is_flushing:
+            # A primary needs to know nothing of its own log before the end of the flush, which is reported.
+            self.report_progress()
 
     def report_soon(self) -> None:
         """Somebody waits for what has been written: report it at the next turn of the loop."""
