@@ -42,7 +42,10 @@ def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> St
         source = ListSource([])
     elif options.tailable:
         log, start = OplogLog(node, oplog), bounds_of(query.filter)[0]
-        source = Tail(node, log, query, start=start, await_data=options.await_data, ends_empty=False)
+        picks_all = _is_lower_bound(query.filter)
+        source = Tail(
+            node, log, query, start=start, await_data=options.await_data, ends_empty=False, picks_all=picks_all
+        )
     else:
         source = OplogRange(node, oplog, query)
     return first_batch(
@@ -70,6 +73,17 @@ def bounds_of(tree: Filter) -> tuple[int, int | None]:
             elif child.op is Op.LT:
                 before = min(before, bound)
     return min(after, _LAST - 1), before if before <= _LAST else None
+
+
+def _is_lower_bound(tree: Filter) -> bool:
+    """Whether the filter says no more than its bound (`bounds_of`), as that of a member does."""
+    return (
+        isinstance(tree, Comparison)
+        and tree.path == "ts"
+        and tree.value[0] == TIMESTAMP
+        and tree.op in (Op.GT, Op.GTE)
+        and int.from_bytes(tree.value[1], "little") < _LAST
+    )
 
 
 class OplogRange:
@@ -112,10 +126,16 @@ class OplogLog:
         self._cuts = oplog.cuts
 
     def after(self, position: int) -> Iterator[tuple[int, bytes]]:
+        for entry in self.documents_after(position):
+            yield self.position_of(entry), entry
+
+    def documents_after(self, position: int) -> Iterator[bytes]:
         if self._oplog.last.timestamp <= position:
-            return
-        for entry in self._oplog.scan(self._node.engine, position):
-            yield entry_optime(entry).timestamp, entry
+            return iter(())
+        return self._oplog.scan(self._node.engine, position)
+
+    def position_of(self, document: bytes) -> int:
+        return entry_optime(document).timestamp
 
     def holds(self, position: int) -> bool:
         if self._oplog.cuts != self._cuts:

@@ -31,6 +31,12 @@ class Log(Protocol):
     def after(self, position: int) -> Iterator[tuple[int, bytes]]:
         """(position, document) of what stands behind a position. Errors: QueryPlanKilled when the log is gone."""
 
+    def documents_after(self, position: int) -> Iterator[bytes] | None:
+        """The documents alone, without a call for each, where they say themselves where they stand (`position_of`)."""
+
+    def position_of(self, document: bytes) -> int:
+        """Where a document says that it stands."""
+
     def holds(self, position: int) -> bool:
         """Whether the document at a position still stands."""
 
@@ -39,10 +45,10 @@ class Log(Protocol):
 
 
 class Selection:
-    """Filter, skip, limit and projection over documents in order."""
+    """Filter, skip, limit and projection over documents in order. `picks_all`: whatever comes passes the filter."""
 
-    def __init__(self, query: FindQuery) -> None:
-        self.predicate: Predicate = compile_filter(query.filter)
+    def __init__(self, query: FindQuery, *, picks_all: bool = False) -> None:
+        self.predicate: Predicate | None = None if picks_all else compile_filter(query.filter)
         self._projection: DocumentProjection | None = query.projection
         self._skip = query.skip
         self._left = query.limit or None
@@ -67,16 +73,24 @@ class Selection:
 
 class Tail:
     """A tail as a cursor's source. It is never exhausted, whatever its limit says, but for one case: `ends_empty`, and
-    nothing stood in the log when it was first read.
+    nothing stood in the log when it was first read. `picks_all`: all that is behind `start` passes the filter.
     """
 
     def __init__(
-        self, node: DataNode, log: Log, query: FindQuery, *, start: int, await_data: bool, ends_empty: bool
+        self,
+        node: DataNode,
+        log: Log,
+        query: FindQuery,
+        *,
+        start: int,
+        await_data: bool,
+        ends_empty: bool,
+        picks_all: bool = False,
     ) -> None:
         self.await_data = await_data
         self._node = node
         self._log = log
-        self._selection = Selection(query)
+        self._selection = Selection(query, picks_all=picks_all)
         self._position = start
         self._seen = False
         self._ends_empty = ends_empty
@@ -88,11 +102,17 @@ class Tail:
         if selection.satisfied:
             return Documents([], False, at_end=True)
         found: list[bytes] = []
-        passed = _Passed(self._log.after(self._position))
-        clock = self._node.clock
-        status = scan(passed, selection.predicate, found, selection.wanted(max_docs), max_bytes, clock, deadline)
-        if passed.position is not None:
-            self._position, self._seen = passed.position, True
+        wanted, clock = selection.wanted(max_docs), self._node.clock
+        documents = self._log.documents_after(self._position) if selection.predicate is None else None
+        if documents is not None:
+            status = scan(documents, None, found, wanted, max_bytes, clock, deadline)
+            reached = self._log.position_of(found[-1]) if found else None
+        else:
+            passed = _Passed(self._log.after(self._position))
+            status = scan(passed, selection.predicate, found, wanted, max_bytes, clock, deadline)
+            reached = passed.position
+        if reached is not None:
+            self._position, self._seen = reached, True
         return Documents(selection.take(found), self._ends_empty and not self._seen, at_end=status == EXHAUSTED)
 
     async def wait(self, timeout: float) -> None:
@@ -134,6 +154,12 @@ class CappedLog:
         start = coll.prefix + record_id_bytes(max(position + 1, coll.oldest))
         for key, raw in store.engine.items(Family.RECORDS, start, coll.end):
             yield last_long(key), raw
+
+    def documents_after(self, position: int) -> None:
+        """They do not hold their record ids."""
+
+    def position_of(self, document: bytes) -> int:
+        raise AssertionError("documents of a collection do not hold their record ids")
 
     def holds(self, position: int) -> bool:
         coll, store = self._collection, self._node.store
