@@ -17,6 +17,7 @@ from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_c
 from docstore.aggregation.streams import DocumentList
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, get_field, values
 from docstore.buffers import SMALL_BYTES
+from docstore.kernel.group.partners import KeyedDocuments, plain_keys
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.predicate import Predicate
@@ -46,14 +47,20 @@ Ask = Callable[[list[Value]], Iterator[bytes]]
 class Keyed:
     """Partners are the documents that have at `path` one of the `values` of a document. `all`: the pipeline that reads
     the others; `rest`: what is run over the partners of each. `variable`: the one that the field must equal, as an
-    expression has it, of which `values` has the value.
+    expression has it, of which `values` has the value; where there is none, `values` are those at `local`.
     """
 
     path: str
     values: Callable[[bytes], list[Value]]
     all: Pipeline
     rest: Pipeline
+    local: str | None = None
     variable: str | None = None
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether something is done with the partners of each document before they are joined."""
+        return bool(self.rest.stages) or self.variable is not None
 
 
 class BatchJoin:
@@ -73,7 +80,10 @@ class BatchJoin:
         self._collection = stage.collection
         self._path = keyed.path
         self._query_context = stage.pipeline.query_context
-        self._key_of = self._query_context.ordering.key
+        ordering = self._query_context.ordering
+        self._key_of = ordering.key
+        self._local = None if keyed.local is None else KeyPattern([(keyed.local, 1)], ordering.fold)
+        self._plain = None if keyed.runs_on else stage.plain_join()
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
@@ -89,7 +99,8 @@ class BatchJoin:
         self._found: list[bytes] = []
         self._single: Value | None = None
         self._known: dict[Value, list[bytes]] = {}
-        self._wanted: list[list[Value]] = []
+        self._wanted: list[list[Value] | None] = []
+        """What the documents ask for, as far as it was looked at."""
         self._keys: list[bytes | None] = []
         """The key of the only value that a document asks for, where keys tell what has it."""
         self._by_keys: Callable[[list[bytes]], Stream] | None = None
@@ -111,7 +122,7 @@ class BatchJoin:
             self._at = 0
             if not self._given:
                 return [], self._last
-            self._wanted = list(map(self._keyed.values, self._given))
+            self._wanted = [None] * len(self._given)
             self._results = {}
         return self._join(self._asking or self._table.find, deadline)
 
@@ -119,8 +130,19 @@ class BatchJoin:
         made: list[bytes] = []
         size = 0
         clock, joined = self._environment.clock, self._stage.joined
-        runs_on = bool(self._keyed.rest.stages) or self._keyed.variable is not None
+        runs_on = self._keyed.runs_on
+        plain = self._plain if self._asking is None else None
         while self._at < len(self._given):
+            if plain is not None and self._finding is None and self._keys[self._at] is not None:
+                begun = self._at
+                self._at, grown = plain.join(
+                    self._given, self._keys, begun, self._table, made, GIVEN_BYTES - size, clock, deadline
+                )
+                size += grown
+                if self._at == len(self._given) or size >= GIVEN_BYTES or clock() >= deadline:
+                    break
+                if self._at > begun:
+                    continue
             document = self._given[self._at]
             matches = self._matches(find, deadline) if self._inner is None else []
             if matches is not None and runs_on:
@@ -138,9 +160,9 @@ class BatchJoin:
     def _matches(self, find: Ask, deadline: float) -> list[bytes] | None:
         """The partners of the document at hand; None while they are not all there."""
         if self._finding is None:
-            asked = self._wanted[self._at]
             if self._asking is None and (key := self._keys[self._at]) is not None:
                 return self._table.with_key(key)
+            asked = self._wanted_by(self._at)
             self._single = asked[0] if len(asked) == 1 else None
             known = self._known.get(self._single) if self._single is not None else None
             if known is not None:
@@ -158,7 +180,7 @@ class BatchJoin:
     def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
         """What the rest of the pipeline makes of the partners of the document at hand; None while it is not done."""
         keyed, stage = self._keyed, self._stage
-        asked = tuple(self._wanted[self._at])
+        asked = tuple(self._wanted_by(self._at))
         if self._inner is None:
             known = None if stage.let else self._results.get(asked)
             if known is not None:
@@ -231,10 +253,10 @@ class BatchJoin:
                 self._batch = max(1, self._batch // 2) if large else min(BATCH, self._batch * 2)
             if not self._gather(deadline):
                 return False
-            self._wanted = list(map(self._keyed.values, self._given))
+            self._wanted = [None] * len(self._given)
             self._results = {}
             self._table = Table(self._path, self._query_context)
-            self._reading = self._query(self._asked())
+            self._reading = self._query()
         while True:
             documents, last = self._reading.next_batch(deadline)
             before = self._table.size
@@ -247,66 +269,59 @@ class BatchJoin:
             if not documents or self._environment.clock() >= deadline:
                 return False
 
-    def _asked(self) -> dict[bytes, Value]:
-        """What the documents of the batch ask for, by keys."""
+    def _wanted_by(self, place: int) -> list[Value]:
+        """The values that a document of the batch asks for."""
+        wanted = self._wanted[place]
+        if wanted is None:
+            wanted = self._wanted[place] = self._keyed.values(self._given[place])
+        return wanted
+
+    def _asked(self, keys: list[bytes | None]) -> dict[bytes, Value]:
+        """What the documents of the batch ask for that have no key among these, by keys."""
         asked: dict[bytes, Value] = {}
-        self._keys = []
-        for wanted in self._wanted:
-            for value in wanted:
-                key = self._key_of(value)
-                asked[key] = value
-            self._keys.append(key if len(wanted) == 1 and value[0] not in _TESTED else None)
+        for place, known in enumerate(keys):
+            if known is None:
+                wanted = self._wanted_by(place)
+                for value in wanted:
+                    key = self._key_of(value)
+                    asked[key] = value
+                self._keys[place] = key if len(wanted) == 1 and value[0] not in _TESTED else None
         return asked
 
-    def _query(self, asked: dict[bytes, Value]) -> Stream:
+    def _query(self) -> Stream:
         """The partners of a batch."""
-        if self._by_keys is not None and _NO_POINTS.isdisjoint([value[0] for value in asked.values()]):
-            return self._by_keys(sorted(asked))
+        none: list[bytes | None] = [None] * len(self._given)
+        keys = none if self._local is None else plain_keys(self._local, self._given)
+        self._keys = list(keys)
+        if self._by_keys is not None:
+            asked = self._asked(keys)
+            if _NO_POINTS.isdisjoint([value[0] for value in asked.values()]):
+                return self._by_keys(sorted(asked.keys() | set(filter(None, keys))))
+        asked = self._asked(none)
         wanted = equal_to_any(self._path, list(asked.values()), self._query_context.collation)
         return other_collections(self._environment).open(self._collection, self._keyed.all.behind(wanted))
 
 
-class Table:
+class Table(KeyedDocuments):
     """Documents by the values at a path."""
 
     def __init__(self, path: str, query_context: QueryContext) -> None:
         ordering = query_context.ordering
+        super().__init__(path, ordering.fold)
         self._path = path
         self._collation = query_context.collation
         self._key_of = ordering.key
-        self._pattern = KeyPattern([(path, 1)], ordering.fold)
-        self._documents: list[bytes] = []
-        self._by_key: dict[bytes, list[int]] = {}
-        self.size = 0
-
-    def add(self, documents: list[bytes]) -> None:
-        """More documents, in the order in which they are to be found."""
-        for document in documents:
-            position = len(self._documents)
-            self._documents.append(document)
-            self.size += len(document)
-            for key in self._pattern.keys(document)[0]:
-                positions = self._by_key.get(key)
-                if positions is None:
-                    self._by_key[key] = [position]
-                else:
-                    positions.append(position)
-
-    def with_key(self, key: bytes) -> list[bytes]:
-        """The documents that have a value whose equality its key tells."""
-        positions = self._by_key.get(key)
-        return [self._documents[position] for position in positions] if positions is not None else []
 
     def find(self, asked: list[Value]) -> Iterator[bytes]:
         """The documents that have one of the values."""
         found: set[int] = set()
         for value in asked:
             found.update(self._candidates(value))
-        return (self._documents[position] for position in sorted(found))
+        return (self.documents[position] for position in sorted(found))
 
     def _candidates(self, value: Value) -> list[int]:
         if value[0] not in _TESTED:
-            return self._by_key.get(self._key_of(value), [])
+            return self.places(self._key_of(value))
         predicate: Predicate = compile_filter(in_values(self._path, [value], self._collation))
         positions: set[int] = set()
         if value[0] == ARRAY:
@@ -315,8 +330,8 @@ class Table:
         else:
             keys = [_NULL_KEY, _UNDEFINED_KEY]
         for key in keys:
-            positions.update(self._by_key.get(key, []))
-        return [position for position in positions if predicate.matches(self._documents[position])]
+            positions.update(self.places(key))
+        return [position for position in positions if predicate.matches(self.documents[position])]
 
 
 _NULL_KEY = encode_key((NULL, b""))

@@ -37,6 +37,7 @@ from docstore.aggregation.stages.unwind import Unwind, replaced
 from docstore.bson.build import document_from, documents_array, with_documents
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.kernel.group.partners import PartnerJoin
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
@@ -101,6 +102,15 @@ class Lookup(Stage):
             with_list = _with_last_array if self.appends else with_array
             made = with_list(document, self.as_path.split("."), matches)
         return [made]
+
+    def plain_join(self) -> PartnerJoin | None:
+        """What does the same for many documents, one as the other; None where the result is not a field at the top."""
+        unwind = self.unwind
+        if "." in self.as_path or (unwind is not None and unwind.index_path is not None):
+            return None
+        return PartnerJoin(
+            self.as_path, unwinds=unwind is not None, keeps_lonely=unwind is not None and unwind.keep_empty
+        )
 
     @property
     def _is_plain(self) -> bool:
@@ -272,7 +282,7 @@ def _keyed(given: _Given, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Ke
     if given.local is not None:
         assert given.foreign is not None, "an equality has two fields"
         parts = given.local.split(".")
-        found = Keyed(given.foreign, values_reader(parts), nothing, pipeline)
+        found = Keyed(given.foreign, values_reader(parts), nothing, pipeline, local=given.local)
     elif not names or names[0] != "$match":
         return None
     else:
@@ -288,7 +298,7 @@ def _keyed(given: _Given, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Ke
             lambda document: [evaluate(Scope(document)) or NULL_VALUE],
             nothing,
             replace(pipeline, stages=pipeline.stages[1:]),
-            variable,
+            variable=variable,
         )
     chooses = bool(names) and (names[0] in _CHOOSING or names[:2] == ["$sort", "$limit"])
     return None if chooses or not _OVER_PARTNERS.issuperset(names) else found

@@ -73,6 +73,7 @@ COMPILED = (
     "kernel.group.grouping",
     "kernel.group.rows",
     "kernel.group.value_set",
+    "kernel.group.partners",
     "kernel.scan.pairs",
     "kernel.scan.sort",
     "kernel.compute.calendar",

@@ -101,7 +101,7 @@ class Moved:
 
     def __next__(self) -> bytes:
         bounds: tuple[bytes, bytes]
-        key: bytes
+        key: bytes | None
         walk = self._walk
         while True:
             if self._end is None:
@@ -119,14 +119,13 @@ class Moved:
                 walk.seek(bounds[0])
             else:
                 walk.next()
-            if walk.valid():
-                key = walk.key()
-                if key < self._end:
-                    return walk.value() if self._values else key
-                self._stands_at = key
-            else:
+            # Where it stands nowhere it has no key.
+            key = walk.key()
+            if key is None:
                 self._check(walk)
-                self._stands_at = None
+            elif key < self._end:
+                return walk.value() if self._values else key
+            self._stands_at = key
             self._empty_from = self._end
             self._end = None
 
@@ -164,7 +163,8 @@ class Sought:
             self._begins = False
         else:
             walk.next()
-        if walk.valid():
-            return (walk.key(), walk.value()) if self._pairs else walk.key()
+        key: bytes | None = walk.key()
+        if key is not None:
+            return (key, walk.value()) if self._pairs else key
         self._check(walk)
         raise StopIteration

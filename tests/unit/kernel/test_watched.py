@@ -55,11 +55,8 @@ class Walk:
         self._at += 1
         self.moved += 1
 
-    def valid(self) -> bool:
-        return self._at < len(self._keys)
-
-    def key(self) -> bytes:
-        return self._keys[self._at]
+    def key(self) -> bytes | None:
+        return self._keys[self._at] if self._at < len(self._keys) else None
 
     def value(self) -> bytes:
         return self._keys[self._at].upper()

@@ -1,0 +1,24 @@
+from docstore.bson.walk cimport ARRAY, OBJECT, find
+from docstore.kernel.keys.pattern cimport KeyPattern
+from docstore.kernel.keys.writer cimport KeyWriter
+
+cdef Py_ssize_t _LARGE
+cdef frozenset _NOT_BY_KEYS
+
+cdef class KeyedDocuments:
+    cdef readonly Py_ssize_t size
+    cdef readonly list documents
+    cdef KeyPattern _pattern
+    cdef dict _by_key
+    cdef int _put(self, bytes key) except -1
+    cpdef list[bytes] with_key(self, bytes key)
+
+cdef class PartnerJoin:
+    cdef bytes _name
+    cdef bint _unwinds
+    cdef bint _keeps_lonely
+    cdef KeyWriter _out
+    cdef Py_ssize_t _join(self, bytes document, list[bytes] partners, list[bytes] made) except? -2
+    cdef Py_ssize_t _append_all(self, bytes document, list[bytes] partners, list[bytes] made) except? -2
+    cdef int _begin(self, bytes document, int code) except -1
+    cdef Py_ssize_t _append(self, list[bytes] made) except? -2

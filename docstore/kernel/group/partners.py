@@ -1,0 +1,208 @@
+"""Documents of another collection as partners of documents: found by the keys of values, and put into them.
+
+Always true: what is put together here is what `docstore.bson.build.document_from` makes of the same fields in the same
+order; whatever is not plain, an array that is asked with or a field that is there already, is left to whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cython
+
+from docstore.bson.walk import NULL, REGEX, UNDEFINED, encoded_name
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.folding import TextFolding
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import ARRAY, OBJECT, find
+
+_CLOCK_EVERY = 128
+_LARGE = 16 * 1024 * 1024
+"""Bytes of partners that do not fit into one document, and of a document that may not take any."""
+
+_NOT_BY_KEYS = frozenset([encode_key(value)[0] for value in ((NULL, b""), (UNDEFINED, b""), (REGEX, b"\0\0"))])
+"""What the keys of values begin with whose equality is not that of their keys."""
+
+
+class KeyedDocuments:
+    """Documents by the keys of their values at a path; `fold` as that of `KeyPattern`. `size`: their bytes."""
+
+    size: cython.Py_ssize_t
+    documents: list[bytes]
+    _pattern: KeyPattern
+    _by_key: dict[bytes, object]
+    """The place of the only document, or the places of all."""
+
+    def __init__(self, path: str, fold: TextFolding | None) -> None:
+        self.size = 0
+        self.documents = []
+        self._pattern = KeyPattern([(path, 1)], fold)
+        self._by_key = {}
+
+    def add(self, documents: list[bytes]) -> None:
+        """More documents, in the order in which they are to be found."""
+        document: bytes
+        key: bytes | None
+        for document in documents:
+            key = self._pattern.plain_key(document)
+            if key is not None:
+                self._put(key)
+            else:
+                for key in self._pattern.keys(document)[0]:
+                    self._put(key)
+            self.documents.append(document)
+            self.size += len(document)
+
+    def _put(self, key: bytes) -> cython.int:
+        """Note that the next document has a key."""
+        place: object = len(self.documents)
+        found: object = self._by_key.get(key)
+        if found is None:
+            self._by_key[key] = place
+        elif isinstance(found, list):
+            found.append(place)
+        else:
+            self._by_key[key] = [found, place]
+        return 0
+
+    def places(self, key: bytes) -> list[int]:
+        """Which of the documents have a key."""
+        found: object = self._by_key.get(key)
+        if found is None:
+            return []
+        return found if isinstance(found, list) else [found]  # type: ignore[list-item]
+
+    def with_key(self, key: bytes) -> list[bytes]:
+        """The documents that have a key."""
+        found: object = self._by_key.get(key)
+        place: cython.Py_ssize_t
+        if found is None:
+            return []
+        if isinstance(found, list):
+            return [self.documents[place] for place in found]
+        place = found  # type: ignore[assignment]
+        return [self.documents[place]]
+
+
+def plain_keys(pattern: KeyPattern, documents: list[bytes]) -> list[bytes | None]:
+    """The key of each document under a pattern of one field; None where an array is on the way, and where equality with
+    the value is not that of the keys: of null, of nothing, of undefined and of a regular expression.
+    """
+    document: bytes
+    key: bytes | None
+    keys: list[bytes | None] = []
+    for document in documents:
+        key = pattern.plain_key(document)
+        if key is not None and key[0] in _NOT_BY_KEYS:
+            key = None
+        keys.append(key)
+    return keys
+
+
+class PartnerJoin:
+    """Puts partners into documents: at `name` an array of all, or, when it `unwinds`, each into a document of its own;
+    a document without partners is kept then if it `keeps_lonely`.
+    """
+
+    _name: bytes
+    _unwinds: cython.bint
+    _keeps_lonely: cython.bint
+    _out: KeyWriter
+
+    def __init__(self, name: str, *, unwinds: bool, keeps_lonely: bool) -> None:
+        self._name = encoded_name(name)
+        self._unwinds = unwinds
+        self._keeps_lonely = keeps_lonely
+        self._out = KeyWriter()
+
+    def join(
+        self,
+        documents: list[bytes],
+        keys: list[bytes | None],
+        at: int,
+        partners: KeyedDocuments,
+        made: list[bytes],
+        most_bytes: int,
+        clock: Callable[[], float],
+        deadline: float,
+    ) -> tuple[int, int]:
+        """Append to `made` what the documents from `at` on become, whose `keys` those of their partners equal.
+
+        (The place of the first that was not taken, the bytes that were made.) It ends at the latest with the last
+        document, before one that has no key or is not plain, when so many bytes have been made, or at the deadline.
+        """
+        place: cython.Py_ssize_t = at
+        size: cython.Py_ssize_t = 0
+        most: cython.Py_ssize_t = most_bytes
+        until_clock: cython.int = _CLOCK_EVERY
+        document: bytes
+        key: bytes | None
+        made_bytes: cython.Py_ssize_t
+        while place < len(documents) and size < most:
+            key = keys[place]
+            if key is None:
+                break
+            document = documents[place]
+            made_bytes = self._join(document, partners.with_key(key), made)
+            if made_bytes < 0:
+                break
+            size += made_bytes
+            place += 1
+            until_clock -= 1
+            if until_clock == 0:
+                until_clock = _CLOCK_EVERY
+                if clock() >= deadline:
+                    break
+        return place, size
+
+    def _join(self, document: bytes, partners: list[bytes], made: list[bytes]) -> cython.Py_ssize_t:
+        """Append what a document becomes; how many bytes that is, or -1 where it is not plain."""
+        partner: bytes
+        size: cython.Py_ssize_t = 0
+        if len(document) > _LARGE or find(document, 0, len(document), self._name) >= 0:
+            return -1
+        if not self._unwinds:
+            for partner in partners:
+                size += len(partner)
+            if size > _LARGE:
+                return -1
+            return self._append_all(document, partners, made)
+        if len(partners) == 0 and self._keeps_lonely:
+            made.append(document)
+            return len(document)
+        for partner in partners:
+            self._begin(document, OBJECT)
+            self._out.put_bytes(partner)
+            size += self._append(made)
+        return size
+
+    def _append_all(self, document: bytes, partners: list[bytes], made: list[bytes]) -> cython.Py_ssize_t:
+        """Append the document with the array of its partners."""
+        out: KeyWriter = self._out
+        position: cython.Py_ssize_t
+        array: cython.Py_ssize_t
+        self._begin(document, ARRAY)
+        array = out.begin_document()
+        for position in range(len(partners)):
+            out.put_member(OBJECT, position)
+            out.put_bytes(partners[position])
+        out.end_document(array)
+        return self._append(made)
+
+    def _begin(self, document: bytes, code: cython.int) -> cython.int:
+        """Write the document up to a value at its end; its length comes later."""
+        self._out.clear()
+        self._out.put_part(document, 0, len(document) - 1)
+        self._out.put(code)
+        self._out.put_bytes(self._name)
+        return self._out.put(0)
+
+    def _append(self, made: list[bytes]) -> cython.Py_ssize_t:
+        """Append the document that was written; how many bytes it has."""
+        self._out.put(0)
+        self._out.set_little(0, self._out.size, 4)
+        made.append(self._out.taken())
+        return self._out.size
