@@ -105,11 +105,15 @@ class _GraphStream:
             if self._search is None:
                 if not self._look_ahead(deadline):
                     return made, False
-                self._search = Search(self._stage, self._given[self._at], self._known, self._environment)
-            if not self._search.advance(deadline):
-                return made, False
-            made.append(with_array(self._given[self._at], parts, self._search.found))
-            self._search = None
+                found = self._known.reached(self._given[self._at])
+                if found is None:
+                    self._search = Search(self._stage, self._given[self._at], self._known, self._environment)
+            if self._search is not None:
+                if not self._search.advance(deadline):
+                    return made, False
+                found, self._search = self._search.found, None
+            assert found is not None, "it is known, or searched for"
+            made.append(with_array(self._given[self._at], parts, found))
             self._at += 1
             if self._environment.clock() >= deadline:
                 return made, self._last and self._at == len(self._given)

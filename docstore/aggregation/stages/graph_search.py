@@ -17,8 +17,9 @@ from docstore.aggregation.stage import Environment, Equality, Stream, memory_exc
 from docstore.aggregation.stages.foreign import equal_to_any, other_collections
 from docstore.aggregation.stages.join import BATCH, Table
 from docstore.aggregation.stages.unwind import replaced
-from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED, Value, get_field, values
+from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.errors import CommandError
+from docstore.kernel.group.partners import ASKED_ALONE, Node, reached
 from docstore.query.value.values import int64_value
 
 if TYPE_CHECKING:
@@ -36,13 +37,6 @@ _ASKED_AT_ONCE = 8192
 _KNOWN_BYTES = 16 * 1024 * 1024
 _PER_NODE = 250
 """Bytes of memory that a document costs besides its own, and as much again for each value that it leads to."""
-
-_ASKED_ALONE = frozenset((ARRAY, NULL, REGEX, UNDEFINED))
-"""Types of values whose equality is not that of their keys: these say nothing of the order of what they lead to."""
-
-
-Node = tuple[bytes, bytes, list[tuple[bytes, Value]]]
-"""A document that is reached: its encoded `_id`, itself, and the values that it leads to with their keys."""
 
 
 class Known:
@@ -94,6 +88,14 @@ class Known:
         if value[0] != ARRAY:
             return [(self.key_of(value), value)]
         return [(self.key_of(member), member) for member in values(value[1])]
+
+    def reached(self, document: bytes) -> list[bytes] | None:
+        """What the search from a document gives, where that are few documents, and all are known."""
+        stage = self._stage
+        if stage.depth_field is not None or not self.nodes:
+            return None
+        leads = self.leads(stage.start(Scope(document)))
+        return reached(leads, self.nodes, -1 if stage.most is None else stage.most, in_order=self.served is not None)
 
     @property
     def has_room(self) -> bool:
@@ -149,7 +151,7 @@ class Ahead:
     def _want(self, leads: list[tuple[bytes, Value]]) -> None:
         known = self._known.nodes
         for key, value in leads:
-            if key not in known and value[0] not in _ASKED_ALONE:
+            if key not in known and value[0] not in ASKED_ALONE:
                 self._wanted[key] = value
 
     def advance(self, deadline: float) -> bool:
@@ -281,7 +283,7 @@ class Search:
             self._asking = []
             return True
         asked = self._asking[:_ASKED_AT_ONCE]
-        if self._known.served is None or any(key not in nodes or value[0] in _ASKED_ALONE for key, value in asked):
+        if self._known.served is None or any(key not in nodes or value[0] in ASKED_ALONE for key, value in asked):
             return False
         self._nodes, self._at = [node for key in sorted(key for key, _ in asked) for node in nodes[key]], 0
         del self._asking[:_ASKED_AT_ONCE]

@@ -1,8 +1,10 @@
-from docstore.bson.walk cimport ARRAY, OBJECT, find
+from docstore.bson.walk cimport ARRAY, NULL, OBJECT, REGEX, UNDEFINED, find
 from docstore.kernel.keys.pattern cimport KeyPattern
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef Py_ssize_t _LARGE
+cdef Py_ssize_t _FEW
+cdef Py_ssize_t _FEW_BYTES
 cdef frozenset _NOT_BY_KEYS
 
 cdef class KeyedDocuments:
@@ -22,3 +24,6 @@ cdef class PartnerJoin:
     cdef Py_ssize_t _append_all(self, bytes document, list[bytes] partners, list[bytes] made) except? -2
     cdef int _begin(self, bytes document, int code) except -1
     cdef Py_ssize_t _append(self, list[bytes] made) except? -2
+
+cdef int _lead_to(object leads, set[bytes] asked, object frontier) except -1
+cdef bint _are_by_keys(object leads) except -1

@@ -10,18 +10,29 @@ from collections.abc import Callable
 
 import cython
 
-from docstore.bson.walk import NULL, REGEX, UNDEFINED, encoded_name
+from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.folding import TextFolding
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, OBJECT, find
+    from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED, find
 
 _CLOCK_EVERY = 128
 _LARGE = 16 * 1024 * 1024
 """Bytes of partners that do not fit into one document, and of a document that may not take any."""
+
+_FEW = 256
+_FEW_BYTES = 1 << 20
+
+Leads = list[tuple[bytes, Value]]
+"""Values that lead to documents, with their keys."""
+Node = tuple[bytes, bytes, Leads]
+"""A document that is reached: its encoded `_id`, itself, and the values that it leads to with their keys."""
+
+ASKED_ALONE = frozenset((ARRAY, NULL, REGEX, UNDEFINED))
+"""Types of values whose equality is not that of their keys: these say nothing of the order of what they lead to."""
 
 _NOT_BY_KEYS = frozenset([encode_key(value)[0] for value in ((NULL, b""), (UNDEFINED, b""), (REGEX, b"\0\0"))])
 """What the keys of values begin with whose equality is not that of their keys."""
@@ -206,3 +217,66 @@ class PartnerJoin:
         self._out.set_little(0, self._out.size, 4)
         made.append(self._out.taken())
         return self._out.size
+
+
+def reached(leads: Leads, nodes: dict[bytes, list[Node]], most: int, *, in_order: bool) -> list[bytes] | None:
+    """The documents that values lead to, breadth first and each once, where all is known: `nodes` by keys of values.
+
+    `most`: the greatest depth, below 0 for any. `in_order`: several values lead to what each leads to, by their keys.
+    None where something is not known, or it is more than a few documents.
+    """
+    asked: set[bytes] = set()
+    met: set[bytes] = set()
+    found: list[bytes] = []
+    asking: list[bytes]
+    key: bytes
+    node: tuple[bytes, bytes, Leads]
+    depth: cython.Py_ssize_t = 0
+    left: cython.Py_ssize_t = _FEW
+    room: cython.Py_ssize_t = _FEW_BYTES
+    deepest: cython.Py_ssize_t = most
+    several: cython.bint = in_order
+    frontier: list[tuple[bytes, Value]] = []
+    _lead_to(leads, asked, frontier)
+    while len(frontier) > 0 and (deepest < 0 or depth <= deepest):
+        depth += 1
+        if len(frontier) > 1 and (not several or not _are_by_keys(frontier)):
+            return None
+        asking = [lead[0] for lead in frontier]
+        if len(asking) > 1:
+            asking.sort()
+        frontier = []
+        for key in asking:
+            known: object = nodes.get(key)
+            if known is None:
+                return None
+            for node in known:  # type: ignore[attr-defined]
+                if node[0] in met:
+                    continue
+                met.add(node[0])
+                _lead_to(node[2], asked, frontier)
+                found.append(node[1])
+                left -= 1
+                room -= len(node[1])
+                if left < 0 or room < 0:
+                    return None
+    return found
+
+
+def _lead_to(leads: Leads, asked: set[bytes], frontier: Leads) -> cython.int:
+    """Add what has not been asked for yet."""
+    lead: tuple[bytes, Value]
+    for lead in leads:
+        if lead[0] not in asked:
+            asked.add(lead[0])
+            frontier.append(lead)
+    return 0
+
+
+def _are_by_keys(leads: Leads) -> cython.bint:
+    """Whether the keys of all these values tell what they lead to, and in which order."""
+    lead: tuple[bytes, Value]
+    for lead in leads:
+        if lead[1][0] in ASKED_ALONE:
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""What a `$lookup` joins for many documents at a time is what it joins for each by itself."""
+"""What a `$lookup` or `$graphLookup` finds for many documents at a time is what it finds for each by itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from bson import Decimal128, Regex
 
 from docstore.aggregation.stages import join
+from docstore.aggregation.stages.graph_search import Known
 from docstore.aggregation.stages.lookup import Lookup
 from tests.unit.node.local import LocalNode, loop
 
@@ -68,3 +69,46 @@ def pipelines(rng: random.Random, name: str) -> list[list[dict[str, Any]]]:
         [{"$lookup": stage | {"as": "j", "pipeline": [{"$project": {"f": 1}}]}}],
         *([at_top, {"$unwind": each}] for each in unwound),
     ]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"maxDepth": 0}, {"maxDepth": 2}, {"restrictSearchWithMatch": {"w": 1}}], ids=str
+)
+@pytest.mark.parametrize("index", [None, {"f": 1}, {"f": -1}], ids=str)
+def test_searched_in_what_is_known_and_by_queries(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], index: dict[str, int] | None
+) -> None:
+    async def work() -> None:
+        rng = random.Random(f"{options}{index}")
+        node = LocalNode()
+        known: list[bool] = []
+        reached = Known.reached
+        for case in range(12):
+            leads: list[Any] = [*range(case * 20 + 8), "a", "A", 3.0]
+            if case % 3 == 0:
+                leads += [None, [], [1, 2], [5, None, 5], [Regex("a")], Regex("a"), [[1]]]
+            nodes = [{"_id": place, "f": place, "g": rng.choice(leads), "w": rng.randrange(3)} for place in range(60)]
+            if case % 4 == 0:
+                nodes += [{"_id": 100 + place, "f": rng.choice(leads), "g": rng.choice(leads)} for place in range(20)]
+            name = f"c{case}"
+            await node.run({"insert": name, "documents": nodes})
+            if index is not None:
+                await node.run({"createIndexes": name, "indexes": [{"key": index, "name": "f"}]})
+            stage = {"from": name, "startWith": "$g", "connectFromField": "g", "connectToField": "f", "as": "j"}
+            pipeline = [{"$graphLookup": stage | options}, {"$graphLookup": stage | options | {"startWith": ["$g", 3]}}]
+            command = {"aggregate": name, "cursor": {"batchSize": 1_000_000}, "pipeline": pipeline}
+
+            def noted(self: Known, document: bytes) -> list[bytes] | None:
+                found = reached(self, document)
+                known.append(found is not None)
+                return found
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Known, "reached", noted)
+                by_known = await node.run(command)
+            with monkeypatch.context() as patch:
+                patch.setattr(Known, "reached", lambda _, __: None)
+                assert await node.run(command) == by_known
+        assert any(known)
+
+    loop(work())
