@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from docstore.bson import array_documents, array_value, document_from, elements, from_python, get_field, to_python
@@ -30,6 +31,8 @@ SYSTEM_VIEWS = "system.views"
 MAX_DEPTH = 20
 _READERS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 """Stages that read another collection, and the field that names it."""
+_MOST_KNOWN_BYTES = 1024
+"""What is longer is read anew each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,10 @@ def _stored(store: Store, ns: str) -> tuple[Collection, int, bytes]:
 
 
 def _from_document(database: str, raw: bytes) -> ViewDefinition:
+    return (_known_view if len(raw) <= _MOST_KNOWN_BYTES else _parsed)(database, raw)
+
+
+def _parsed(database: str, raw: bytes) -> ViewDefinition:
     identity, on, pipeline = get_field(raw, "_id"), get_field(raw, "viewOn"), get_field(raw, "pipeline")
     rules = get_field(raw, "collation")
     assert identity is not None, "a view without a name"
@@ -148,6 +155,9 @@ def _from_document(database: str, raw: bytes) -> ViewDefinition:
     stages = () if pipeline is None else tuple(array_documents(pipeline[1]))
     collation = None if rules is None else parse_collation(rules[1])
     return ViewDefinition(str(to_python(identity)), f"{database}.{to_python(on)}", stages, collation)
+
+
+_known_view = lru_cache(maxsize=256)(_parsed)
 
 
 def _check_graph(store: Store, view: ViewDefinition) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Any
 
 from bson.int64 import Int64
-from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_from, elements, from_python
-from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING
-from docstore.collection.catalog.views import ViewDefinition, views_of
+from docstore.bson.walk import BINARY, OBJECT, STRING
+from docstore.collection.catalog.views import ViewDefinition, find_view, views_of
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
 from docstore.collection.store import Store
@@ -34,11 +32,11 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.bounds import equalities
-from docstore.query.value.values import string_value, text_of
+from docstore.query.value.values import FALSE, TRUE, string_value, text_of
 
 _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
 """The options of buckets that are those of the time-series collection."""
-_COLLECTION = string_value("collection")
+_OPLOG_NAME = split_namespace(OPLOG_NS)[1]
 
 _MOST_KNOWN_BYTES = 1024
 """What is longer is described anew each time."""
@@ -59,21 +57,24 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     given = collections_filter(context, arguments)
     asked = None if given is None else parse_filter(given)
     wanted = None if asked is None else compile_filter(asked)
-    entries: list[_Entry] = [
-        (collection.name, "collection", partial(describe, collection))
-        for collection in store.catalog.in_database(context.db)
-    ]
-    entries += [
-        (view.name, _kind_of(store, view), partial(describe_view, store, view)) for view in views_of(store, context.db)
-    ]
-    if context.db == "local" and store.oplog is not None:
-        entries.append((split_namespace(OPLOG_NS)[1], "collection", partial(describe_oplog, store.oplog)))
-    name = None if asked is None else _name_in(asked)
-    if name is not None:
-        entries = [entry for entry in entries if entry[0] == name]
-    entries.sort(key=itemgetter(0))
+    entries = _entries(store, context.db, None if asked is None else _name_in(asked))
     source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
     return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
+
+
+def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
+    """What there is in a database, by name; of that name where one is given."""
+    if name is None:
+        collections, views = store.catalog.in_database(database), views_of(store, database)
+    else:
+        own, view = store.collection(f"{database}.{name}"), find_view(store, f"{database}.{name}")
+        collections, views = [] if own is None else [own], [] if view is None else [view]
+    entries: list[_Entry] = [(each.name, "collection", partial(describe, each)) for each in collections]
+    entries += [(view.name, _kind_of(store, view), partial(describe_view, store, view)) for view in views]
+    if database == "local" and store.oplog is not None and name in (None, _OPLOG_NAME):
+        entries.append((_OPLOG_NAME, "collection", partial(describe_oplog, store.oplog)))
+    entries.sort(key=itemgetter(0))
+    return entries
 
 
 def _name_in(asked: Filter) -> str | None:
@@ -88,6 +89,7 @@ def _shown(entries: list[_Entry], wanted: Predicate | None, *, name_only: bool) 
         yield raw if wanted is None or wanted.matches(raw) else None
 
 
+@lru_cache(maxsize=256)
 def _named(name: str, kind: str) -> bytes:
     return document_from([("name", *string_value(name)), ("type", *string_value(kind))])
 
@@ -100,15 +102,21 @@ def describe(collection: Collection) -> bytes:
     """One entry of the list, a document that begins with name and type as all of them do."""
     options, index = collection.options, collection.id_index.spec.raw
     make = _known_description if len(options.raw) + len(index) <= _MOST_KNOWN_BYTES else _description
-    return make(collection.name, options.raw, collection.uuid.bytes, None if options.clustered is not None else index)
+    uuid = collection.uuid.bytes
+    return make(collection.name, "collection", options.raw, uuid, None if options.clustered is not None else index)
 
 
-def _description(name: str, options: bytes, uuid: bytes, id_index: bytes | None) -> bytes:
+def _description(
+    name: str, kind: str, options: bytes, uuid: bytes | None = None, id_index: bytes | None = None
+) -> bytes:
+    info = [("readOnly", *(TRUE if kind == "view" else FALSE))]
+    if uuid is not None:
+        info.append(("uuid", BINARY, b"\x10\0\0\0\x04" + uuid))
     described = [
         ("name", *string_value(name)),
-        ("type", *_COLLECTION),
+        ("type", *string_value(kind)),
         ("options", OBJECT, options),
-        ("info", OBJECT, document_from((("readOnly", BOOL, b"\0"), ("uuid", BINARY, b"\x10\0\0\0\x04" + uuid)))),
+        ("info", OBJECT, document_from(info)),
     ]
     if id_index is not None:
         described.append(("idIndex", OBJECT, id_index))
@@ -120,23 +128,17 @@ _known_description = lru_cache(maxsize=256)(_description)
 
 def describe_view(store: Store, view: ViewDefinition) -> bytes:
     """The entry of a view, or of a time-series collection."""
-    return from_python(_described_view(store, view))[1]
-
-
-def _described_view(store: Store, view: ViewDefinition) -> dict[str, Any]:
     series = series_of(store, view.ns)
-    if series is not None:
-        kept = [field for field in elements(series.buckets.options.raw) if field[0] in _OF_SERIES]
-        options = RawBSONDocument(document_from(kept))
-        return {"name": view.name, "type": "timeseries", "options": options, "info": {"readOnly": False}}
-    options = RawBSONDocument(view.options())
-    return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
+    if series is None:
+        return _description(view.name, "view", view.options())
+    kept = [field for field in elements(series.buckets.options.raw) if field[0] in _OF_SERIES]
+    return _description(view.name, "timeseries", document_from(kept))
 
 
 def describe_oplog(oplog: Oplog) -> bytes:
     """The oplog's entry: it has no `_id` index, and is cut at its size."""
     described = {
-        "name": split_namespace(OPLOG_NS)[1],
+        "name": _OPLOG_NAME,
         "type": "collection",
         "options": {"capped": True, "size": Int64(oplog.max_bytes), "autoIndexId": False},
         "info": {"readOnly": False},

@@ -57,3 +57,31 @@ def test_the_last_collection_of_a_batch_ends_the_list() -> None:
         assert reply["cursor"]["id"] == 0
 
     loop(scenario())
+
+
+def test_a_name_that_is_asked_for_is_looked_up_and_found_as_in_the_whole_list() -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.run({"create": "plain"})
+        await node.run({"create": "a.b", "clusteredIndex": {"key": {"_id": 1}, "unique": True}})
+        await node.run({"create": "seen", "viewOn": "plain", "pipeline": [{"$match": {"a": 1}}]})
+        await node.run({"create": "long", "viewOn": "plain", "pipeline": [{"$match": {"a": "x" * 2_000}}]})
+        await node.run({"create": "measured", "timeseries": {"timeField": "t"}, "expireAfterSeconds": 5})
+        for database in ("test", "local"):
+            command = {"listCollections": 1}
+            everything = (await node.run(command, database))["cursor"]["firstBatch"]
+            assert len(everything) == (7 if database == "test" else 1)
+            for entry in everything:
+                found = await node.run({**command, "filter": {"name": entry["name"]}}, database)
+                assert found["cursor"]["firstBatch"] == [entry]
+                found = await node.run({**command, "filter": {"name": entry["name"]}, "nameOnly": True}, database)
+                assert found["cursor"]["firstBatch"] == [{"name": entry["name"], "type": entry["type"]}]
+            for name in ("", "b", "test.plain", "plain.", "nothing", None, 5):
+                found = await node.run({**command, "filter": {"name": name}}, database)
+                assert found["cursor"]["firstBatch"] == []
+        # What is known of a view is forgotten with its definition.
+        await node.run({"collMod": "seen", "viewOn": "plain", "pipeline": []})
+        (entry,) = (await node.run({"listCollections": 1, "filter": {"name": "seen"}}))["cursor"]["firstBatch"]
+        assert entry["options"]["pipeline"] == []
+
+    loop(work())
