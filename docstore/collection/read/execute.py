@@ -44,7 +44,6 @@ def open_find(
     *,
     owned: Predicate | None = None,
     clock: Clock,
-    measured: bool = False,
     exact: bool = False,
     spill: Spill | None = None,
     buffers: OperationBuffers | None = None,
@@ -52,21 +51,20 @@ def open_find(
 ) -> Source:
     """A source for the query. `owned` is one more condition: the ranges that the node owns.
 
-    `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
-    collection scan too, and nothing that was not asked for, which is slower, of a plan that is chosen anew; `exact` the
-    same of any. `spill` is where a sort may go that does
-    not fit in memory, `buffers` counts what it holds there.
+    `clock` and the deadlines of `next_batch` have one unit. `exact`: `plan_stats` counts the documents of a collection
+    scan too, and nothing that was not asked for, which is slower. `spill` is where a sort may go that does not fit in
+    memory, `buffers` counts what it holds there.
     `indexes`: those that stood in the state of the reader. Others may run then while it is planned, which takes a while
     for a long filter: no index that was built meanwhile is used, and one that was dropped still stands in that state.
     BadValue for a hint that names no index.
     """
     if indexes is None:
-        plan = plan_find(coll, query, reader, owned, kept=not measured)
-        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured or exact)
+        plan = plan_find(coll, query, reader, owned)
+        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=exact)
 
     def opened() -> Source:
         plan = plan_find(coll, query, reader, owned, indexes)
-        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=measured or exact)
+        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=exact)
 
     return allowing(PAUSED, opened)
 
@@ -75,7 +73,7 @@ class Source:
     """Documents of a query, a batch at a time.
 
     Where the plan is one that was kept, and the first steps look at far more than was looked at when it was chosen, it
-    is chosen anew; nothing has been given then.
+    is chosen anew; nothing has been given then. `measured`: as `exact` in `open_find`.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats
 from docstore.collection.read.counting import Counting, counts_at_once, counts_entries, plan_count
 from docstore.collection.read.covered import covers_filter, covers_query
-from docstore.collection.read.execute import open_find
+from docstore.collection.read.execute import Source
 from docstore.collection.read.planning import plan_find, usable_indexes
 from docstore.collection.read.sorter import MAX_BYTES
 from docstore.commands.context import Context
@@ -77,10 +77,10 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
     try:
         collection = node.store.collection(context.namespace)
         indexes = usable_indexes(collection)
-        winning, planner = allowing(PAUSED, lambda: _planned(context, subject, view, collection, indexes))
+        plan, winning, planner = allowing(PAUSED, lambda: _planned(context, subject, view, collection, indexes))
         found: dict[str, Any] = {"queryPlanner": planner}
         if verbosity != "queryPlanner":
-            found["executionStats"] = await _measured(context, subject, view, collection, indexes, winning, over)
+            found["executionStats"] = await _measured(context, subject, view, collection, indexes, plan, winning, over)
         if verbosity == "allPlansExecution":
             found["executionStats"]["allPlansExecution"] = []
     finally:
@@ -90,8 +90,8 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
 
 def _planned(
     context: Context, subject: Subject, view: View, collection: Collection | None, indexes: Sequence[Index]
-) -> tuple[Stage, dict[str, Any]]:
-    """(what is to be carried out, the section about the plan)"""
+) -> tuple[Plan, Stage, dict[str, Any]]:
+    """(the plan, what is to be carried out, the section about the plan)"""
     query = subject.query
     if subject.stage == "COUNT":
         plan = plan_count(collection, query, view.reader, indexes=indexes, kept=False)
@@ -101,9 +101,10 @@ def _planned(
     parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
     rejected = [_stages(subject, each, view) for each in plan.rejected]
     limited = collection is not None and collection.index_filters.of_query(query) is not None
-    return winning, query_planner(
+    section = query_planner(
         context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation, limited=limited
     )
+    return plan, winning, section
 
 
 def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
@@ -141,6 +142,7 @@ async def _measured(
     view: View,
     collection: Collection | None,
     indexes: Sequence[Index],
+    plan: Plan,
     winning: Stage,
     over: Over | None,
 ) -> dict[str, Any]:
@@ -151,14 +153,12 @@ async def _measured(
     if subject.stage == "COUNT" and _innermost(winning) in _COUNTED:
         stats = await _counted(context, subject, view, collection, winning)
     else:
-        source = open_find(
-            collection,
-            subject.query,
-            view.reader,
-            owned=view.owned,
-            clock=node.clock,
-            measured=True,
-            indexes=indexes,
+        if subject.stage == "COUNT":
+            # Here a find counts, whose plan need not be that of a count.
+            plan = allowing(PAUSED, lambda: plan_find(collection, subject.query, view.reader, view.owned, indexes))
+        source = allowing(
+            PAUSED,
+            lambda: Source(collection, subject.query, plan, view.reader, view.owned, node.clock, measured=True),
         )
         stats = source.plan_stats()
         stream = FindStream(source) if over is None else over(context, view, source)

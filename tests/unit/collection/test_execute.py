@@ -323,7 +323,7 @@ def test_explain_counts_what_was_looked_at() -> None:
         "scan": (query({"y": 1}, sort=(("x", 1), ("y", 1))), (0, 40, 0, True)),
     }
     for wanted, counts in expected.values():
-        source = open_find(coll, wanted, store.engine, clock=no_clock, measured=True)
+        source = open_find(coll, wanted, store.engine, clock=no_clock, exact=True)
         source.next_batch(1000, 1 << 24, NEVER)
         stats = source.plan_stats()
         assert (stats.keys_examined, stats.docs_examined, stats.returned, stats.sorts) == counts
