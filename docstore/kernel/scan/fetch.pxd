@@ -8,8 +8,12 @@ cdef Py_ssize_t _READ_AHEAD_BYTES
 cdef Py_ssize_t _SHORTEST_WALK
 cdef Py_ssize_t _WIDEST_GAP
 cdef Py_ssize_t _FEW_BYTES
+cdef Py_ssize_t _WIDEST_ORDER
+cpdef enum:
+    LARGEST_CHUNK = 256
 
-cdef Py_ssize_t _number(bytes rid) except? -1
+cdef Py_ssize_t _number(bytes entry) except? -1
+cdef bytes _rid_of(bytes entry)
 
 cdef class Examined:
     cdef public Py_ssize_t keys
@@ -28,15 +32,14 @@ cdef class Fetching:
     cdef set _seen
     cdef Examined _examined
     cdef list _chunk
-    cdef list _whole
     cdef list _found
-    cdef dict _walked
+    cdef list _order
     cdef Py_ssize_t _at
     cdef Py_ssize_t _size
     cdef Py_ssize_t _largest
     cdef _read_ahead(self)
     cdef _walk_runs(self)
-    cdef bint _ascending(self) except -1
-    cdef Py_ssize_t _walk(self, bytes first, bytes last, Py_ssize_t room) except? -1
+    cdef list _in_order(self)
+    cdef Py_ssize_t _walk(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t room) except? -1
     cdef _read_records(self)
     cdef _record(self, bytes rid)

@@ -26,7 +26,9 @@ _FEW_BYTES = 1 << 20
 
 _Pair = tuple[bytes, bytes]
 
-LARGEST_CHUNK = 256
+if not cython.compiled:
+    LARGEST_CHUNK = 256
+_WIDEST_ORDER = 1 << 40
 _UNREAD = object()
 """In the place of a record that has not been read yet."""
 
@@ -56,8 +58,8 @@ class Fetching:
     `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None; `items` the (key, record)
     pairs between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later
     entries of a document are to be passed over. A document that has gone between its entry and its record is passed
-    over too. At most `ahead` entries are read before they are asked for, and no more than `wanted` of them if that is
-    what will be asked for (0: not known). `entry`: that of the document that was given last.
+    over too. At most `ahead` entries (no more than 256) are read before they are asked for, and no more than `wanted`
+    of them if that is what will be asked for (0: not known). `entry`: that of the document that was given last.
     """
 
     entry: bytes
@@ -71,9 +73,12 @@ class Fetching:
     _seen: set[bytes]
     _examined: Examined
     _chunk: list[bytes]
-    _whole: list[bytes]
+    """Entries that were read, and what stands behind them."""
     _found: list[object]
-    _walked: dict[bytes, object]
+    _order: list[int]
+    """The entries of the chunk in the order of their record ids: of each how far that is from the least one, times the
+    most entries that there are, and its place. Empty where numbers would be too large for that.
+    """
     _at: cython.Py_ssize_t
     _size: cython.Py_ssize_t
     _largest: cython.Py_ssize_t
@@ -99,18 +104,18 @@ class Fetching:
         self._seen = set() if seen is None else seen
         self._examined = examined
         self._chunk = []
-        self._whole = []
         self.entry = b""
         self._found = []
+        self._order = []
         self._at = 0
-        self._walked = {}
-        self._largest = ahead
-        self._size = min(wanted or _FIRST_CHUNK, ahead)
+        self._largest = min(ahead, LARGEST_CHUNK)
+        self._size = min(wanted or _FIRST_CHUNK, self._largest)
 
     def __iter__(self) -> Fetching:
         return self
 
     def __next__(self) -> tuple[bytes, bytes] | bytes:
+        entry: bytes
         rid: bytes
         raw: bytes
         found: object
@@ -123,32 +128,31 @@ class Fetching:
             if found is _UNREAD:
                 self._read_records()
                 found = self._found[self._at]
-            rid = self._chunk[self._at]
+            entry = self._chunk[self._at]
             self._at += 1
             self._examined.keys += 1
             if self._once:
+                rid = _rid_of(entry)
                 if rid in self._seen:
                     continue
                 self._seen.add(rid)
             if found is not None:
                 raw = found  # type: ignore[assignment]
-                self.entry = self._whole[self._at - 1]
+                self.entry = entry
                 self._examined.documents += 1
                 if self._bare:
                     return raw
-                return rid, raw
+                return _rid_of(entry), raw
 
     def _read_ahead(self) -> None:
         entry: bytes
-        whole: list[bytes] = []
+        chunk: list[bytes] = []
         left: cython.Py_ssize_t = self._size
         for entry in self._entries:
-            whole.append(entry)
+            chunk.append(entry)
             left -= 1
             if left == 0:
                 break
-        chunk: list[bytes] = [part(entry, len(entry) - _ID_BYTES, len(entry)) for entry in whole]
-        self._whole = whole
         self._chunk = chunk
         self._at = 0
         self._size = min(2 * self._size, self._largest)
@@ -158,46 +162,71 @@ class Fetching:
 
     def _walk_runs(self) -> None:
         """Read the records that lie close together, as far as there is room for what is read ahead."""
-        ids: list[bytes] = self._chunk if self._ascending() else sorted(set(self._chunk))
-        count: cython.Py_ssize_t = len(ids)
+        order: list[int] = self._in_order()
+        count: cython.Py_ssize_t = len(order)
         first: cython.Py_ssize_t = 0
         place: cython.Py_ssize_t
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
         number: cython.Py_ssize_t = 0
-        previous: cython.Py_ssize_t = _number(ids[0])
+        previous: cython.Py_ssize_t = 0
         for place in range(1, count + 1):
             if place < count:
-                number = _number(ids[place])
+                number = order[place]
+                number //= LARGEST_CHUNK
                 if number - previous <= _WIDEST_GAP:
                     previous = number
                     continue
                 previous = number
             if place - first >= _SHORTEST_WALK:
-                room = self._walk(ids[first], ids[place - 1], room)
+                room = self._walk(first, place, room)
                 if room < 0:
                     break
             first = place
-        if self._walked:
-            for place in range(len(self._chunk)):
-                self._found[place] = self._walked.get(self._chunk[place], _UNREAD)
-            self._walked = {}
 
-    def _ascending(self) -> cython.bint:
-        """Whether each id of the chunk is behind the one before it."""
+    def _in_order(self) -> list[int]:
+        """Have `_order`."""
+        number: cython.Py_ssize_t
         place: cython.Py_ssize_t
+        least: cython.Py_ssize_t = _number(self._chunk[0])
+        most: cython.Py_ssize_t = least
+        order: list[int] = []
+        self._order = order
         for place in range(1, len(self._chunk)):
-            if _number(self._chunk[place]) <= _number(self._chunk[place - 1]):
-                return False
-        return True
+            number = _number(self._chunk[place])
+            if number < least:
+                least = number
+            elif number > most:
+                most = number
+        if least < 0 or most - least > _WIDEST_ORDER:
+            return order
+        for place in range(len(self._chunk)):
+            order.append((_number(self._chunk[place]) - least) * LARGEST_CHUNK + place)
+        order.sort()
+        return order
 
-    def _walk(self, first: bytes, last: bytes, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read the records between two ids; how much room is left, less than none if it did not do for them."""
+    def _walk(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read the records of the places [first, end) in order; how much room is left, less than none if it did not do
+        for them.
+        """
+        order: list[int] = self._order
         pair: tuple[bytes, bytes]
         raw: bytes
-        at: cython.Py_ssize_t = len(self._prefix)
-        for pair in self._items(self._prefix + first, self._prefix + last + b"\0"):
+        number: cython.Py_ssize_t
+        at: cython.Py_ssize_t = first
+        lowest: bytes = self._chunk[order[first] % LARGEST_CHUNK]
+        highest: bytes = self._chunk[order[end - 1] % LARGEST_CHUNK]
+        here: cython.Py_ssize_t = order[first]
+        least: cython.Py_ssize_t = _number(lowest) - here // LARGEST_CHUNK
+        for pair in self._items(self._prefix + _rid_of(lowest), self._prefix + _rid_of(highest) + b"\0"):
             raw = pair[1]
-            self._walked[part(pair[0], at, len(pair[0]))] = raw
+            number = _number(pair[0]) - least
+            while at < end:
+                here = order[at]
+                if here // LARGEST_CHUNK > number:
+                    break
+                if here // LARGEST_CHUNK == number:
+                    self._found[here % LARGEST_CHUNK] = raw
+                at += 1
             room -= len(raw)
             if room < 0:
                 break
@@ -211,7 +240,7 @@ class Fetching:
         for at in range(self._at, len(self._chunk)):
             if self._found[at] is not _UNREAD:
                 continue
-            raw = self._record(self._chunk[at])
+            raw = self._record(_rid_of(self._chunk[at]))
             self._found[at] = raw
             if raw is not None:
                 room -= len(raw)
@@ -226,11 +255,17 @@ class Fetching:
         return self._get(self._prefix + rid)
 
 
-def _number(rid: bytes) -> cython.Py_ssize_t:
+def _rid_of(entry: bytes) -> bytes:
+    """The record id that an entry, or the key of a record, ends in."""
+    return part(entry, len(entry) - _ID_BYTES, len(entry))
+
+
+def _number(entry: bytes) -> cython.Py_ssize_t:
+    """The same as a number."""
     number: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
-    for place in range(_ID_BYTES):
-        number = number << 8 | rid[place]
+    for place in range(len(entry) - _ID_BYTES, len(entry)):
+        number = number << 8 | entry[place]
     return number
 
 
@@ -266,7 +301,7 @@ def fetch_few(
         if looks == 0 or room < 0:
             return False
         looks -= 1
-        rid = part(entry, len(entry) - _ID_BYTES, len(entry))
+        rid = _rid_of(entry)
         if seen is not None:
             if rid in seen:
                 continue

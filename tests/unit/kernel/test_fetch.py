@@ -58,6 +58,24 @@ def test_documents_come_in_the_order_of_their_entries(kernel: Kernel, seed: int)
     assert examined == (len(order), len(found))
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("once", [False, True])
+def test_entries_lead_to_near_and_far_documents_once_and_again(kernel: Kernel, seed: int, once: bool) -> None:
+    rng = random.Random(seed)
+    starts = rng.sample((1, 900, 2**33, 2**41, 2**41 + 700, 2**62, 2**63 - 300, 2**64 - 900), rng.randrange(1, 6))
+    contents = {start + rng.randrange(600): b"%d" % place for start in starts for place in range(400)}
+    order = rng.choices([*contents, *(number + 1 for number in contents if number < 2**64 - 1)], k=900)
+    if seed % 3 == 0:
+        order.sort(reverse=seed % 2 == 0)
+
+    found, examined = fetched(kernel, order, Records(contents), once=once, bare=seed % 4 != 0)
+
+    asked = list(dict.fromkeys(order)) if once else order
+    expected = [(rid(number), contents[number]) for number in asked if number in contents]
+    assert found == (expected if seed % 4 == 0 else [raw for _, raw in expected])
+    assert examined == (len(order), len(found))
+
+
 def test_a_document_under_several_entries_comes_once(kernel: Kernel) -> None:
     found, examined = fetched(kernel, [1, 2, 1, 3, 2, 1], Records({1: b"a", 2: b"b", 3: b"c"}), once=True, bare=False)
 
