@@ -9,7 +9,7 @@ from docstore.bson.order cimport (
 from docstore.kernel.match.predicate cimport MISSING, PathPredicate, Predicate
 from docstore.bson.walk cimport (
     ARRAY, BINARY, CODE, DATE, DECIMAL, DOUBLE, INT32, INT64, OBJECT, OBJECT_ID, REGEX, STRING, SYMBOL, TIMESTAMP,
-    document_stop, double_at, name_end, part, value_end,
+    document_stop, double_at, name_end, part, same_bytes, value_end,
 )
 
 cdef enum:
@@ -28,6 +28,7 @@ cdef class Compare(PathPredicate):
     cdef bint _nan
     cdef bint _bytewise
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint _test_members(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
 cdef bint stands_at(bytes raw, Py_ssize_t at, bytes text, Py_ssize_t size) noexcept
 cdef bint is_name(bytes raw, Py_ssize_t at, Py_ssize_t named, bytes name) noexcept
 cdef bint _is_nan(int code, bytes raw, Py_ssize_t at) except -1

@@ -46,6 +46,7 @@ if not cython.compiled:
         double_at,
         name_end,
         part,
+        same_bytes,
         value_end,
     )
     from docstore.kernel.keys.encoding import append_key
@@ -114,13 +115,36 @@ class Compare(PathPredicate):
             return False
         return (self._accepted & (_LESS if order < 0 else _GREATER)) != 0
 
+    def _test_members(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t = start + 4
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        code: cython.int
+        size: cython.Py_ssize_t = self._end
+        if not self._bytewise:
+            return PathPredicate._test_members(self, raw, start, limit)
+        stop = document_stop(raw, start, limit)
+        while at < stop:
+            code = raw[at]
+            # The name of each of the first ten has one letter.
+            if at + 2 < stop and raw[at + 1] != 0 and raw[at + 2] == 0:
+                begin = at + 3
+            else:
+                begin = name_end(raw, at + 1, stop) + 1
+            end = value_end(raw, code, begin, stop)
+            if code == self._code:
+                if end - begin == size and stands_at(raw, begin, self._raw, size):
+                    return True
+            elif self.test_value(code, raw, begin, end):
+                return True
+            at = end
+        return False
+
 
 def stands_at(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
     """Whether the `size` bytes of `text` stand at `at`, behind which there are as many."""
-    same: cython.Py_ssize_t = 0
-    while same < size and raw[at + same] == text[same]:
-        same += 1
-    return same == size
+    return same_bytes(raw, at, text, 0, size)
 
 
 def is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Any
 
 import bson
 import pytest
 from bson.decimal128 import Decimal128
 
+from tests.unit.kernel import samples
 from tests.unit.kernel.kernels import Kernel
 from tests.unit.kernel.samples import double
 
@@ -277,3 +279,15 @@ def test_ranges_are_half_open_and_own_no_arrays(kernel: Kernel) -> None:
     assert not predicate.matches(bson.encode({"a": [1]}))
     assert not predicate.matches(bson.encode({}))
     assert not kernel.Ranges(pattern, []).matches(bson.encode({"a": 1}))
+
+
+@pytest.mark.parametrize("op", ["eq", "lt", "gte"])
+def test_an_array_passes_when_a_member_does(kernel: Kernel, op: str) -> None:
+    rnd = Random(op)
+    few = [each for each in (samples.value(rnd, 1) for _ in range(150)) if each[0] not in (0x04, 0x7F, 0xFF)]
+    alone = [kernel.document_from([("a", *each)]) for each in few]
+    for _ in range(400):
+        compares = kernel.Compare("a", op, rnd.choice(few))
+        places = rnd.choices(range(len(few)), k=rnd.randrange(14))
+        whole = kernel.document_from([("a", 0x04, kernel.array_from([few[place] for place in places]))])
+        assert compares.matches(whole) == any(compares.matches(alone[place]) for place in places)
