@@ -3,7 +3,7 @@ from docstore.kernel.columns.encoding cimport (
     timestamp_order,
 )
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.bson.walk cimport INT64, OBJECT, STRING, document_stop, name_end, part, value_end
+from docstore.bson.walk cimport INT64, OBJECT, STRING, document_stop, name_end, part, same_bytes, value_end
 
 cdef bytes _COLUMNS
 cdef Py_ssize_t _LONGEST

@@ -17,7 +17,7 @@ from docstore.kernel.columns.encoding import ColumnForm
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import INT64, OBJECT, STRING, document_stop, name_end, part, value_end
+    from docstore.bson.walk import INT64, OBJECT, STRING, document_stop, name_end, part, same_bytes, value_end
     from docstore.kernel.columns.encoding import (
         ESTIMATE,
         TOMBSTONE,
@@ -331,12 +331,4 @@ class RowUpdate:
 
 def _is(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """Whether the name at [at, end) is that one."""
-    same: cython.Py_ssize_t = 0
-    size: cython.Py_ssize_t = len(name)
-    if end - at != size:
-        return False
-    while same < size:
-        if raw[at + same] != name[same]:
-            return False
-        same += 1
-    return True
+    return end - at == len(name) and same_bytes(raw, at, name, 0, end - at)

@@ -1,6 +1,6 @@
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
-    ARRAY, DATE, INT32, INT64, OBJECT, document_stop, name_end, part, value_end,
+    ARRAY, DATE, INT32, INT64, OBJECT, document_stop, name_end, part, same_bytes, value_end,
 )
 from docstore.kernel.compute.changes cimport (
     ADD_TO_SET, ALL, BELOW, COMPARING, Change, EVERY, INC, LARGE_ARRAY, LEAVE, MATCHED, MAX, MIN, MUL, NOW, POP, PULL, PUSH, UNSET,

@@ -31,6 +31,7 @@ if not cython.compiled:
         document_stop,
         name_end,
         part,
+        same_bytes,
         value_end,
     )
     from docstore.kernel.compute.changes import (
@@ -308,19 +309,14 @@ class FieldChanges:
     def _place(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """The number of the change of the field whose name lies at [at, end), or -1."""
         place: cython.int
-        same: cython.Py_ssize_t
         size: cython.Py_ssize_t = end - at
         change: Change
         name: bytes
         for place in range(self._count):
             change = self._changes[place]
             name = change.name
-            if len(name) == size:
-                same = 0
-                while same < size and raw[at + same] == name[same]:
-                    same += 1
-                if same == size:
-                    return place
+            if len(name) == size and same_bytes(raw, at, name, 0, size):
+                return place
         return -1
 
 
@@ -385,7 +381,6 @@ def _changed(
     kind: cython.int = change.kind
     code: cython.int = change.code
     operand: bytes = change.operand
-    same: cython.Py_ssize_t = 0
     order: cython.int
     if kind in (INC, MUL):
         return calculated(raw, at, begin, code, operand, kind == MUL)
@@ -398,9 +393,6 @@ def _changed(
         operand = occasion.now
         if not operand:
             return None
-    if raw[at] == code and len(operand) == end - begin:
-        while same < end - begin and raw[begin + same] == operand[same]:
-            same += 1
-        if same == end - begin:
-            return UNCHANGED
+    if raw[at] == code and len(operand) == end - begin and same_bytes(raw, begin, operand, 0, end - begin):
+        return UNCHANGED
     return encoded(code, part(raw, at + 1, begin - 1), operand)

@@ -1,7 +1,7 @@
 from docstore.kernel.group.accumulators cimport State
 from docstore.kernel.group.sources cimport ConstantSource, PathSource, Place, Source
 from docstore.kernel.keys.writer cimport KeyWriter
-from docstore.bson.walk cimport ARRAY, NULL, UNDEFINED, document_stop, name_end, part, value_end
+from docstore.bson.walk cimport ARRAY, NULL, UNDEFINED, document_stop, name_end, part, same_bytes, value_end
 
 cdef class Group:
     cdef int code

@@ -26,7 +26,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, value_end
+    from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, same_bytes, value_end
 
 _PER_GROUP = 220
 _PER_STATE = 90
@@ -143,15 +143,7 @@ def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.l
 
 
 def _same(one: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    i: cython.Py_ssize_t = 0
-    if len(one) != end - at:
-        return False
-    while at < end:
-        if one[i] != raw[at]:
-            return False
-        i += 1
-        at += 1
-    return True
+    return len(one) == end - at and same_bytes(one, 0, raw, at, end - at)
 
 
 class Grouping:

@@ -1,5 +1,5 @@
 from docstore.bson.number cimport double_bytes, integer_bytes
-from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at
+from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at, same_bytes
 from docstore.kernel.group.accumulators cimport State
 from docstore.kernel.group.double_sum cimport DoubleSum
 from docstore.kernel.group.sources cimport Place, Source

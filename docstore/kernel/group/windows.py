@@ -20,7 +20,7 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.number import double_bytes, integer_bytes
-    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at
+    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at, same_bytes
     from docstore.kernel.keys.encoding import append_key
 
 NOT_YET: Value = (-1, b"")
@@ -101,16 +101,10 @@ def partition_end(pairs: list[Pair], at: cython.Py_ssize_t, partition: bytes) ->
     """Where the pairs of a partition end that are in it from `at` on."""
     count: cython.Py_ssize_t = len(pairs)
     size: cython.Py_ssize_t = len(partition)
-    same: cython.Py_ssize_t
     key: bytes
     while at < count:
         key = cython.cast(bytes, pairs[at][0])
-        if len(key) < size + 4 or int32_at(key, len(key) - 4) != size:
-            return at
-        same = 0
-        while same < size and key[same] == partition[same]:
-            same += 1
-        if same < size:
+        if len(key) < size + 4 or int32_at(key, len(key) - 4) != size or not same_bytes(key, 0, partition, 0, size):
             return at
         at += 1
     return at

@@ -1,6 +1,6 @@
 from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport (
-    DATE, INT32, OBJECT, document_stop, find, int32_at, int64_at, name_end, name_text, part, value_end,
+    DATE, INT32, OBJECT, document_stop, find, int32_at, int64_at, name_end, name_text, part, same_bytes, value_end,
 )
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.match.predicate cimport MISSING, PathPredicate, Predicate

@@ -28,6 +28,7 @@ if not cython.compiled:
         name_end,
         name_text,
         part,
+        same_bytes,
         value_end,
     )
     from docstore.kernel.match.predicate import MISSING
@@ -76,13 +77,10 @@ class Column:
 
     def is_at(self, place: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.bint:
         """Whether its next value is of the place that is named by the field at `place`, whose value is at `value`."""
-        at: cython.Py_ssize_t = 1
         size: cython.Py_ssize_t = value - place
         if self.ended or self.value - self.place != size:
             return False
-        while at < size and self._raw[self.place + at] == self._raw[place + at]:
-            at += 1
-        return at == size
+        return same_bytes(self._raw, self.place + 1, self._raw, place + 1, size - 1)
 
 
 class Unpacking:
