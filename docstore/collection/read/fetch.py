@@ -10,11 +10,11 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.read.covered import sifted
 from docstore.collection.read.index_access import entries_of
 from docstore.kernel.keys.bounds import point_ranges
-from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined, Fetching
+from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined, Fetching, Walk
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.access import IndexScan
 from docstore.storage import Family
-from docstore.storage.engine import getter_of, keys_of_ranges
+from docstore.storage.engine import getter_of, keys_of_ranges, seeking
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -86,5 +86,18 @@ def fetching(
     wanted: int = 0,
 ) -> Fetching:
     """The documents behind entries; each once where there is a set for those that have been `seen`."""
-    get, items = getter_of(reader, Family.RECORDS), partial(reader.items, Family.RECORDS)
-    return Fetching(entries, get, items, coll.prefix, seen, bare, examined, ahead, wanted)
+    get, walks = getter_of(reader, Family.RECORDS), partial(_walk, reader, coll.end)
+    return Fetching(entries, get, walks, coll.prefix, seen, bare, examined, ahead, wanted)
+
+
+def _walk(reader: Reader, end: bytes) -> Walk:
+    """What walks over records: by one iterator, which is moved to where a walk begins, where the reader has such."""
+    moved = seeking(reader, Family.RECORDS, end, pairs=True)
+    if moved is None:
+        return partial(reader.items, Family.RECORDS)
+
+    def walk(start: bytes, _: bytes) -> Iterator[tuple[bytes, bytes]]:
+        moved.seek(start)
+        return moved
+
+    return walk

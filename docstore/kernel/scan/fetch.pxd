@@ -25,7 +25,7 @@ cdef class Fetching:
     cdef readonly bytes entry
     cdef object _entries
     cdef object _get
-    cdef object _items
+    cdef object _walks
     cdef bytes _prefix
     cdef bint _once
     cdef bint _bare
@@ -40,6 +40,6 @@ cdef class Fetching:
     cdef _read_ahead(self)
     cdef _walk_runs(self)
     cdef list _in_order(self)
-    cdef Py_ssize_t _walk(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t room) except? -1
+    cdef Py_ssize_t _walk(self, object walk, Py_ssize_t first, Py_ssize_t end, Py_ssize_t room) except? -1
     cdef _read_records(self)
     cdef _record(self, bytes rid)

@@ -24,7 +24,7 @@ _WIDEST_GAP = 2
 
 _FEW_BYTES = 1 << 20
 
-_Pair = tuple[bytes, bytes]
+Walk = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 
 if not cython.compiled:
     LARGEST_CHUNK = 256
@@ -55,18 +55,19 @@ class Examined:
 class Fetching:
     """An iterator over (8 bytes of the record id, document) for the entries of an index; only documents when `bare`.
 
-    `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None; `items` the (key, record)
-    pairs between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later
-    entries of a document are to be passed over. A document that has gone between its entry and its record is passed
-    over too. At most `ahead` entries (no more than 256) are read before they are asked for, and no more than `wanted`
-    of them if that is what will be asked for (0: not known). `entry`: that of the document that was given last.
+    `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None. `walks` gives, for the
+    records that are read at once, what walks over the (key, record) pairs from one key up to another or beyond;
+    `prefix` begins the key of every record. `seen`: the record ids that were met, if later entries of a document are
+    to be passed over. A document that has gone between its entry and its record is passed over too. At most `ahead`
+    entries (no more than 256) are read before they are asked for, and no more than `wanted` of them if that is what
+    will be asked for (0: not known). `entry`: that of the document that was given last.
     """
 
     entry: bytes
 
     _entries: Iterator[bytes]
     _get: Callable[[bytes], bytes | None]
-    _items: Callable[[bytes, bytes], Iterator[_Pair]]
+    _walks: Callable[[], Walk]
     _prefix: bytes
     _once: cython.bint
     _bare: cython.bint
@@ -87,7 +88,7 @@ class Fetching:
         self,
         entries: Iterator[bytes],
         get: Callable[[bytes], bytes | None],
-        items: Callable[[bytes, bytes], Iterator[_Pair]],
+        walks: Callable[[], Walk],
         prefix: bytes,
         seen: set[bytes] | None,
         bare: bool,
@@ -97,7 +98,7 @@ class Fetching:
     ) -> None:
         self._entries = entries
         self._get = get
-        self._items = items
+        self._walks = walks
         self._prefix = prefix
         self._once = seen is not None
         self._bare = bare
@@ -167,6 +168,7 @@ class Fetching:
         first: cython.Py_ssize_t = 0
         place: cython.Py_ssize_t
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
+        walk: Walk | None = None
         number: cython.Py_ssize_t = 0
         previous: cython.Py_ssize_t = 0
         for place in range(1, count + 1):
@@ -178,7 +180,9 @@ class Fetching:
                     continue
                 previous = number
             if place - first >= _SHORTEST_WALK:
-                room = self._walk(first, place, room)
+                if walk is None:
+                    walk = self._walks()
+                room = self._walk(walk, first, place, room)
                 if room < 0:
                     break
             first = place
@@ -204,7 +208,9 @@ class Fetching:
         order.sort()
         return order
 
-    def _walk(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def _walk(
+        self, walk: Walk, first: cython.Py_ssize_t, end: cython.Py_ssize_t, room: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """Read the records of the places [first, end) in order; how much room is left, less than none if it did not do
         for them.
         """
@@ -217,7 +223,7 @@ class Fetching:
         highest: bytes = self._chunk[order[end - 1] % LARGEST_CHUNK]
         here: cython.Py_ssize_t = order[first]
         least: cython.Py_ssize_t = _number(lowest) - here // LARGEST_CHUNK
-        for pair in self._items(self._prefix + _rid_of(lowest), self._prefix + _rid_of(highest) + b"\0"):
+        for pair in walk(self._prefix + _rid_of(lowest), self._prefix + _rid_of(highest) + b"\0"):
             raw = pair[1]
             number = _number(pair[0]) - least
             while at < end:
@@ -228,7 +234,7 @@ class Fetching:
                     self._found[here % LARGEST_CHUNK] = raw
                 at += 1
             room -= len(raw)
-            if room < 0:
+            if room < 0 or at == end:
                 break
         return room
 

@@ -22,13 +22,18 @@ class Records:
 
     def __init__(self, records: dict[int, bytes]) -> None:
         self._records = {PREFIX + rid(number): raw for number, raw in records.items()}
-        self.gets = 0
+        self.gets = self.walked = 0
 
     def get(self, key: bytes) -> bytes | None:
         self.gets += 1
         return self._records.get(key)
 
-    def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def walks(self) -> Any:
+        """Walks that end where they are to, or go on."""
+        self.walked += 1
+        return self._up_to if self.walked % 2 else lambda start, _: self._up_to(start, b"\xff")
+
+    def _up_to(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return (item for item in sorted(self._records.items()) if start <= item[0] < end)
 
 
@@ -38,7 +43,7 @@ def fetched(
     examined = kernel.scan.fetch.Examined()
     entries = iter([b"\0\0\0\x09key" + rid(number) for number in order])
     found = list(
-        kernel.scan.fetch.Fetching(entries, records.get, records.items, PREFIX, set() if once else None, bare, examined)
+        kernel.scan.fetch.Fetching(entries, records.get, records.walks, PREFIX, set() if once else None, bare, examined)
     )
     return found, (examined.keys, examined.documents)
 
@@ -110,7 +115,7 @@ def test_nothing_is_read_ahead_where_the_figures_are_to_be_exact(kernel: Kernel)
 
     records = Records(dict.fromkeys(range(10), b"x"))
     pairs = kernel.scan.fetch.Fetching(
-        entries(), records.get, records.items, PREFIX, None, True, kernel.scan.fetch.Examined(), 1
+        entries(), records.get, records.walks, PREFIX, None, True, kernel.scan.fetch.Examined(), 1
     )
 
     next(pairs)
@@ -122,7 +127,7 @@ def test_what_is_read_ahead_is_bounded_and_not_yet_examined(kernel: Kernel) -> N
     records = Records({number: bytes(1 << 20) for number in range(0, 800, 8)})
     examined = kernel.scan.fetch.Examined()
     entries = iter([rid(number) for number in range(0, 800, 8)])
-    pairs = kernel.scan.fetch.Fetching(entries, records.get, records.items, PREFIX, None, True, examined)
+    pairs = kernel.scan.fetch.Fetching(entries, records.get, records.walks, PREFIX, None, True, examined)
 
     next(pairs)
 
