@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Reads that end within a step, by a scan that is prepared for the form of their filter.
 
 Always true: what is given is what the general way gives (`docstore.collection.read.execute`, `counting`, `matching`),
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
@@ -33,7 +34,7 @@ from docstore.query.metadata import put_in_order
 from docstore.query.plan.access import NearScan
 from docstore.query.plan.index_bounds import covers
 from docstore.query.plan.partial_filters import Decision
-from docstore.query.plan.prepared_scan import Part, PreparedCollection, PreparedScan, PreparedUnion
+from docstore.query.plan.prepared_scan import PreparedCollection, PreparedScan, PreparedUnion
 from docstore.query.plan.special.prepared import PreparedSearch
 from docstore.query.value.collation import Collation
 from docstore.storage import Family
@@ -59,19 +60,36 @@ NOTHING = (0, b"")
 """What is found where there is no document: no record id is 0."""
 
 
-class BoundScan(NamedTuple):
-    """A prepared scan with the values of a request: the entries in these ranges, or without any all documents of the
-    collection. `key`: what it is prepared under. `near`: the documents come by their distance from a point. `reach`:
-    what entries must come within to lead to one that satisfies `predicate`.
+class BoundScan:
+    """A prepared scan with the values of a request: the entries in the ranges of `parts`, or without any all documents
+    of the collection. `key`: what it is prepared under. `near`: the documents come by their distance from a point.
+    `reach`: what entries must come within to lead to one that satisfies `predicate`.
     """
 
-    coll: Collection
-    key: ScanKey
-    scan: PreparedScan | PreparedUnion | PreparedCollection | PreparedSearch
-    parts: Sequence[Part]
-    predicate: Predicate | None
-    near: NearScan | None = None
-    reach: Reach | None = None
+    def __init__(
+        self,
+        coll: Collection,
+        key: ScanKey,
+        scan: PreparedScan | PreparedUnion | PreparedCollection | PreparedSearch,
+        parts: Sequence[tuple[Index, Sequence[Range]]],
+        predicate: Predicate | None,
+        near: NearScan | None = None,
+        reach: Reach | None = None,
+    ) -> None:
+        self.coll = coll
+        self.key = key
+        self.scan = scan
+        self.parts = parts
+        self.predicate = predicate
+        self.near = near
+        self.reach = reach
+        # Of one part, as nearly all have.
+        self._index: Index | None = None
+        self._ranges: Sequence[Range] = ()
+        if parts:
+            self._index, self._ranges = parts[0]
+        # Whether entries may lead to a document twice.
+        self._once = len(parts) > 1 or (self._index is not None and self._index.multikey)
 
     def documents(
         self,
@@ -79,7 +97,6 @@ class BoundScan(NamedTuple):
         wanted: int,
         owned: Predicate | None,
         met: list[bytes] | None = None,
-        *,
         skip: int = 0,
         needs: frozenset[str] | None = None,
     ) -> list[bytes] | None:
@@ -136,9 +153,9 @@ class BoundScan(NamedTuple):
             documents = self.documents(reader, MOST_LOOKS + 1, owned)
             return None if documents is None else len(documents)
         if self._once:
-            entries = list(islice(self._entries(reader, few=False), MOST_LOOKS + 1))
+            entries = list(islice(self._entries(reader, False), MOST_LOOKS + 1))
             return len({each[-RECORD_ID_BYTES:] for each in entries}) if len(entries) <= MOST_LOOKS else None
-        found, exhausted = count_scan(self._entries(reader, few=False), None, clock, until)
+        found, exhausted = count_scan(self._entries(reader, False), None, clock, until)
         return found if exhausted else None
 
     def rest(self, reader: Reader, found: list[bytes], met: list[bytes]) -> Iterator[bytes] | None:
@@ -149,8 +166,8 @@ class BoundScan(NamedTuple):
             return None
         if not self.parts:
             return reader.values(_RECORDS, met[-1] + b"\0", self.coll.end)
-        by_id = cast("Index", self.parts[0][0]).is_id
-        if len(self.parts) > 1 and any(cast("Index", index).is_id for index, _ in self.parts):
+        by_id = self.parts[0][0].is_id
+        if len(self.parts) > 1 and any(index.is_id for index, _ in self.parts):
             return None
         last = self.coll.id_key(found[-1]) if by_id else met[-1]
         ranges, reverse = [each for _, ranges in self.parts for each in ranges], self.scan.reverse
@@ -176,7 +193,7 @@ class BoundScan(NamedTuple):
             return None
         ((index, ranges),) = self.parts
         place = next(place for place, (own, _) in enumerate(index.fields) if own == path)
-        return _first_of_each(self.coll, cast("Index", index), place + 1, ranges, reader)
+        return _first_of_each(self.coll, index, place + 1, ranges, reader)
 
     def is_by(self, path: str) -> bool:
         """Whether the entries that are read are of one index, whose first field is at this path."""
@@ -186,7 +203,7 @@ class BoundScan(NamedTuple):
         """Whether the entries of the scan tell these values of its documents, one entry of each."""
         if self.predicate is not None or len(self.parts) != 1 or isinstance(self.scan, PreparedSearch):
             return False
-        index = cast("Index", self.parts[0][0])
+        index = self.parts[0][0]
         return not index.multikey and not index.is_id and tells(index, needs)
 
     def _of_entries(self, reader: Reader, skip: int, wanted: int, found: list[bytes]) -> bool:
@@ -194,7 +211,7 @@ class BoundScan(NamedTuple):
         ((index, ranges),) = self.parts
         items = chain.from_iterable(reader.items(_INDEXES, low, high, self.scan.reverse) for low, high in ranges)
         entries = islice(items, skip, min(skip + wanted, MOST_LOOKS + 1))
-        found += made_of_entries(self.coll, cast("Index", index), entries, reader)
+        found += made_of_entries(self.coll, index, entries, reader)
         return skip + len(found) <= MOST_LOOKS
 
     def _fetch(
@@ -215,10 +232,10 @@ class BoundScan(NamedTuple):
         predicate, once, few = self.predicate, self._once, wanted + skip <= _FEW
         if skip >= most:
             return False
-        entries = self._entries(reader, few=few)
+        entries = self._entries(reader, few)
         if self.reach is not None:
             ((index, _),) = self.parts
-            entries = Within(entries, self.reach[0], len(cast("Index", index).prefix), self.reach[1], MOST_LOOKS)
+            entries = Within(entries, self.reach[0], len(index.prefix), self.reach[1], MOST_LOOKS)
         if skip:
             most -= skip
             next(islice(entries, skip - 1, None), None)
@@ -293,42 +310,37 @@ class BoundScan(NamedTuple):
         met += [key for key, _ in pairs]
         return True
 
-    @property
-    def _once(self) -> bool:
-        """Whether entries may lead to a document twice."""
-        return len(self.parts) > 1 or any(cast("Index", index).multikey for index, _ in self.parts)
-
     def used(self) -> None:
         """Note that a request has been answered by the indexes."""
         for index, _ in self.parts:
-            cast("Index", index).uses += 1
+            index.uses += 1
 
     @property
     def _is_list(self) -> bool:
         """Whether each range is that of one value."""
         return isinstance(self.scan, PreparedScan) and self.scan.bounds.listed >= 0
 
-    def _entries(self, reader: Reader, *, few: bool) -> Iterator[bytes]:
+    def _entries(self, reader: Reader, few: bool) -> Iterator[bytes]:
         """What ends in the record ids: the keys of entries, the values of those of `_id`. `few`: not many are read."""
-        if len(self.parts) > 1:
+        index, ranges, scan = self._index, self._ranges, self.scan
+        if len(self.parts) > 1 or index is None:
             return self._of_several(reader)
-        ((index, ranges),) = self.parts
-        is_id = cast("Index", index).is_id
-        if is_id and isinstance(self.scan, PreparedScan) and self.scan.of_one_key:
+        is_id = index.is_id
+        if is_id and isinstance(scan, PreparedScan) and scan.of_one_key:
             entry = reader.get(_INDEXES, ranges[0][0])
             return iter(() if entry is None else (entry,))
         if is_id and self._is_list:
-            return identities_of(reader, map(itemgetter(0), reversed(ranges) if self.scan.reverse else ranges))
-        if self.scan.reverse or (not few and len(ranges) == 1):
+            return identities_of(reader, map(itemgetter(0), reversed(ranges) if scan.reverse else ranges))
+        if scan.reverse or (not few and len(ranges) == 1):
             ((low, high),) = ranges
-            return (reader.values if is_id else reader.keys)(_INDEXES, low, high, self.scan.reverse)
+            return (reader.values if is_id else reader.keys)(_INDEXES, low, high, scan.reverse)
         return (values_of_ranges if is_id else keys_of_ranges)(reader, _INDEXES, ranges)
 
     def _of_several(self, reader: Reader) -> Iterator[bytes]:
-        if not any(cast("Index", index).is_id for index, _ in self.parts):
+        if not any(index.is_id for index, _ in self.parts):
             return keys_of_ranges(reader, _INDEXES, [each for _, ranges in self.parts for each in ranges])
         return chain.from_iterable(
-            (values_of_ranges if cast("Index", index).is_id else keys_of_ranges)(reader, _INDEXES, ranges)
+            (values_of_ranges if index.is_id else keys_of_ranges)(reader, _INDEXES, ranges)
             for index, ranges in self.parts
         )
 
@@ -407,4 +419,8 @@ def bound_scan(
     except CommandError:
         # Of a regular expression: the general way says so.
         return None
-    return None if bound is None else BoundScan(coll, key, scan, *bound)
+    if bound is None:
+        return None
+    # The indexes of a collection are what its plans are made of.
+    parts = cast("Sequence[tuple[Index, Sequence[Range]]]", bound[0])
+    return BoundScan(coll, key, scan, parts, *bound[1:])

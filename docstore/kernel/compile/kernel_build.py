@@ -108,6 +108,8 @@ COMPILED_BESIDE = (
     "collection.collection",
     "collection.index.entries",
     "collection.read.overlay",
+    "query.plan.prepared_scan",
+    "collection.read.prepared",
     "collection.oplog.oplog",
     "collection.oplog.sessions",
     "collection.oplog.journal",

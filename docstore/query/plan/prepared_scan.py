@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Scans of an index that are prepared for all filters of a form (`docstore.kernel.match.form`).
 
 Of a plan that is kept for a shape (`docstore.query.plan.shapes`) this is what runs without a tree: the values of a
@@ -53,7 +54,7 @@ _HIGH = {Op.LT: False, Op.LTE: True}
 """Whether a range begins, or ends, behind the keys of the value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedScan:
     """The ranges of `index`, gone through backwards if `reverse`.
 
@@ -106,7 +107,7 @@ class PreparedScan:
         return [(self.index, [(start + each.lo, start + each.hi) for each in ranges])]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedUnion:
     """The documents of several scans, each once: those of the first one first, or, if `as_one`, all of them in the
     order of the one index that they are of.
@@ -136,7 +137,7 @@ class PreparedUnion:
         return [(found[0][0], _united([each for _, ranges in found for each in ranges]))] if self.as_one else found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedCollection:
     """All documents of a collection, in its order, where no index serves filters of the form; `left` and `order` as
     those of `PreparedScan`.
