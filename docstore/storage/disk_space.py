@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """How much room the disk has: looked at so often that a write which does not fit is refused before it begins.
 
 RocksDB takes no more writes once one has met a full disk, until it is opened again; what is left must also do for the
@@ -40,8 +41,11 @@ class DiskSpace:
     def check(self, batch: Batch) -> None:
         """DiskFull when the batch brings documents or index entries and there is no room for them."""
         self._until_look -= 1
-        if self._until_look >= 0 and not self._is_full:
-            return
+        if self._until_look < 0 or self._is_full:
+            self._look_for(batch)
+
+    def _look_for(self, batch: Batch) -> None:
+        """`check`, by what the disk says now."""
         free, reserve = self._look()
         if not self._is_full or batch.urgency is Urgency.CONSENSUS or free >= reserve >> _SHIFTS[batch.urgency]:
             return

@@ -193,13 +193,13 @@ def getter_of(reader: Reader, family: Family) -> Get:
 def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
     """The keys in many ranges, one after the other, as the reader does it best."""
     read: Callable[..., Iterator[bytes]] | None = getattr(reader, "of_ranges", None)
-    return each_keys(reader, family, ranges) if read is None else read(family, ranges, values=False)
+    return each_keys(reader, family, ranges) if read is None else read(family, ranges, False)
 
 
 def values_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
     """As `keys_of_ranges`."""
     read: Callable[..., Iterator[bytes]] | None = getattr(reader, "of_ranges", None)
-    return each_values(reader, family, ranges) if read is None else read(family, ranges, values=True)
+    return each_values(reader, family, ranges) if read is None else read(family, ranges, True)
 
 
 def seeking(reader: Reader, family: Family, end: bytes, *, pairs: bool) -> Sought | None:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The engine on RocksDB, through `rocksdict` in raw mode. The only module that knows the library.
 
 One directory, one write-ahead log, one column family per `Family`. Traps of rocksdict 0.3.29 that shape the code:
@@ -151,9 +152,9 @@ class RocksEngine:
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return values_of(self._families[family], start, end, reverse)
 
-    def of_ranges(self, family: Family, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+    def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
         """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
-        return within(self._families[family], ranges, values=values)
+        return within(self._families[family], ranges, values)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought:
         """An iterator that can be moved (`docstore.storage.engine.seeking`)."""

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Snapshots over RocksDB, whose own can be read by key but, through rocksdict, not be iterated.
 
 An iterator of rocksdict shows the state at the moment it was made, also one that a snapshot was asked for. So a
@@ -202,10 +203,10 @@ class RocksSnapshot:
             return values_of(self._versions.base(family), start, end, reverse)
         return (value for _, value in self._changed_items(family, start, end, reverse))
 
-    def of_ranges(self, family: Family, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+    def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
         """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
         if not self._open_version().written:
-            return within(self._versions.base(family), ranges, values=values)
+            return within(self._versions.base(family), ranges, values)
         return (each_values if values else each_keys)(self, family, ranges)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
@@ -345,14 +346,14 @@ def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[
     return _watched(source, "items", start, end, reverse, second=True)
 
 
-def within(source: Any, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+def within(source: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
     """The keys or values in the ranges, by an iterator made now that is moved from one to the next.
 
     That one tells damage from an end itself. What was removed behind the last range is not gone through: it is the
     bound.
     """
     options = ReadOptions()
-    options.set_iterate_upper_bound(max([end for _, end in ranges], default=b""))
+    options.set_iterate_upper_bound(ranges[0][1] if len(ranges) == 1 else max([end for _, end in ranges], default=b""))
     return Moved(source.iter(options), options, ranges, values, check_status)
 
 

@@ -63,7 +63,7 @@ class PendingReader:
             return self.engine.values(family, start, end, reverse)
         return (value for _, value in self.items(family, start, end, reverse))
 
-    def of_ranges(self, family: Family, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+    def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
         if self.batch.changes[family]:
             return (each_values if values else each_keys)(self, family, ranges)
         return (values_of_ranges if values else keys_of_ranges)(self.engine, family, ranges)

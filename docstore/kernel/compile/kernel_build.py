@@ -105,6 +105,9 @@ COMPILED = (
 COMPILED_BESIDE = (
     "wire.message",
     "storage.engine",
+    "storage.disk_space",
+    "storage.rocks_snapshot",
+    "storage.rocks",
     "collection.collection",
     "collection.index.entries",
     "collection.read.overlay",

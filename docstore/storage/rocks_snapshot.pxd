@@ -1,0 +1,29 @@
+from docstore.storage.engine cimport Batch
+
+cdef class _Version:
+    cdef public tuple snapshots
+    cdef public object handles
+    cdef public bint written
+    cdef public tuple touched
+    cdef public object count
+    cdef public tuple pinned
+    cdef public _Version newer
+    cdef public _Version older
+
+cdef class Versions:
+    cdef object _families
+    cdef public object newest
+    cdef _Version _newest
+    cdef public object writes
+
+    cpdef _Version hold(self)
+    cpdef object before_write(self, Batch batch)
+
+cdef class RocksSnapshot:
+    cdef Versions _versions
+    cdef public _Version version
+    cdef dict _changed
+    cdef object _changed_at
+
+    cpdef bytes get(self, object family, bytes key)
+    cdef _Version _open_version(self)
