@@ -53,7 +53,7 @@ class DocumentParts:
 
     def document(self, tail: bytes = b"") -> bytes:
         """The document, with encoded elements at its end."""
-        length = (self.size + len(tail) + 5).to_bytes(4, "little")
+        length: bytes = (self.size + len(tail) + 5).to_bytes(4, "little")
         return b"".join([length, *self.pieces, tail, b"\0"])
 
 

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """A process that stores documents, as its commands see it: the parts, and nothing that the parts can do themselves.
 
 The parts are made and ended by `docstore.node.process.start`; commands reach them through `node_of(context)`.
@@ -42,7 +43,7 @@ async def let_others_run() -> None:
     await asyncio.sleep(0)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class DataNode:
     """The parts of one process.
 

@@ -9,7 +9,7 @@ whoever says so finds out and begins anew. It goes back to what it was when the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 REFUSED: Final = 1
 PAUSED: Final = 2
@@ -28,12 +28,13 @@ class Pausing:
 PAUSING: Final = Pausing()
 
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 
-def allowing(level: int, make: Callable[[], T]) -> T:
+def allowing(level: int, make: Callable[[*Given], T], *given: *Given) -> T:
     """What `make` gives, where an interruption may go so far at least."""
     before, PAUSING.level = PAUSING.level, max(PAUSING.level, level)
     try:
-        return make()
+        return make(*given)
     finally:
         PAUSING.level = before

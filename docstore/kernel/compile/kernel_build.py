@@ -112,6 +112,7 @@ COMPILED_BESIDE = (
     "collection.index.entries",
     "collection.read.overlay",
     "query.plan.prepared_scan",
+    "query.update.direct",
     "collection.read.prepared",
     "collection.oplog.oplog",
     "collection.oplog.sessions",
@@ -127,9 +128,15 @@ COMPILED_BESIDE = (
     "commands.envelope",
     "commands.dispatch",
     "replicaset.cluster_times",
+    "node.node",
+    "node.read.snapshot",
+    "node.read.cursors",
+    "node.read.at_once",
+    "node.write.modification",
     "node.write.driver",
     "node.write.fast_path",
     "node.commands.insert",
+    "node.commands.find",
 )
 """Modules above the kernel that run per request: whose classes have attributes of known types once they are compiled.
 They are compiled as they would be interpreted, and call the kernel as anything else does. An annotation of a type of

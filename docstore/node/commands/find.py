@@ -60,9 +60,9 @@ def run(context: Context, arguments: Arguments) -> Response:
     if context.namespace not in node.store.catalog.collections:
         resolved = viewed(context)
         if resolved is not None:
-            reply = find_on_view_at_once(context, node, arguments, resolved)
-            if reply is not None:
-                return reply
+            shown = find_on_view_at_once(context, node, arguments, resolved)
+            if shown is not None:
+                return shown
             return run_steps(context, _run_on_view(context, arguments, resolved))
     identity = _identity(arguments)
     if identity is None:
@@ -177,7 +177,8 @@ def _identity(arguments: Arguments) -> Value | None:
     """The `_id` when the request asks for the document with it and for nothing else."""
     given = arguments.given()
     raw = given.get("filter")
-    return None if raw is None or not given.keys() <= _LEAN else identity_in(raw)
+    identity = None if raw is None else identity_in(raw)
+    return identity if identity is not None and given.keys() <= _LEAN else None
 
 
 def _by_id(collection: Collection, identity: Value, state: StepState) -> list[bytes]:

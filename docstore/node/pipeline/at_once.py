@@ -26,6 +26,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Encoded
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.errors import CommandError
@@ -68,7 +69,7 @@ documents takes, also where a machine has much else to do: what makes much out o
 """
 
 
-def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> bytes | None:
+def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> Encoded | None:
     """The reply of an aggregate whose documents are all found in a step, what the first batch does not hold being kept
     for the next; None, with nothing done, where this way has none.
     """
@@ -90,7 +91,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
 
 def find_on_view_at_once(
     context: Context, node: DataNode, arguments: Arguments, resolved: ResolvedView
-) -> bytes | None:
+) -> Encoded | None:
     """The same of a find on a view."""
     if _is_of_shard(context, node) or resolved.collation is not None or not arguments.given().keys() <= _OF_FIND:
         return None
@@ -117,7 +118,7 @@ def _view(context: Context, node: DataNode, namespace: str) -> ResolvedView | No
 
 def _of_view(
     context: Context, node: DataNode, resolved: ResolvedView, stages: Sequence[bytes], batch: int | None
-) -> bytes | None:
+) -> Encoded | None:
     """As `_at_once`, of stages over a view."""
     collection = node.store.collection(resolved.ns)
     series = None if collection is None else series_over(collection)
@@ -139,7 +140,7 @@ def _at_once(
     stages: Sequence[bytes],
     batch: int | None,
     collation: Collation | None = None,
-) -> bytes | None:
+) -> Encoded | None:
     """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
     collection = node.store.collection(namespace)
     if collection is None or context.api_strict or is_apart(context):
@@ -169,7 +170,7 @@ def _at_once(
 
 def _answered(
     context: Context, node: DataNode, state: StepState, batch: int | None, work: Callable[[_Step], list[bytes]]
-) -> bytes | None:
+) -> Encoded | None:
     """The reply with all that comes of some work; None where the general way knows better how it ends."""
     step = _Step(context, node, state)
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
@@ -196,7 +197,7 @@ def _answered(
 
 def _by_distance(
     context: Context, node: DataNode, collection: Collection, nearness: Nearness, batch: int | None
-) -> bytes | None:
+) -> Encoded | None:
     """As `_at_once`, of the documents that a `$geoNear` gives."""
     stage = nearness.stage
     path = stage.near.path or _only_path(collection)

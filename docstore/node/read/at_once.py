@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Reads whose answer, or first batch, is found in one step: those of a prepared form.
 
 Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (`let`, a
@@ -19,6 +20,7 @@ from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan,
 from docstore.collection.read.taking import ScanSource, Taking, both
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Encoded
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, opened_reply, whole_reply
@@ -96,12 +98,12 @@ def collation_of(collection: Collection, asked: bytes | None) -> tuple[bool, Col
         return False, None
 
 
-def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
+def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
     """The reply of a find. Errors: StaleConfig; what stops a request whose expressions take long."""
-    return allowing(REFUSED, lambda: _find_at_once(context, node, arguments, collection))
+    return allowing(REFUSED, _find_at_once, context, node, arguments, collection)
 
 
-def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> bytes | None:
+def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
     given = arguments.given()
     if not given.keys() <= _OF_FIND:
         return None
@@ -190,7 +192,7 @@ def _sorted(
     scan: tuple[BoundScan, StepState],
     projection: Projection | None,
     wanted: _Wanted,
-) -> bytes | None:
+) -> Encoded | None:
     """The reply of a find whose documents are all read before the first of them is known. The cursor keeps what the
     first batch does not hold.
     """
@@ -212,7 +214,7 @@ def _sorted(
     return opened_reply(context, made[:batch], behind)
 
 
-def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> bytes | None:
+def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> Encoded | None:
     """The reply of the documents with what a projection makes of them; None where it is an error."""
     made = _projected(found, projection)
     if made is None:
@@ -233,7 +235,7 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
     """How many documents a count finds, by the entries of an index or the collection's counter. Errors: as
     `find_at_once`.
     """
-    return allowing(REFUSED, lambda: _count_at_once(context, node, arguments))
+    return allowing(REFUSED, _count_at_once, context, node, arguments)
 
 
 def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
@@ -274,7 +276,7 @@ def _count_of_all(context: Context, node: DataNode, collection: Collection) -> i
 
 def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:
     """The values that a distinct is about. Errors: as `find_at_once`; those of the values."""
-    return allowing(REFUSED, lambda: _distinct_at_once(context, node, arguments))
+    return allowing(REFUSED, _distinct_at_once, context, node, arguments)
 
 
 def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:

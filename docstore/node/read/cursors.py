@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Cursors over the node's data: how a batch is filled, how a reply is put together.
 
 A batch ends when it has the documents asked for, or before the one with which it would have more than 16 MiB; only its
@@ -10,6 +11,7 @@ Field order of replies as in MongoDB: data cursors give the batch before the id,
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from docstore.bson import documents_array_parts, members_of_array
 from docstore.bson.build import DocumentParts, bytes_of
@@ -276,9 +278,10 @@ def opened_reply(context: Context, documents: list[bytes], source: DocumentSourc
     return reply
 
 
-def whole_reply(context: Context, documents: list[bytes], *, catalog: bool = False) -> bytes:
+def whole_reply(context: Context, documents: list[bytes], catalog: bool = False) -> DocumentParts:
     """The reply with all that a request finds, which was not filled step by step; see `_reply`."""
-    return cursor_reply(documents, 0, context.namespace, catalog=catalog, at=context.at_cluster_time)
+    array, at = documents_array_parts(documents), context.at_cluster_time
+    return _reply(array, 0, context.namespace, True, catalog, at, b"")
 
 
 def cursor_reply(
@@ -292,7 +295,7 @@ def cursor_reply(
 ) -> bytes:
     """The reply with a batch that was not filled step by step; see `_reply`."""
     array = documents_array_parts(documents)
-    return _reply(array, cursor_id, namespace, first=first, catalog=catalog, at=at, behind=b"").document()
+    return _reply(array, cursor_id, namespace, first, catalog, at, b"").document()
 
 
 def filled_reply(
@@ -305,7 +308,7 @@ def filled_reply(
 ) -> Encoded:
     """The reply with the batch that has been filled, in pieces where it is large; see `_reply`."""
     array, fields = filling.array_parts(), filling.fields
-    reply = _reply(array, filling.cursor_id, namespace, first=first, catalog=catalog, at=at, behind=fields)
+    reply = _reply(array, filling.cursor_id, namespace, first, catalog, at, fields)
     return reply if filling.is_large else reply.document()
 
 
@@ -313,7 +316,6 @@ def _reply(
     array: tuple[list[bytes], int],
     cursor_id: int,
     namespace: str,
-    *,
     first: bool,
     catalog: bool,
     at: int | None,
@@ -323,13 +325,23 @@ def _reply(
     between batch and id.
     """
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
-    name = namespace.encode()
-    identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
+    identity = _identity(cursor_id, namespace) if cursor_id else _without_cursor(namespace)
     if at is not None:
         identity += b"\x11atClusterTime\0" + at.to_bytes(8, "little")
     before, after = (identity + batch, b"\0") if catalog else (batch, behind + identity + b"\0")
     pieces, size = array
     inside = 4 + len(before) + size + len(after)
-    pieces[0] = b"\x03cursor\0" + _INT.pack(inside) + before + pieces[0]
+    pieces[0] = b"".join((b"\x03cursor\0", inside.to_bytes(4, "little"), before, pieces[0]))
     pieces.append(after)
     return DocumentParts(pieces, inside + 8)
+
+
+def _identity(cursor_id: int, namespace: str) -> bytes:
+    name = namespace.encode()
+    return b"".join((b"\x12id\0", _LONG.pack(cursor_id), b"\x02ns\0", _INT.pack(len(name) + 1), name, b"\0"))
+
+
+@lru_cache(maxsize=1024)
+def _without_cursor(namespace: str) -> bytes:
+    """`_identity` where no cursor stays, as of most replies."""
+    return _identity(0, namespace)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What a read sees: the reader for its read concern, and the filter of what the node owns.
 
 * `local` and `available` read the newest state; without `afterClusterTime` they never wait.
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _NEWEST = (ReadLevel.LOCAL, ReadLevel.AVAILABLE)
 
 
-@dataclass(slots=True)
+@dataclass
 class View:
     """One state of the data. `owned` is None where the node owns all of the collection; `release` after the last
     read. `newest`: whether it is the state whose figures collections keep (`Collection.count`), as long as nothing is

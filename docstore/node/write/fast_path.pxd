@@ -2,9 +2,11 @@ from docstore.collection.collection cimport Collection
 from docstore.collection.unit_of_work cimport WriteUnitOfWork
 from docstore.commands.arguments cimport Arguments
 from docstore.commands.context cimport Context
+from docstore.node.node cimport DataNode
+from docstore.node.write.modification cimport Modification
 
 cdef class _Place:
-    cdef public object node
+    cdef public DataNode node
     cdef public Collection collection
     cdef public object owned
     cdef public object session
@@ -12,4 +14,4 @@ cdef class _Place:
     cdef public object concern
     cdef public object validator
 
-cpdef _Place _place(Context context, object node, Arguments arguments, bint bypass)
+cpdef _Place _place(Context context, DataNode node, Arguments arguments, bint bypass)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """An update applied to stored documents: positions of `$`, times, and the limits on what comes out."""
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from docstore.query.update.upsert import plain_seed
 from docstore.query.value.collation import Collation
 
 
-@dataclass(slots=True)
+@dataclass
 class Modification:
     """One statement's update with its filter."""
 

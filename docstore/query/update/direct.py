@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Updates that the kernel applies by itself (`docstore.kernel.compute.field_updates`).
 
 Most updates are of this kind. `direct_update` answers None for every other one. What the kernel does not decide for a

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
+import bson
 import pytest
 
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.entry import Repeated, write_in_slices
-from docstore.node.node import DataNode
 from docstore.node.slices import PAUSE, Steps, finish_steps, run_steps, until_done
+from docstore.wire.message import Message
 from tests.unit.node.local import LocalNode, loop
 
 KILLED = CommandError(Code.Interrupted, "killed")
@@ -22,12 +23,18 @@ KILLED = CommandError(Code.Interrupted, "killed")
 class Request:
     """A request of a node whose clock the test moves: one look costs `tick` seconds."""
 
-    def __init__(self, tick: float) -> None:
+    def __init__(self, tick: float, local: LocalNode | None = None) -> None:
         self.now = 0.0
         self.pauses = 0
         self.error: CommandError | None = None
-        self.node: Any = SimpleNamespace(clock=self._clock, pause=self._pause)
-        self.operation = SimpleNamespace(check=self._check)
+        made = local or LocalNode()
+        self.node = made.node
+        if local is None:
+            self.node.clock, self.node.pause = self._clock, self._pause
+        command = made.services.table.get("ping")
+        self.context = Context(command, Message(1, 0, bson.encode({"ping": 1}), {}), made.peer, made.services, 0.0, {})
+        operation: Any = SimpleNamespace(check=self._check)
+        self.context.progress.operation = operation
         self._tick = tick
 
     def _clock(self) -> float:
@@ -41,14 +48,6 @@ class Request:
     def _check(self) -> None:
         if self.error is not None:
             raise self.error
-
-    @property
-    def services(self) -> SimpleNamespace:
-        return SimpleNamespace(parts={DataNode: self.node})
-
-    @property
-    def context(self) -> Context:
-        return cast(Context, self)
 
 
 def counted(count: int, ended: list[str]) -> Steps[int]:
@@ -227,6 +226,4 @@ def test_a_write_waits_while_writes_are_locked_out() -> None:
 
 
 async def finish(node: LocalNode, make: Callable[[], Steps[None]]) -> None:
-    request = Request(0)
-    request.node = node.node
-    await finish_steps(request.context, make())
+    await finish_steps(Request(0, node).context, make())
