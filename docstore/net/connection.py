@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The server's side of one client connection.
 
 Frames are cut from what arrives and handled strictly in order: the next is not looked at before the one before was
@@ -69,17 +70,21 @@ class RequestBuffer(FrameBuffer):
             raise ProtocolError("a TLS handshake, where connections are not encrypted")
 
 
-class Connection(asyncio.Protocol):
-    """Made by the listener for every accepted socket."""
+class Connection:
+    """Made by the listener for every accepted socket; the `asyncio.Protocol` of its transport."""
 
     _buffer_of: ClassVar[Callable[[ClientConnection], RequestBuffer]] = RequestBuffer
+    # What is compiled has no base of Python's.
+    eof_received = asyncio.Protocol.eof_received
     __slots__ = (
         "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
-        "_reading_paused", "_scheduled", "_writable", "peer", "transport",
+        "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "peer", "transport",
     )  # fmt: skip
 
     def __init__(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
         self._listener = listener
+        self._turn = listener.turn
+        self._traffic = listener.traffic
         self._loop = loop
         self._dispatcher = listener.dispatcher
         self._clock = listener.dispatcher.services.clock
@@ -101,13 +106,13 @@ class Connection(asyncio.Protocol):
         """Close after what was written has been sent. A request in progress is ended as for a client that left."""
         self._buffer = None
         if self.transport is not None:
-            self._listener.turn.send()
+            self._turn.send()
             self.transport.close()
 
     def abort(self) -> None:
         """Close at once, behind what was answered before."""
         if self.transport is not None:
-            self._listener.turn.send()
+            self._turn.send()
             self.transport.abort()
 
     def admit(self) -> None:
@@ -130,11 +135,11 @@ class Connection(asyncio.Protocol):
         self._busy = admission is Admission.QUEUED
 
     def data_received(self, data: bytes) -> None:
-        self._listener.bytes_in += len(data)
+        self._traffic.bytes_in += len(data)
         if self._buffer is None:
             if not self._busy and self._writable is None and whole_frame(data):
                 self._busy = True
-                self._listener.turn.take(self, data)
+                self._turn.take(self, data)
                 return
             self._buffer = type(self)._buffer_of(self.peer)
         self._buffer.feed(data)
@@ -242,7 +247,7 @@ class Connection(asyncio.Protocol):
         if self._closed and not (message.more_to_come or message.opcode in WRITES):
             self._buffer = None
             return None
-        self._listener.requests += 1
+        self._traffic.requests += 1
         if message.operation is None:
             outcome = self._dispatcher.handle(message, self.peer)
         else:
@@ -303,13 +308,13 @@ class Connection(asyncio.Protocol):
         assert self.transport is not None
         if self.transport.is_closing():
             return
-        self._listener.bytes_out += len(frame) + len(rest)
+        self._traffic.bytes_out += len(frame) + len(rest)
         if rest:
-            self._listener.turn.send()
+            self._turn.send()
             self.transport.write(frame)
             self.transport.write(memoryview(rest))
         else:
-            self._listener.turn.put(self.transport, frame)
+            self._turn.put(self.transport, frame)
 
     def _refuse(self, violation: ProtocolError) -> None:
         LOG.warning(

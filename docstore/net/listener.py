@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from socket import socket
-from typing import Any
+from typing import Any, cast
 
 from docstore import log
 from docstore.commands.dispatch import Dispatcher
@@ -19,7 +19,7 @@ from docstore.net.rate_limiter import Admission, RateLimiter
 from docstore.net.sockets import BACKLOG, bind
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.door import Door
-from docstore.net.turn import Turn
+from docstore.net.turn import Traffic, Turn
 from docstore.net.unix_sockets import BoundUnixSocket
 from docstore.options import UnixSocketOptions
 
@@ -69,9 +69,7 @@ class Listener:
         self.dispatcher = dispatcher
         self.certificates = certificates
         self.port = port
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.requests = 0
+        self.traffic = Traffic()
         self.inflating = asyncio.Semaphore(_INFLATED_AT_ONCE)
         self._addresses = tuple(addresses)
         self._unix_sockets = unix_sockets
@@ -124,7 +122,7 @@ class Listener:
         kind = GuardedConnection if self.dispatcher.services.access.enabled else Connection
         certificates = self.certificates
         if certificates is None:
-            return lambda: kind(self, loop)
+            return lambda: cast(asyncio.Protocol, kind(self, loop))
         return lambda: Door(certificates, kind(self, loop), loop)
 
     async def stop(self, grace: float = 5.0) -> None:
@@ -163,9 +161,9 @@ class Listener:
             total_created=self._last_id,
             refused=self._refused,
             active=len(self._tasks),
-            bytes_in=self.bytes_in,
-            bytes_out=self.bytes_out,
-            requests=self.requests,
+            bytes_in=self.traffic.bytes_in,
+            bytes_out=self.traffic.bytes_out,
+            requests=self.traffic.requests,
             max_connections=self._max_connections,
             rate_limiter=self._rate_limiter,
         )

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """A turn of the loop: what has come in it is handled together, and what is to be sent leaves together.
 
 To send wakes whoever waits for it, who then takes processors from the rest of the turn, and each change between the
@@ -28,6 +29,17 @@ class Taker(Protocol):
 
     def begin(self, frame: bytes, /) -> None:
         """Handle a frame."""
+
+
+class Traffic:
+    """What the connections of one listener have taken in and sent, since it began."""
+
+    __slots__ = ("bytes_in", "bytes_out", "requests")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.requests = 0
 
 
 class Turn:

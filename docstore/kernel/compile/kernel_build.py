@@ -127,6 +127,8 @@ COMPILED_BESIDE = (
     "commands.gossip",
     "commands.envelope",
     "commands.dispatch",
+    "net.turn",
+    "net.connection",
     "replicaset.cluster_times",
     "node.node",
     "node.read.snapshot",

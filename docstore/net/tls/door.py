@@ -55,7 +55,7 @@ class Door(asyncio.Protocol):
             stream = TlsStream(
                 self._certificates.accepting,
                 self._transport,
-                self._connection,
+                cast(asyncio.Protocol, self._connection),
                 secured=partial(secured, self._certificates, self._connection),
                 failed=self._refuse,
             )
@@ -65,7 +65,7 @@ class Door(asyncio.Protocol):
             self._refuse("The server is configured to only allow SSL connections")
             self._transport.close()
         else:
-            self._transport.set_protocol(self._connection)
+            self._transport.set_protocol(cast(asyncio.Protocol, self._connection))
             self._connection.data_received(self._first)
 
     def connection_lost(self, error: Exception | None) -> None:

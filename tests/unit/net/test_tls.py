@@ -202,7 +202,7 @@ def test_long_messages_go_both_ways_and_a_slow_reader_holds_them_back(authority:
             client = BareClient(reader, writer)
             for _ in range(4):
                 await client.send({"long": 1})
-            await until(lambda: listener.requests >= 5)
+            await until(lambda: listener.traffic.requests >= 5)
             assert await ping(listener, options(authority, "other")) == "CN=other"
             for _ in range(4):
                 assert len((await client.receive()).body) > 8_000_000
