@@ -137,6 +137,7 @@ COMPILED_BESIDE = (
     "node.write.modification",
     "node.write.driver",
     "node.write.fast_path",
+    "node.write.groups.updates",
     "node.commands.insert",
     "node.commands.find",
 )

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Statements of an update command that each ask for one document, carried out side by side."""
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
         self._target.outcome.upserted += found.upserted
 
 
-@dataclass(slots=True)
+@dataclass
 class KeyUpdates:
     """What statements change: `runs` are of documents that one kind of update changes."""
 
