@@ -85,6 +85,9 @@ _EXPECTED_NAMES: dict[Type, tuple[str, ...]] = {
 }
 
 
+_NOT_GIVEN = object()
+
+
 class Arguments:
     """A command's parameters by name, in the shapes that their types promise; absent ones give their default.
 
@@ -100,10 +103,8 @@ class Arguments:
         self.value = value
 
     def __getitem__(self, name: str) -> Any:
-        try:
-            return self.values[name]
-        except KeyError:
-            return self._declared[name].default
+        value = self.values.get(name, _NOT_GIVEN)
+        return self._declared[name].default if value is _NOT_GIVEN else value
 
     def __contains__(self, name: str) -> bool:
         """Whether the client gave the parameter (and not as null)."""

@@ -366,7 +366,7 @@ def _first_of_each(
 
 def has_expression(filter_: bytes) -> bool:
     """Whether there may be an `$expr` in a filter."""
-    return _EXPRESSION in filter_
+    return filter_.find(_EXPRESSION) >= 0
 
 
 def _behind(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:

@@ -28,10 +28,7 @@ class Recent(Generic[K, V]):
         return value
 
     def get(self, key: K) -> V | None:
-        try:
-            return self[key]
-        except KeyError:
-            return None
+        return self[key] if key in self._new or key in self._old else None
 
     def put(self, key: K, value: V) -> None:
         if len(self._new) >= _MOST // 2 and key not in self._new:

@@ -175,7 +175,8 @@ _FUNCTION = b"$function\0"
 def enter_scripts(statements: Iterable[bytes]) -> None:
     """Said before the first statement is carried out, because the command may be begun anew. Errors: ScriptsWanted."""
     for statement in statements:
-        if _WHERE in statement or _FUNCTION in statement:
+        # Not by `in`, which takes bytes for a number first, and raises and catches an error.
+        if statement.find(_WHERE) >= 0 or statement.find(_FUNCTION) >= 0:
             RUNNING.enter()
             return
 

@@ -309,7 +309,7 @@ def with_id_first(raw: bytes, new_id: Value) -> bytes:
 
 def _may_be_filled(raw: bytes) -> bool:
     """Whether there may be an empty timestamp."""
-    return _TIMESTAMP_CODE in raw and bytes(8) in raw
+    return raw.find(_TIMESTAMP_CODE) >= 0 and raw.find(bytes(8)) >= 0
 
 
 def fill_timestamps(raw: bytes, timestamp: int) -> bytes:
