@@ -54,7 +54,9 @@ def text_of(data: bytes) -> str:
 
 
 def integer_of(code: int, data: bytes) -> int:
-    """The integer nearest to zero of a number; NaN is 0 and what does not fit 64 bits clamps."""
+    """A double cut towards zero, a decimal rounded to the nearest (even) integer; NaN is 0, all else beyond 64 bits
+    clamps.
+    """
     if code == INT32:
         return int(_INT32.unpack(data)[0])
     if code == INT64:
@@ -70,7 +72,9 @@ def integer_of(code: int, data: bytes) -> int:
             return 0
     if number >= _MAX_INT64:
         return _MAX_INT64
-    return _MIN_INT64 if number <= _MIN_INT64 else int(number)
+    if number <= _MIN_INT64:
+        return _MIN_INT64
+    return round(number) if isinstance(number, Decimal) else int(number)
 
 
 def number_of(code: int, data: bytes) -> int | float:

@@ -16,6 +16,7 @@ from tests.differential import (
     expressions,
     filters,
     geometry,
+    misshapen,
     nearness,
     pipelines,
     references,
@@ -209,6 +210,14 @@ def test_stages(reference: Database[dict[str, Any]]) -> None:
                     yield name, {**aggregate("sales", *stages), "aggregate": 1}
                 if writes:
                     yield f"{name}, documents after {stages}", aggregate("out", SORTED)
+
+    check(reference, cases)
+
+
+def test_misshapen_pipelines(reference: Database[dict[str, Any]]) -> None:
+    async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
+        for pipeline in misshapen.pipelines():
+            yield next(iter(pipeline[-1])), aggregate("sales", *pipeline)
 
     check(reference, cases)
 

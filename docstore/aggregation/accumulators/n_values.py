@@ -212,7 +212,7 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> Chosen:
 
 
 def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> Expression:
-    if sort_by[0] != OBJECT:
+    if sort_by[0] not in (OBJECT, ARRAY):
         raise CommandError(10065, f"invalid parameter: expected an object (sortBy), found {type_name(sort_by)}")
     fields = parse_sort_fields(sort_by[1])
     key_of = ranking(fields, ordering)

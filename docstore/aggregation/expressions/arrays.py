@@ -16,9 +16,7 @@ from docstore.aggregation.expressions.model import (
     Parsing,
     Scope,
     Table,
-    argument_list,
     arguments_of,
-    check_arity,
     check_variable_name,
     folded,
     is_nullish,
@@ -338,9 +336,7 @@ def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
 
 
 def _parse_is_array(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = argument_list(value)
-    check_arity(name, len(given), 1, 1)
-    argument = parsing.expression(given[0])
+    (argument,) = arguments_of(name, value, parsing, 1, 1)
     evaluate = argument.evaluate
 
     def test(scope: Scope) -> Value:

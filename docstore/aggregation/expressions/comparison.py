@@ -11,7 +11,7 @@ from docstore.aggregation.expressions.model import (
     Scope,
     Table,
     argument_list,
-    check_arity,
+    arguments_of,
     folded,
     ordered,
     unary,
@@ -36,9 +36,7 @@ def _comparison(result: Callable[[int], Value]) -> OperatorParser:
         answers = {order: result(order) for order in (-1, 0, 1)}
 
         def parse(name: str, value: Value, parsing: Parsing) -> Expression:
-            given = argument_list(value)
-            check_arity(name, len(given), 2, 2)
-            arguments = [parsing.expression(item) for item in given]
+            arguments = arguments_of(name, value, parsing, 2, 2)
             first, second = (argument.evaluate for argument in arguments)
 
             def evaluate(scope: Scope) -> Value:

@@ -10,7 +10,7 @@ from docstore.aggregation.expressions.model import (
     Scope,
     Table,
     argument_list,
-    check_arity,
+    arguments_of,
     check_variable_name,
     constant,
     folded,
@@ -32,20 +32,17 @@ def _parse_literal(name: str, value: Value, parsing: Parsing) -> Expression:
 def _parse_cond(name: str, value: Value, parsing: Parsing) -> Expression:
     if value[0] == OBJECT:
         named = _COND.parameters(name, value)
-        given = [named["if"], named["then"], named["else"]]
+        arguments = [parsing.expression(named[part]) for part in ("if", "then", "else")]
     else:
-        given = argument_list(value)
-        check_arity(name, len(given), 3, 3)
-    arguments = [parsing.expression(item) for item in given]
+        arguments = arguments_of(name, value, parsing, 3, 3)
     test, then, otherwise = [argument.evaluate for argument in arguments]
     return folded(lambda scope: then(scope) if is_true(test(scope)) else otherwise(scope), arguments)
 
 
 def _parse_if_null(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = argument_list(value)
-    if len(given) < 2:
-        raise CommandError(1257300, f"$ifNull needs at least two arguments, had: {len(given)}")
-    arguments = [parsing.expression(item) for item in given]
+    arguments = [parsing.expression(item) for item in argument_list(value)]
+    if len(arguments) < 2:
+        raise CommandError(1257300, f"$ifNull needs at least two arguments, had: {len(arguments)}")
     *candidates, last = [argument.evaluate for argument in arguments]
 
     def evaluate(scope: Scope) -> Value | None:

@@ -21,7 +21,7 @@ from docstore.aggregation.expressions.model import (
     Scope,
     Table,
     argument_list,
-    check_arity,
+    arguments_of,
     folded,
     is_nullish,
     unary,
@@ -283,7 +283,17 @@ _CONVERSIONS: dict[int, Callable[[Value], Value]] = {
 
 def _shorthand(code: int) -> OperatorParser:
     convert = _CONVERSIONS[code]
-    return unary(lambda operand: NULL_VALUE if operand is None or is_nullish(operand) else convert(operand))
+    parse_one = unary(lambda operand: NULL_VALUE if operand is None or is_nullish(operand) else convert(operand))
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        given = argument_list(value)
+        if len(given) != 1:
+            for item in given:
+                parsing.expression(item)
+            raise CommandError(50723, f"{name} requires a single argument, got {len(given)}")
+        return parse_one(name, value, parsing)
+
+    return parse
 
 
 def _target(value: Value) -> int:
@@ -339,9 +349,7 @@ def _known_target(value: Value | None) -> int | None:
 
 
 def _parse_type(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = argument_list(value)
-    check_arity(name, len(given), 1, 1)
-    argument = parsing.expression(given[0])
+    (argument,) = arguments_of(name, value, parsing, 1, 1)
     evaluate = argument.evaluate
     return folded(lambda scope: string_value(type_name(evaluate(scope))), [argument])
 

@@ -31,14 +31,14 @@ class _Codes:
     not_text: int
 
 
-def _name(operator: str, value: Value, parsing: Parsing, codes: _Codes) -> str:
+def _name(operator: str, value: Value, parsed: Expression, codes: _Codes) -> str:
     """The name of a field: a constant string."""
     if value[0] == STRING and text_of(value).startswith("$"):
         raise CommandError(codes.path, f"'{text_of(value)}' is a field path reference which is not allowed here")
     literal = value[0] == OBJECT and [name for name, _, _ in elements(value[1])] in (["$literal"], ["$const"])
     if value[0] in (ARRAY, OBJECT) and not literal:
         raise CommandError(codes.not_constant, f"{operator} requires 'field' to evaluate to a constant")
-    constant = parsing.expression(value).constant
+    constant = parsed.constant
     if constant is None or constant[0] != STRING:
         raise CommandError(
             codes.not_text, f"{operator} requires 'field' to evaluate to type String, but got {type_name(constant)}"
@@ -66,8 +66,8 @@ def _parse_get(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(3041702, f"{name} requires 'field' to be specified")
         if "input" not in given:
             raise CommandError(3041703, f"{name} requires 'input' to be specified")
-    wanted = _name(name, given["field"], parsing, _GET)
     source = parsing.expression(given["input"])
+    wanted = _name(name, given["field"], parsing.expression(given["field"]), _GET)
     evaluate = source.evaluate
 
     def get(scope: Scope) -> Value | None:
@@ -86,16 +86,17 @@ def _setting(name: str, wanted: tuple[str, ...]) -> OperatorParser:
         if value[0] != OBJECT:
             raise CommandError(4161100, f"{name} only supports an object as its argument")
         given: dict[str, Value] = {}
+        parsed: dict[str, Expression] = {}
         for field, code, data in elements(value[1]):
             if field not in wanted:
                 raise CommandError(4161101, f"{name} found an unknown argument: {field}")
             given[field] = (code, data)
+            parsed[field] = parsing.expression((code, data))
         for field, missing in (("field", 4161102), ("value", 4161103), ("input", 4161109)):
             if field in wanted and field not in given:
                 raise CommandError(missing, f"{name} requires '{field}' to be specified")
-        changed = _name(name, given["field"], parsing, _SET)
-        source = parsing.expression(given["input"])
-        replacement = parsing.expression(given["value"]) if "value" in given else None
+        changed = _name(name, given["field"], parsed["field"], _SET)
+        source, replacement = parsed["input"], parsed.get("value")
         document = source.evaluate
         made = None if replacement is None else replacement.evaluate
 

@@ -184,8 +184,9 @@ def stepwise(
 def arguments_of(name: str, value: Value, parsing: Parsing, least: int, most: int | None) -> list[Expression]:
     """The arguments of an operator, of which there are `least` to `most`. Errors: 16020, 28667, those of each."""
     given = argument_list(value)
+    arguments = [parsing.expression(item) for item in given]
     check_arity(name, len(given), least, most)
-    return [parsing.expression(item) for item in given]
+    return arguments
 
 
 def commutative(function: Callable[[Iterator[Value | None]], Value | None]) -> OperatorParser:
@@ -220,9 +221,7 @@ def unary(function: Callable[[Value | None], Value | None]) -> OperatorParser:
     """An operator of exactly one argument."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
-        given = argument_list(value)
-        check_arity(name, len(given), 1, 1)
-        argument = parsing.expression(given[0])
+        (argument,) = arguments_of(name, value, parsing, 1, 1)
         evaluate = argument.evaluate
         return folded(lambda scope: function(evaluate(scope)), [argument])
 

@@ -82,10 +82,14 @@ class Parser:
 
     def _document(self, value: Value) -> Expression:
         fields = elements(value[1])
-        if any(name.startswith("$") for name, _, _ in fields):
+        if fields and fields[0][0].startswith("$"):
             return self._operator(value, fields)
         members: list[tuple[str, Expression]] = []
         for name, code, data in fields:
+            if name.startswith("$"):
+                raise CommandError(
+                    16410, f"FieldPath field names may not start with '$'. Consider using $setField: {name}"
+                )
             if "." in name:
                 raise CommandError(
                     16412, f"FieldPath field names may not contain '.'. Consider using $setField: {name}"

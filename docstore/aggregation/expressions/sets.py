@@ -12,7 +12,7 @@ from docstore.aggregation.expressions.model import (
     Scope,
     Table,
     argument_list,
-    check_arity,
+    arguments_of,
     commutative,
     folded,
     is_nullish,
@@ -94,10 +94,9 @@ def _difference(key_of: KeyOf, operands: Operands) -> Value:
 
 
 def _parse_equals(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = argument_list(value)
-    if len(given) < 2:
-        raise CommandError(17045, f"$setEquals needs at least two arguments had: {len(given)}")
-    arguments = [parsing.expression(item) for item in given]
+    arguments = [parsing.expression(item) for item in argument_list(value)]
+    if len(arguments) < 2:
+        raise CommandError(17045, f"$setEquals needs at least two arguments had: {len(arguments)}")
     for argument in arguments:
         if argument.is_constant:
             _check_equated(5887502, argument.constant)
@@ -120,9 +119,7 @@ def _check_equated(code: int, operand: Value | None) -> Value:
 
 
 def _parse_is_subset(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = argument_list(value)
-    check_arity(name, len(given), 2, 2)
-    subset, superset = arguments = [parsing.expression(item) for item in given]
+    subset, superset = arguments = arguments_of(name, value, parsing, 2, 2)
     prepared = superset.is_constant and not subset.is_constant
     codes = (17310, 17311) if prepared else (17046, 17042)
     key_of = parsing.query_context.ordering.key

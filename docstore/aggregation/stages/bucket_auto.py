@@ -210,7 +210,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
         raise CommandError(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified")
     buckets = integral_of(given["buckets"])
     assert buckets is not None, "the number of buckets was checked"
-    output = given["output"][1] if "output" in given else COUNTED
+    output = given["output"][1] if "output" in given and elements(given["output"][1]) else COUNTED
     fields = tuple(parse_field(name, (code, data), query_context) for name, code, data in elements(output))
     return [
         BucketAuto(

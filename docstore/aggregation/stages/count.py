@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Stage
 from docstore.aggregation.stages import group, project, sort
 from docstore.bson.build import document_from
@@ -33,6 +34,8 @@ def _parse_count(value: Value, query_context: QueryContext) -> list[Stage]:
 def _parse_sort_by_count(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] == OBJECT:
         fields = elements(value[1])
+        if len(fields) > 1 and fields[0][0].startswith("$"):
+            parse_expression(value, query_context=query_context)
         if len(fields) != 1 or not fields[0][0].startswith("$"):
             raise CommandError(
                 40147, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"

@@ -6,30 +6,50 @@ counted from the least value, or the lower bound, in steps; those that a documen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from bson.decimal128 import Decimal128
 
 from docstore.aggregation.expressions.date_arithmetic import add_units
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.sorted_runs import SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
-from docstore.aggregation.stages.set_window_fields import wrong_type
+from docstore.aggregation.stages.set_window_fields import partition_paths, wrong_type
 from docstore.aggregation.streams import PlainStage
 from docstore.aggregation.window.bounds import unit_of
 from docstore.aggregation.window.sliding import plus
 from docstore.bson.build import array_value, document_from
 from docstore.bson.order import compare
-from docstore.bson.walk import ARRAY, DATE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import (
+    ARRAY,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    EMPTY_DOCUMENT,
+    INT32,
+    INT64,
+    NULL,
+    OBJECT,
+    STRING,
+    UNDEFINED,
+    Value,
+    elements,
+    values,
+)
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
-from docstore.query.projection.projection import Branch, Computed, plant, projection_of
+from docstore.query.projection.projection import Branch, Computed, PathCollision, plant, projection_of
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import (
     NULL_VALUE,
     NUMBERS,
+    decimal_value,
+    double_value,
     int32_value,
     int64_bytes,
+    int64_value,
     int_of,
     integral_of,
     text_of,
@@ -58,6 +78,15 @@ class Densify(PlainStage):
         return _DensifyRun(self, environment)
 
 
+_NOUGHT: Mapping[int, Value] = {
+    INT32: int32_value(0),
+    INT64: int64_value(0),
+    DOUBLE: double_value(0.0),
+    DECIMAL: decimal_value(Decimal128("0")),
+}
+"""Nothing, in each type of numbers."""
+
+
 class _Row:
     """The generated values of one partition."""
 
@@ -69,7 +98,10 @@ class _Row:
         for path, value in zip(stage.partition_fields, parts, strict=True):
             if path == stage.field or path.startswith(stage.field + ".") or stage.field.startswith(path + "."):
                 raise CommandError(5733306, "a generated document cannot hold the field that is being densified")
-            plant(root, path, Computed(lambda document, value=value: value))  # type: ignore[misc]
+            try:
+                plant(root, path, Computed(lambda document, value=value: value))  # type: ignore[misc]
+            except PathCollision:
+                continue
         plant(root, stage.field, Computed(lambda document: self._at))
         self._projection = projection_of(root, keep_others=True, in_place=True)
 
@@ -173,7 +205,10 @@ class _DensifyRun:
     def _first(self, value: Value, least: Value) -> Value:
         if self._stage.bounds is not None:
             return self._stage.bounds[0]
-        return value if self._stage.by_partition else least
+        if self._stage.by_partition:
+            return value
+        # A value that is generated has the type that the steps give it, the first one too.
+        return least if self._stage.unit is not None else plus(least, _NOUGHT[self._stage.step[0]])
 
     def _check(self, value: Value) -> None:
         if value[0] != DATE and value[0] not in NUMBERS:
@@ -188,12 +223,17 @@ def _counted(generated: int) -> int:
     return generated + 1
 
 
+_NULLABLE = frozenset(("field", "range", "step", "unit"))
+"""Options that are not given where they are null."""
+
+
 def _fields(name: str, value: Value, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Value]:
     given: dict[str, Value] = {}
     for field, code, data in elements(value[1]):
         if field not in required and field not in optional:
             raise CommandError(40415, f"BSON field '{name}.{field}' is an unknown field.")
-        given[field] = (code, data)
+        if code not in (NULL, UNDEFINED) or field not in _NULLABLE:
+            given[field] = (code, data)
     for field in required:
         if field not in given:
             raise CommandError(40414, f"BSON field '{name}.{field}' is missing but a required field")
@@ -221,13 +261,10 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
 def _partition_fields(value: Value | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    if value[0] != ARRAY:
-        raise wrong_type("$densify", "partitionByFields", value, "array")
-    for place, member in enumerate(values(value[1])):
-        if member[0] != STRING:
-            raise wrong_type("$densify", f"partitionByFields.{place}", member, "string")
-        check_field_path(text_of(member))
-    return tuple(map(text_of, values(value[1])))
+    paths = partition_paths("$densify", value)
+    for path in paths:
+        check_field_path(path)
+    return tuple(dict.fromkeys(paths))
 
 
 def _parse_step(extent: dict[str, Value]) -> tuple[Value, str | None]:
@@ -263,20 +300,18 @@ def _parse_bounds(
     if len(members) != 2:
         raise CommandError(5733403, "A bounding array in a range statement must have exactly two elements")
     lower, upper = members
-    kinds = [member[0] == DATE for member in members if member[0] == DATE or member[0] in NUMBERS]
-    if len(kinds) != 2:
-        raise CommandError(5733402, "A bounding array must be an ascending array of either two dates or two numbers")
-    if kinds[0] != kinds[1]:
-        raise CommandError(5733406, "A bounding array must contain either both dates or both numeric types")
     if compare(lower, upper) > 0:
         raise CommandError(5733402, "A bounding array must be an ascending array of either two dates or two numbers")
-    if kinds[0] and unit is None:
+    if lower[0] != DATE and lower[0] not in NUMBERS:
+        raise CommandError(5946800, "Explicit bounds must be numeric or dates")
+    if lower[0] != DATE and unit is not None:
+        raise CommandError(5733409, "Numeric bounds may not have unit parameter")
+    if (upper[0] != DATE) if lower[0] == DATE else (upper[0] not in NUMBERS):
+        raise CommandError(5733406, "A bounding array must contain either both dates or both numeric types")
+    if lower[0] == DATE and unit is None:
         raise CommandError(5733410, "A bounding array of dates must specify a unit")
-    if not kinds[0]:
-        if unit is not None:
-            raise CommandError(5733409, "Numeric bounds may not have unit parameter")
-        if not lower[0] == upper[0] == step[0]:
-            raise CommandError(5876900, "Upper bound, lower bound, and step must all have the same type")
+    if lower[0] != DATE and not lower[0] == upper[0] == step[0]:
+        raise CommandError(5876900, "Upper bound, lower bound, and step must all have the same type")
     return (lower, upper), False
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from docstore.aggregation.stage import Declaration, Stage
 from docstore.aggregation.stages.project import parse_add_fields
-from docstore.aggregation.stages.set_window_fields import parse_set_window_fields, wrong_type
+from docstore.aggregation.stages.set_window_fields import parse_set_window_fields, partition_paths, wrong_type
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.value.values import string_value, text_of, type_name
@@ -29,6 +29,10 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     for name, code, data in elements(value[1]):
         if name not in ("partitionBy", "partitionByFields", "sortBy", "output"):
             raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
+        if code in (NULL, UNDEFINED) and name != "partitionByFields":
+            continue
+        if name == "partitionByFields":
+            partition_paths("$fill", (code, data))
         expected, wanted = _TYPES.get(name, ("array", ARRAY))
         if code != wanted:
             raise wrong_type("$fill", name, (code, data), expected)
@@ -57,7 +61,11 @@ def _outputs(output: Value) -> tuple[_Fields, _Fields]:
     for path, code, data in fields:
         if code != OBJECT:
             raise CommandError(6050200, "Each fill output specification must be an object with exactly one field")
-        given = {name: (kind, inner) for name, kind, inner in elements(data)}
+        given = {
+            name: (kind, inner)
+            for name, kind, inner in elements(data)
+            if name != "method" or kind not in (NULL, UNDEFINED)
+        }
         for name in given:
             if name not in ("method", "value"):
                 raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
@@ -83,11 +91,12 @@ def _order_and_partition(given: dict[str, Value]) -> _Fields:
     if "partitionBy" in given:
         found.append(("partitionBy", *given["partitionBy"]))
     elif "partitionByFields" in given:
-        members = values(given["partitionByFields"][1])
-        for place, member in enumerate(members):
-            if member[0] != STRING:
-                raise wrong_type("$fill", f"partitionByFields.{place}", member, "string")
-        named = [(text_of(member), *string_value("$" + text_of(member))) for member in members]
+        paths = partition_paths("$fill", given["partitionByFields"])
+        if "" in paths:
+            raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        named = [(path, *string_value("$" + path)) for path in paths]
+        if len(set(paths)) != len(paths):
+            raise CommandError(16406, "duplicate field name specified in object literal")
         found.append(("partitionBy", OBJECT, document_from(named)))
     return found
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from docstore.aggregation.stage import Environment, Foreign, Stream
 from docstore.aggregation.stages.match import Match
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, get_field, values
+from docstore.bson.walk import ARRAY, OBJECT, REGEX, STRING, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import Always, Filter, In, conjunction
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import Collation, holds_strings
-from docstore.query.value.values import NULL_VALUE, int32_value
+from docstore.query.value.values import NULL_VALUE, int32_value, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline
@@ -47,6 +47,18 @@ def check_collection(stage: str, name: str) -> str:
     if not name:
         raise CommandError(Code.InvalidNamespace, f"invalid {stage} namespace: the collection has no name")
     return check_letters(stage, name)
+
+
+def check_namespace(raw: bytes) -> None:
+    """Refuse a document that is no namespace `{db, coll}`. Errors: 40415, TypeMismatch."""
+    for name, code, data in elements(raw):
+        if name not in ("db", "coll"):
+            raise CommandError(40415, f"BSON field 'from.{name}' is an unknown field.")
+        if code != STRING:
+            raise CommandError(
+                Code.TypeMismatch,
+                f"BSON field 'from.{name}' is the wrong type '{type_name((code, data))}', expected type 'string'",
+            )
 
 
 def check_letters(stage: str, name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun, Streaming
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import append_fields, document_from
@@ -21,7 +22,7 @@ from docstore.query.geo.distances import distance_from, nearest
 from docstore.query.geo.operators import parse_geo
 from docstore.query.sort import Sort
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import NUMBERS, double_value, is_true, number_of, text_of, type_name
+from docstore.query.value.values import NULL_VALUE, NUMBERS, double_value, is_true, number_of, text_of, type_name
 
 _GONE = {
     "limit": (50858, "$geoNear no longer supports the 'limit' parameter. Use a $limit stage instead."),
@@ -116,7 +117,11 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
             raise CommandError(code, message)
     if "near" not in options:
         raise CommandError(5860400, "$geoNear requires a 'near' argument")
-    if options["near"][0] not in (ARRAY, OBJECT):
+    near = parse_expression(options["near"], query_context=query_context)
+    if not near.is_constant:
+        raise CommandError(5860402, "$geoNear requires a constant near argument")
+    point = near.constant or NULL_VALUE
+    if point[0] not in (ARRAY, OBJECT):
         raise CommandError(5860401, "$geoNear requires near argument to be a GeoJSON object or a legacy point(array)")
     query = options.get("query", (OBJECT, EMPTY_DOCUMENT))
     if query[0] != OBJECT:
@@ -124,7 +129,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     excluded = query_context.excluded | {"$where"}
     stage = GeoNear(
         document_from([("$geoNear", *value)]),
-        _near(options),
+        _near(options, point),
         parse_filter(query[1], query_context=replace(query_context, excluded=excluded)),
         _field(options, "distanceField", 16606, "$geoNear requires a 'distanceField' option as a String"),
         _field(options, "includeLocs", 16607, "$geoNear requires that 'includeLocs' option is a String")
@@ -135,10 +140,10 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     return [stage]
 
 
-def _near(options: Mapping[str, Value]) -> Near:
+def _near(options: Mapping[str, Value], point: Value) -> Near:
     """The condition of a filter that says the same."""
     operator = "$nearSphere" if is_true(options.get("spherical")) else "$near"
-    fields = [(operator, *options["near"])]
+    fields = [(operator, *point)]
     for name in ("minDistance", "maxDistance"):
         if name in options:
             fields.append((f"${name}", *double_value(_number(options, name))))

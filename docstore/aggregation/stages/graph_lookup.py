@@ -18,7 +18,7 @@ from docstore.aggregation.stage import (
     Stage,
     Stream,
 )
-from docstore.aggregation.stages.foreign import check_collection
+from docstore.aggregation.stages.foreign import check_collection, check_namespace
 from docstore.aggregation.stages.graph_search import Ahead, Known, Search
 from docstore.aggregation.stages.join import BATCH
 from docstore.aggregation.stages.lookup import with_array
@@ -142,6 +142,8 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
     given = {name: (code, data) for name, code, data in elements(value[1])}
     if "from" not in given:
         raise CommandError(Code.FailedToParse, "missing 'from' option to $graphLookup stage specification")
+    if given["from"][0] == OBJECT:
+        check_namespace(given["from"][1])
     if given["from"][0] != STRING:
         raise CommandError(
             Code.FailedToParse, f"$graphLookup 'from' field must be a string, but found {type_name(given['from'])}"
@@ -158,18 +160,21 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
                 raise CommandError(40185, f"restrictSearchWithMatch must be an object, found {type_name(option)}")
             conditions.append((option[1], parse_filter(option[1], query_context=nesting.query_context)))
         elif name in _PATHS:
+            if option[0] == OBJECT:
+                raise CommandError(13111, f"wrong type for field ({name}) object != string")
             if option[0] != STRING:
                 raise CommandError(40103, f"expected string as argument for {name}, found: {type_name(option)}")
             paths[name] = text_of(option)
-            check_field_path(paths[name])
         elif name not in ("from", "startWith"):
             raise CommandError(40104, f"Unknown argument to $graphLookup: {name}")
-    if any(name not in given for name in _REQUIRED):
+    if any(name not in given for name in _REQUIRED) or not all(paths.values()):
         raise CommandError(
             40105,
             "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be"
             " specified.",
         )
+    for path in paths.values():
+        check_field_path(path)
     return [
         GraphLookup(
             document_from([("$graphLookup", *value)]),

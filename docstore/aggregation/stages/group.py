@@ -33,7 +33,7 @@ from docstore.aggregation.stage import (
 )
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
+from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.grouping import Grouping
@@ -42,7 +42,7 @@ from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES, Start
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
-from docstore.query.value.values import NULL_VALUE, int32_value, string_value
+from docstore.query.value.values import NULL_VALUE, NUMBERS, int32_value, string_value
 
 _LAST = {"$min": STATES[LAST_MIN], "$max": STATES[LAST_MAX]}
 
@@ -348,6 +348,7 @@ def parse_group(value: Value, query_context: QueryContext) -> Group:
         if name == "_id":
             if key is not None:
                 raise CommandError(15948, "a group's _id may only be specified once")
+            _check_key((code, data))
             key = _filled(parse_expression((code, data), query_context=query_context))
         elif name in (WILL_BE_MERGED, DOING_MERGE):
             marks.add(name)
@@ -362,6 +363,13 @@ def parse_group(value: Value, query_context: QueryContext) -> Group:
     return Group(
         raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks, ordering=query_context.ordering
     )
+
+
+def _check_key(value: Value) -> None:
+    """Refuse what would include a field in a projection, in a document of several values. Errors: 17390."""
+    fields = elements(value[1]) if value[0] == OBJECT else []
+    if fields and not fields[0][0].startswith("$") and any(code == BOOL or code in NUMBERS for _, code, _ in fields):
+        raise CommandError(17390, "$group does not support inclusion-style expressions")
 
 
 def _filled(key: Expression) -> Expression:
@@ -382,16 +390,18 @@ def _filled(key: Expression) -> Expression:
 
 def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
     """A field and its accumulator."""
+    operators = elements(value[1]) if value[0] == OBJECT else []
+    if not operators or not operators[0][0].startswith("$"):
+        raise CommandError(40234, f"The field '{name}' must be an accumulator object")
     if "." in name:
         raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
     if name.startswith("$"):
         raise CommandError(40236, f"The field name '{name}' cannot be an operator name")
-    operators = elements(value[1]) if value[0] == OBJECT else []
-    if not operators or not operators[0][0].startswith("$"):
-        raise CommandError(40234, f"The field '{name}' must be an accumulator object")
     if len(operators) > 1:
         raise CommandError(40238, f"The field '{name}' must specify one accumulator")
     accumulator, code, data = operators[0]
+    if code == ARRAY:
+        raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
     if accumulator == "$count":
         if code != OBJECT or elements(data):
             raise CommandError(Code.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
@@ -401,8 +411,6 @@ def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
         return Field(name, accumulator, added, script=script)
     if accumulator not in ACCUMULATORS and accumulator not in CHOOSING | QUANTILES:
         raise CommandError(15952, f"unknown group operator '{accumulator}'")
-    if code == ARRAY:
-        raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
     if accumulator in CHOOSING:
         chosen = parse_chosen(accumulator, (code, data), Parser(query_context))
         return Field(name, accumulator, chosen.argument, chosen.start, chosen.kernel_start())

@@ -25,6 +25,7 @@ from docstore.aggregation.stage import (
 )
 from docstore.aggregation.stages.foreign import (
     check_collection,
+    check_namespace,
     equal_to_any,
     foreign_of,
     pipeline_of,
@@ -364,6 +365,7 @@ class _Given:
 
 def _from(value: Value) -> str:
     if value[0] == OBJECT:
+        check_namespace(value[1])
         raise _failed("$lookup reads collections of its own database")
     if value[0] != STRING:
         raise _failed(f"$lookup 'from' field must be a string, but found {type_name(value)}")

@@ -17,7 +17,7 @@ from docstore.aggregation.streams import PlainStage
 from docstore.aggregation.window.functions import Open, parse_output
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.sources import HeldSource
 from docstore.kernel.group.windows import WindowKeys, partition_end, partition_of
@@ -27,7 +27,7 @@ from docstore.query.projection.projection import Branch, Computed, PathCollision
 from docstore.query.sort import parse_sort_fields
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import NULL_VALUE, type_name
+from docstore.query.value.values import NULL_VALUE, text_of, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,22 @@ def wrong_type(stage: str, field: str, value: Value, expected: str) -> CommandEr
     )
 
 
+def partition_paths(stage: str, value: Value) -> list[str]:
+    """The paths of `partitionByFields`, without what is null. Errors: 10065, TypeMismatch, those of paths."""
+    if value[0] in (NULL, UNDEFINED):
+        raise CommandError(10065, "invalid parameter: expected an object (partitionByFields)")
+    if value[0] != ARRAY:
+        raise wrong_type(stage, "partitionByFields", value, "array")
+    paths: list[str] = []
+    for place, member in enumerate(values(value[1])):
+        if member[0] in (NULL, UNDEFINED):
+            continue
+        if member[0] != STRING:
+            raise wrong_type(stage, f"partitionByFields.{place}", member, "string")
+        paths.append(text_of(member))
+    return paths
+
+
 def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[Stage]:
     """The stage of a specification. Errors: FailedToParse, and the codes of each part."""
     if value[0] != OBJECT:
@@ -151,6 +167,8 @@ def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[S
     for name, code, data in elements(value[1]):
         if name not in ("partitionBy", "sortBy", "output"):
             raise CommandError(40415, f"BSON field '$setWindowFields.{name}' is an unknown field.")
+        if code in (NULL, UNDEFINED):
+            continue
         if name != "partitionBy" and code != OBJECT:
             raise wrong_type("$setWindowFields", name, (code, data), "object")
         given[name] = (code, data)
@@ -162,19 +180,21 @@ def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[S
         if partition_by.is_constant:
             checked_partition(partition_by.constant)
             partition_by = None
-    sort_fields = parse_sort_fields(given["sortBy"][1]) if "sortBy" in given else ()
+    sort_fields = parse_sort_fields(given["sortBy"][1]) if "sortBy" in given else None
     outputs = parse_outputs(given["output"], sort_fields, query_context)
     raw = document_from([("$setWindowFields", *value)])
-    return [SetWindowFields(raw, partition_by, sort_fields, outputs, query_context.ordering)]
+    return [SetWindowFields(raw, partition_by, sort_fields or (), outputs, query_context.ordering)]
 
 
-def parse_outputs(value: Value, sort_fields: Fields, query_context: QueryContext) -> tuple[tuple[str, Open], ...]:
+def parse_outputs(
+    value: Value, sort_fields: Fields | None, query_context: QueryContext
+) -> tuple[tuple[str, Open], ...]:
     """The paths and what is to be set there."""
     outputs: list[tuple[str, Open]] = []
     paths = Branch()
     for path, code, data in elements(value[1]):
-        check_field_path(path)
         outputs.append((path, parse_output((code, data), sort_fields, query_context)))
+        check_field_path(path)
         try:
             plant(paths, path, Computed(lambda document: None))
         except PathCollision:

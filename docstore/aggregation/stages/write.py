@@ -60,10 +60,13 @@ class Out(PlainStage):
         raise not_supported("place for a stage that writes", "$out")
 
 
+Variables = tuple[tuple[str, Evaluate], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Merge(PlainStage):
-    """`on` is None where it was left to the server: the `_id`. `let` are the variables of `pipeline`, `$$new` is the
-    document itself unless it is among them.
+    """`on` is None where it was left to the server: the `_id`. `let` are the variables of `pipeline`; None: there is
+    one, `$$new`, the document itself.
     """
 
     raw: bytes
@@ -73,7 +76,7 @@ class Merge(PlainStage):
     matched: WhenMatched
     not_matched: WhenNotMatched
     pipeline: tuple[bytes, ...]
-    let: tuple[tuple[str, Evaluate], ...]
+    let: Variables | None
     query_context: QueryContext
 
     def start(self, environment: Environment) -> StageRun:
@@ -84,17 +87,19 @@ class Merge(PlainStage):
 
         A variable without a value is not defined: error 17276 where the pipeline names it.
         """
-        bound: dict[str, Value | None] = {"new": (OBJECT, document)}
-        bound.update({name: value for name, value in self._given(document) if value is not None})
+        bound: dict[str, Value | None] = {name: value for name, value in self.variables(document) if value is not None}
         query_context = replace(self.query_context.binding(bound), collation=collation)
         assert query_context.expressions is not None, "pipelines are parsed with expressions served"
         return query_context.expressions.update(self.pipeline, query_context)[0]
 
     def lacks_variables(self, document: bytes) -> bool:
         """Whether a variable has no value for a new document: `update` may then refuse it."""
-        return any(value is None for _, value in self._given(document))
+        return any(value is None for _, value in self.variables(document))
 
-    def _given(self, document: bytes) -> Iterator[tuple[str, Value | None]]:
+    def variables(self, document: bytes) -> Iterator[tuple[str, Value | None]]:
+        """The variables of the pipeline for a new document, with their values."""
+        if self.let is None:
+            return iter([("new", (OBJECT, document))])
         scope = Scope(document)
         return ((name, evaluate(scope)) for name, evaluate in self.let)
 
@@ -228,9 +233,11 @@ def _when_not_matched(value: Value) -> WhenNotMatched:
     return WhenNotMatched(text)
 
 
-def _let(value: Value | None, matched: WhenMatched, query_context: QueryContext) -> tuple[tuple[str, Evaluate], ...]:
-    if value is None:
-        return ()
+def _let(
+    value: Value | None, matched: WhenMatched, query_context: QueryContext
+) -> tuple[tuple[str, Evaluate], ...] | None:
+    if value is None or value[0] in (NULL, UNDEFINED):
+        return None
     if value[0] != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"BSON field '$merge.let' is the wrong type '{type_name(value)}', expected type 'object'"

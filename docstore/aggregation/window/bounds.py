@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from docstore.aggregation.expressions.date_arithmetic import add_units, is_unit
+from docstore.aggregation.expressions.model import Parsing
+from docstore.aggregation.window.partition import Fields
 from docstore.aggregation.window.sliding import plus
 from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, DATE, OBJECT, STRING, Value, elements, values
@@ -147,8 +149,11 @@ def unit_of(value: Value) -> str:
     return text_of(value)
 
 
-def parse_window(value: Value | None, sort_fields: int) -> Window:
-    """The `window` of an output, given how many fields the stage sorts by."""
+def parse_window(value: Value | None, sort_fields: Fields | None, parsing: Parsing) -> Window:
+    """The `window` of an output, given the fields that the stage sorts by; None: it has no order.
+
+    Numbers may be written as expressions that are constant.
+    """
     if value is None:
         return WHOLE
     if value[0] != OBJECT:
@@ -163,24 +168,31 @@ def parse_window(value: Value | None, sort_fields: int) -> Window:
     if "range" not in given and "unit" in given:
         raise CommandError(Code.FailedToParse, "Window bounds can only specify 'unit' with range-based bounds.")
     if "documents" in given:
-        lower, upper = (_place(bound) for bound in _bounds("documents", given["documents"]))
-        if sort_fields == 0 and not (lower is None and upper is None):
+        lower, upper = (_place(bound) for bound in _bounds("documents", given["documents"], parsing))
+        if sort_fields is None and not (lower is None and upper is None):
             raise CommandError(5339901, "Document-based bounds require a sortBy")
         return _ordered(Window(lower, upper))
     if "range" not in given:
         return WHOLE
     unit = unit_of(given["unit"]) if "unit" in given else None
-    lower, upper = (_distance(bound, unit) for bound in _bounds("range", given["range"]))
-    if sort_fields != 1:
+    lower, upper = (_distance(bound, unit) for bound in _bounds("range", given["range"], parsing))
+    if sort_fields is None or len(sort_fields) != 1:
         raise CommandError(5339902, "Range-based bounds require sortBy a single field")
     return _ordered(Window(lower, upper, ranged=True, unit=unit))
 
 
-def _bounds(kind: str, value: Value) -> list[Value]:
+def _bounds(kind: str, value: Value, parsing: Parsing) -> list[Value]:
     members = values(value[1]) if value[0] == ARRAY else []
     if len(members) != 2:
         raise CommandError(Code.FailedToParse, f"Window bounds must be a 2-element array: {kind}: {display(value)}")
-    return members
+    return [_constant(member, parsing) for member in members]
+
+
+def _constant(bound: Value, parsing: Parsing) -> Value:
+    """What an expression comes down to; another value, and one that depends on documents, as it is."""
+    made = parsing.expression(bound) if bound[0] == OBJECT else None
+    found = made.constant if made is not None and made.is_constant else None
+    return bound if found is None else found
 
 
 def _named(bound: Value) -> tuple[bool, Bound]:

@@ -20,8 +20,8 @@ from docstore.aggregation.expressions.parse import Parser
 from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
 from docstore.aggregation.stage import MEMORY_LIMIT
 from docstore.aggregation.window.bounds import STEPS, Slices, Window, parse_window
-from docstore.aggregation.window.partition import NOT_YET, Partition, Placed
-from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
+from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
+from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS, RANKS
 from docstore.aggregation.window.sliding import SLIDING_SUMS, Sliding, SlidingQuantiles, sliding_choice, sliding_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
@@ -161,17 +161,18 @@ def _sliding(state: Sliding, at: Placed, slices: Slices, most_bytes: int) -> Pla
     return result
 
 
-def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], query_context: QueryContext) -> Open:
-    """The function of one output field. Errors: FailedToParse for most."""
+def parse_output(value: Value, sort_fields: Fields | None, query_context: QueryContext) -> Open:
+    """The function of one output field; `sort_fields` None: the stage has no order. Errors: FailedToParse for most."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "a field of 'output' must be an object")
     function: tuple[str, Value] | None = None
     window: Value | None = None
+    unknown: str | None = None
     for name, code, data in elements(value[1]):
         if name == "window":
             window = (code, data)
         elif not name.startswith("$"):
-            raise CommandError(Code.FailedToParse, f"Window function found an unknown argument: {name}")
+            unknown = unknown or name
         elif function is not None:
             raise CommandError(Code.FailedToParse, "Cannot specify two functions in window function spec")
         else:
@@ -179,6 +180,10 @@ def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], query_c
     if function is None:
         raise CommandError(Code.FailedToParse, "Expected a $-prefixed window function")
     name, argument = function
+    if unknown is not None and name in RANKS:
+        raise CommandError(5371601, "Rank style window functions take no other arguments")
+    if unknown is not None:
+        raise CommandError(Code.FailedToParse, f"Window function found an unknown argument: {unknown}")
     parser = Parser(query_context)
     if name in NEIGHBOURS:
         return NEIGHBOURS[name](name, argument, window, sort_fields, parser)
@@ -186,7 +191,7 @@ def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], query_c
 
 
 def _parse_accumulated(
-    name: str, argument: Value, window: Value | None, sort_fields: tuple[tuple[str, int], ...], parser: Parser
+    name: str, argument: Value, window: Value | None, sort_fields: Fields | None, parser: Parser
 ) -> Open:
     if name == "$count":
         if argument[0] != OBJECT or elements(argument[1]):
@@ -195,7 +200,7 @@ def _parse_accumulated(
     ordering = parser.query_context.ordering
     if name in CHOOSING:
         chosen = parse_chosen(name, argument, parser)
-        parsed = parse_window(window, len(sort_fields))
+        parsed = parse_window(window, sort_fields, parser)
 
         def state() -> Accumulator:
             return chosen.start(NULL_VALUE)
@@ -209,12 +214,12 @@ def _parse_accumulated(
     if name in QUANTILES:
         asked = parse_asked(name, argument, parser)
         # Exact in every window, so also in one that only ever grows.
-        window_of = parse_window(window, len(sort_fields))
+        window_of = parse_window(window, sort_fields, parser)
         return _Accumulated(source_of(asked.source), window_of, None, lambda: SlidingQuantiles(asked)).open
     sliding = sliding_of(name, ordering)
     if sliding is None:
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
-    parsed = parse_window(window, len(sort_fields))
+    parsed = parse_window(window, sort_fields, parser)
     compute = source_of(parser.expression(argument))
     # At the end of a window a missing value stays missing, as it does not at the end of a group.
     ends = name in ("$first", "$last")

@@ -29,8 +29,8 @@ from docstore.query.value.values import (
     type_name,
 )
 
-Parse = Callable[[str, Value, Value | None, Fields, Parser], "Callable[[Partition], Placed]"]
-"""(name, argument, window, fields that the stage sorts by, parser)."""
+Parse = Callable[[str, Value, Value | None, Fields | None, Parser], "Callable[[Partition], Placed]"]
+"""(name, argument, window, fields that the stage sorts by (None: it does not sort), parser)."""
 
 
 def _failed(reason: str) -> CommandError:
@@ -42,13 +42,13 @@ def _values(compute: Compute, partition: Partition) -> Placed:
 
 
 def _parse_rank(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     if window is not None:
         raise CommandError(5371601, "Rank style window functions take no other arguments")
     if argument[0] != OBJECT or elements(argument[1]):
         raise CommandError(5371603, f"{name} must be specified with '{{}}' as the value")
-    if len(fields) != 1:
+    if fields is None or len(fields) != 1:
         raise CommandError(
             5371602, f"{name} must be specified with a top level sortBy expression with exactly one element"
         )
@@ -68,11 +68,11 @@ def _parse_rank(
 
 
 def _parse_shift(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     if window is not None:
         raise _failed("$shift does not accept a 'window' field")
-    if not fields:
+    if fields is None:
         raise _failed("'$shift' requires a sortBy")
     if argument[0] != OBJECT:
         raise _failed("Argument to $shift must be an object")
@@ -100,11 +100,11 @@ def _parse_shift(
 
 
 def _parse_moving_average(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     if argument[0] != OBJECT or window is not None:
         raise _failed(f"{name} must have exactly one argument that is an object")
-    if not fields:
+    if fields is None:
         raise _failed(f"{name} requires an explicit 'sortBy'")
     given = {field: (code, data) for field, code, data in elements(argument[1])}
     if given.keys() not in ({"input", "N"}, {"input", "alpha"}):
@@ -164,9 +164,9 @@ _LENGTHS = {
 }
 
 
-def _input_and_unit(name: str, argument: Value, fields: Fields, parser: Parser) -> tuple[Compute, int | None]:
+def _input_and_unit(name: str, argument: Value, fields: Fields | None, parser: Parser) -> tuple[Compute, int | None]:
     """(input, milliseconds of the unit) of `$derivative` and `$integral`."""
-    if not fields:
+    if fields is None:
         raise _failed(f"{name} requires a sortBy")
     if len(fields) != 1:
         raise _failed(f"{name} requires a non-compound sortBy")
@@ -188,12 +188,12 @@ def _input_and_unit(name: str, argument: Value, fields: Fields, parser: Parser) 
 
 
 def _parse_derivative(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     if window is None:
         raise _failed(f"{name} requires explicit window bounds")
     source, unit = _input_and_unit(name, argument, fields, parser)
-    parsed = parse_window(window, len(fields))
+    parsed = parse_window(window, fields, parser)
 
     def start(partition: Partition) -> Placed:
         slices = parsed.slices(partition.sort_value, len(partition), partition.descending)
@@ -247,10 +247,10 @@ def _quotient(a: Value, b: Value) -> Value:
 
 
 def _parse_integral(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     source, unit = _input_and_unit(name, argument, fields, parser)
-    bounds = parse_window(window, len(fields))
+    bounds = parse_window(window, fields, parser)
 
     def start(partition: Partition) -> Placed:
         return _Integral(partition, _values(source, partition), unit, bounds).result
@@ -330,7 +330,7 @@ class _Integral:
 
 
 def _parse_last_seen(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     if window is not None:
         raise _failed(f"'window' field is not allowed in {name}")
@@ -353,11 +353,11 @@ def _parse_last_seen(
 
 
 def _parse_linear_fill(
-    name: str, argument: Value, window: Value | None, fields: Fields, parser: Parser
+    name: str, argument: Value, window: Value | None, fields: Fields | None, parser: Parser
 ) -> Callable[[Partition], Placed]:
     if window is not None:
         raise _failed(f"'window' field is not allowed in {name}")
-    if len(fields) != 1:
+    if fields is None or len(fields) != 1:
         raise CommandError(
             605001, f"{name} must be specified with a top level sortBy expression with exactly one element"
         )
@@ -430,6 +430,8 @@ class _LinearFill:
         self._next = self._looked, None
         return True
 
+
+RANKS = ("$denseRank", "$documentNumber", "$rank")
 
 NEIGHBOURS: Mapping[str, Parse] = {
     "$denseRank": _parse_rank,

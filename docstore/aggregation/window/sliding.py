@@ -100,7 +100,7 @@ class SlidingSum:
             return from_decimal(self.as_decimal())
         if self.counts[DOUBLE]:
             return double_value(self.as_float())
-        return self._sum.result_as(INT64 if self.counts[INT64] else INT32)
+        return self._sum.result_as(INT32)
 
 
 def _unusual(number: Value) -> float | None:

@@ -12,6 +12,8 @@ from docstore.errors import Code, CommandError
 
 _ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
 """Stages that need `{aggregate: 1}`; the first one the admin database too."""
+_OF_SESSIONS = ("$listLocalSessions", "$listSessions")
+_SESSION_OPTIONS = frozenset(("allUsers", "users"))
 _SESSIONS = "config.system.sessions"
 _UNSTABLE = frozenset(("$currentOp", "$fill", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"))
 """Stages that version 1 of the Stable API has not."""
@@ -29,14 +31,22 @@ def collection_of(value: str | float) -> str | None:
 
 
 def check_stage_places(db: str, collection: str | None, stages: Sequence[bytes]) -> None:
-    """Refuse stages that cannot stand where an aggregate names this collection, or none. Errors: InvalidNamespace."""
+    """Refuse stages that cannot stand where an aggregate names this collection, or none: to be called before they are
+    parsed, and it leaves those of a wrong form to the parsers. Errors: InvalidNamespace.
+    """
     for stage in stages:
-        for name, _, _ in elements(stage):
+        for name, code, options in elements(stage)[:1]:
+            if code != OBJECT or (name in _OF_SESSIONS and not _SESSION_OPTIONS.issuperset(_names(options))):
+                continue
             if name in _ON_THE_PROCESS and (collection is not None or (name == "$currentOp" and db != "admin")):
                 where = "the 'admin' database" if name == "$currentOp" else "the database"
                 raise CommandError(Code.InvalidNamespace, f"{name} must be run against {where} with {{aggregate: 1}}")
             if name == "$listSessions" and f"{db}.{collection}" != _SESSIONS:
                 raise CommandError(Code.InvalidNamespace, f"$listSessions may only be run against {_SESSIONS}")
+
+
+def _names(raw: bytes) -> set[str]:
+    return {name for name, _, _ in elements(raw)}
 
 
 def check_stable_stages(stages: Iterable[bytes]) -> None:

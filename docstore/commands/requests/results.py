@@ -14,7 +14,6 @@ import bson
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
 from docstore.bson import array_documents, document_from, document_to_python, elements, get_field, get_path
 from docstore.bson.walk import OBJECT
@@ -182,9 +181,7 @@ class Merging:
         if stage.matched is WhenMatched.KEEP:
             rest = document_from(field for field in elements(document) if field[0] not in (stage.on or ()))
             return {**statement, "u": {"$setOnInsert": RawBSONDocument(rest)}}
-        scope = Scope(document)
-        bound = [(name, evaluate(scope)) for name, evaluate in stage.let]
-        constants = [("new", OBJECT, document), *((name, *value) for name, value in bound if value is not None)]
+        constants = [(name, *value) for name, value in stage.variables(document) if value is not None]
         update: list[Any] = [RawBSONDocument(step) for step in stage.pipeline]
         if stage.matched is WhenMatched.MERGE:
             update = [_MERGED]

@@ -381,6 +381,6 @@ class MovingSum:
             return DOUBLE, double_bytes(self._sum.high / (self._ints + self._longs + self._doubles))
         if self._doubles > 0:
             return DOUBLE, double_bytes(self._sum.high)
-        if self._longs == 0 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
+        if -0x80000000 <= self._whole <= 0x7FFFFFFF:
             return INT32, integer_bytes(self._whole, 4)
         return INT64, integer_bytes(self._whole, 8)

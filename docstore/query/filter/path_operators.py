@@ -207,8 +207,10 @@ def _mod_operand(role: str, value: Value) -> int:
         raise CommandError(Code.BadValue, f"malformed mod, {role} not a number")
     if not _is_finite(value):
         raise CommandError(Code.BadValue, f"malformed mod, {role} value is invalid: NaN or infinite")
-    number = truncated_of(value)
+    # Unlike elsewhere, a decimal is cut too.
+    number = int(decimal_of(value).to_decimal()) if value[0] == DECIMAL else truncated_of(value)
     assert number is not None
+    number = max(LONG_MIN, min(LONG_MAX, number))
     if value[0] in (DOUBLE, DECIMAL) and number in (LONG_MIN, LONG_MAX):
         raise CommandError(Code.BadValue, f"malformed mod, {role} value is invalid: beyond 64 bits")
     return number

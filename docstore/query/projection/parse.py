@@ -203,11 +203,12 @@ class _Parser:
         expressions = self.query_context.expressions
         if expressions is None:
             raise not_supported("projection operator", "expression")
+        computed = Computed(expressions.compute(value, self.query_context))
         if self.excludes:
             code = 31252 if value[0] == OBJECT else 31310
             raise CommandError(code, "Cannot use expression other than $meta in exclusion projection")
         self.excludes = False
-        self.leaves.append((path, Computed(expressions.compute(value, self.query_context))))
+        self.leaves.append((path, computed))
 
 
 def _slice(value: Value) -> Rewrite | None:

@@ -181,7 +181,10 @@ def integral_of(value: Value) -> int | None:
 
 
 def truncated_of(value: Value) -> int | None:
-    """A number cut towards zero and held within 64 bits; NaN is 0, None for another type."""
+    """A double cut towards zero, a decimal rounded to the nearest (even) one, held within 64 bits; NaN is 0.
+
+    None for another type.
+    """
     code = value[0]
     if code in (INT32, INT64):
         return int_of(value)
@@ -196,7 +199,7 @@ def truncated_of(value: Value) -> int | None:
             return 0
         if not exact.is_finite() or exact.adjusted() > 18:
             return _limit(exact > 0)
-        return max(LONG_MIN, min(LONG_MAX, int(exact)))
+        return max(LONG_MIN, min(LONG_MAX, round(exact)))
     return None
 
 
