@@ -17,7 +17,6 @@ from docstore.bson.walk import (
     ARRAY,
     BINARY,
     BOOL,
-    INT32,
     INT64,
     NULL,
     OBJECT,
@@ -33,7 +32,6 @@ from docstore.commands.values import (
     number_of,
     text_of,
     truth_of,
-    type_name,
     value_of,
     wrong_type,
 )
@@ -41,24 +39,25 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name, check_database_name, split_namespace
 
 _NUMERIC = frozenset(NUMBERS)
-_INTEGERS = frozenset((INT32, INT64))
 _ABSENT = frozenset((NULL, UNDEFINED))
-_NEVER_ABSENT = (Type.ANY, Type.HINT)
+_NEVER_ABSENT = (Type.ANY, Type.HINT, Type.STRICT_BOOL, Type.STRICT_OBJECT, Type.WHOLE)
 _ACCEPTED: dict[Type, frozenset[int]] = {
     Type.STRING: frozenset((STRING,)),
     Type.HINT: frozenset((STRING, OBJECT)),
     Type.COLLECTION: frozenset((STRING,)),
     Type.NAMESPACE: frozenset((STRING,)),
     Type.BOOL: frozenset((BOOL,)),
+    Type.STRICT_BOOL: frozenset((BOOL,)),
     Type.SAFE_BOOL: _NUMERIC | {BOOL},
     Type.INT: _NUMERIC,
+    Type.WHOLE: _NUMERIC,
     Type.LONG: frozenset((INT64,)),
     Type.NUMBER: _NUMERIC,
     Type.OBJECT: frozenset((OBJECT,)),
+    Type.STRICT_OBJECT: frozenset((OBJECT,)),
     Type.ARRAY: frozenset((ARRAY,)),
     Type.DOCUMENTS: frozenset((ARRAY,)),
     Type.STRINGS: frozenset((ARRAY,)),
-    Type.INTEGERS: frozenset((ARRAY,)),
     Type.LONGS: frozenset((ARRAY,)),
     Type.OBJECT_ID: frozenset((OBJECT_ID,)),
     Type.UUID: frozenset((BINARY,)),
@@ -69,15 +68,17 @@ _EXPECTED_NAMES: dict[Type, tuple[str, ...]] = {
     Type.COLLECTION: ("string",),
     Type.NAMESPACE: ("string",),
     Type.BOOL: ("bool",),
+    Type.STRICT_BOOL: ("bool",),
     Type.SAFE_BOOL: ("bool", "long", "int", "decimal", "double"),
     Type.INT: ("long", "int", "decimal", "double"),
+    Type.WHOLE: ("long", "int", "decimal", "double"),
     Type.LONG: ("long",),
     Type.NUMBER: ("long", "int", "decimal", "double"),
     Type.OBJECT: ("object",),
+    Type.STRICT_OBJECT: ("object",),
     Type.ARRAY: ("array",),
     Type.DOCUMENTS: ("array",),
     Type.STRINGS: ("array",),
-    Type.INTEGERS: ("array",),
     Type.LONGS: ("array",),
     Type.OBJECT_ID: ("objectId",),
     Type.UUID: ("binData",),
@@ -183,8 +184,8 @@ def convert(field: str, kind: Type | tuple[Type, ...], code: int, data: bytes, d
         if code not in _ACCEPTED[kind]:
             if kind is Type.HINT:
                 raise CommandError(Code.FailedToParse, "Hint must be a string or an object")
-            if kind is Type.COLLECTION:
-                raise CommandError(Code.BadValue, f"collection name has invalid type {type_name(code)}")
+            if kind is Type.WHOLE:
+                raise CommandError(Code.BadValue, f"{field} is not a valid number")
             raise wrong_type(field, code, _expected((kind,)))
         return _CONVERTERS[kind](field, code, data, db)
     for each in kind:
@@ -211,6 +212,13 @@ def _namespace(_field: str, _code: int, data: bytes, _db: str) -> str:
     return check_collection_name(database, collection)
 
 
+def _whole(field: str, code: int, data: bytes, _db: str) -> int:
+    number = integer_of(code, data)
+    if number_of(code, data) != number:
+        raise CommandError(Code.FailedToParse, f"Expected an integer: {field}")
+    return number
+
+
 def _strings(field: str, _code: int, data: bytes, _db: str) -> list[str]:
     texts = []
     for index, code, value in elements(data):
@@ -220,18 +228,11 @@ def _strings(field: str, _code: int, data: bytes, _db: str) -> list[str]:
     return texts
 
 
-def _integers(field: str, _code: int, data: bytes, _db: str) -> list[int]:
-    numbers = []
-    for index, code, value in elements(data):
-        if code not in _INTEGERS:
-            raise wrong_type(f"{field}.{index}", code, "[long, int]")
-        numbers.append(integer_of(code, value))
-    return numbers
-
-
 def _longs(field: str, _code: int, data: bytes, _db: str) -> list[int]:
     numbers = []
     for index, code, value in elements(data):
+        if code in _ABSENT:
+            continue
         if code != INT64:
             raise wrong_type(f"{field}.{index}", code, "long")
         numbers.append(integer_of(code, value))
@@ -265,15 +266,17 @@ _CONVERTERS: dict[Type, Callable[[str, int, bytes, str], Any]] = {
     Type.COLLECTION: _collection,
     Type.NAMESPACE: _namespace,
     Type.BOOL: lambda _field, _code, data, _db: data != b"\0",
+    Type.STRICT_BOOL: lambda _field, _code, data, _db: data != b"\0",
     Type.SAFE_BOOL: lambda _field, code, data, _db: truth_of(code, data),
     Type.INT: lambda _field, code, data, _db: integer_of(code, data),
+    Type.WHOLE: _whole,
     Type.LONG: lambda _field, code, data, _db: integer_of(code, data),
     Type.NUMBER: lambda _field, code, data, _db: number_of(code, data),
     Type.OBJECT: _raw,
+    Type.STRICT_OBJECT: _raw,
     Type.ARRAY: _raw,
     Type.DOCUMENTS: _documents,
     Type.STRINGS: _strings,
-    Type.INTEGERS: _integers,
     Type.LONGS: _longs,
     Type.OBJECT_ID: _decoded,
     Type.UUID: _uuid,

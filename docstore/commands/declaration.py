@@ -54,7 +54,8 @@ def encoded(result: Result) -> bytes:
 class Type(Enum):
     """What a field may hold and the Python shape in which `Arguments` gives it.
 
-    Null and undefined count as absent for every type but ANY and HINT, as in the real server's parser.
+    Null and undefined count as absent, as in the real server's parser, for every type but ANY, HINT and those that say
+    so.
     """
 
     ANY = "any"
@@ -71,12 +72,18 @@ class Type(Enum):
     """`bool`, from a boolean only."""
     SAFE_BOOL = "safeBool"
     """`bool`, from a boolean or any number."""
+    STRICT_BOOL = "optionalBool"
+    """`bool`, from a boolean only; null is a wrong type."""
     INT = "safeInt"
-    """`int`, from any number; fractions are cut off, values beyond 64 bits clamp."""
+    """`int`, from any number; fractions of doubles are cut off, decimals rounded, values beyond 64 bits clamp."""
+    WHOLE = "whole"
+    """`int`, from any number without a fraction. Errors: BadValue for another type, null too, FailedToParse."""
     LONG = "long"
     """`int`, from a 64-bit integer only."""
     NUMBER = "number"
     """`int` or `float`, from any number."""
+    STRICT_OBJECT = "optionalObject"
+    """As OBJECT; null is a wrong type."""
     OBJECT = "object"
     """`bytes`: the raw document."""
     ARRAY = "array"
@@ -85,8 +92,6 @@ class Type(Enum):
     """`list[bytes]`: an array of documents, or the document sequence of that name."""
     STRINGS = "strings"
     """`list[str]`"""
-    INTEGERS = "integers"
-    """`list[int]`, from an array of integers of any width."""
     LONGS = "longs"
     """`list[int]`, from an array of 64-bit integers."""
     OBJECT_ID = "objectId"

@@ -107,6 +107,9 @@ def _open_document(
         elif name == spelling:
             value_code, value_data = code, data
         elif not command.tolerant:
+            # What stands before it is looked at before.
+            for parameter, kind, content in own:
+                take(command.name, parameter, kind, content, "", {})
             raise unknown_field(command.name, name)
     db = envelope.db
     if db is None:

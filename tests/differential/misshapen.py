@@ -1,7 +1,8 @@
-"""Pipelines that are wrong in one place, or in an unusual form: the first error, and what is taken after all."""
+"""Requests that are wrong in one place, or in an unusual form: the first error, and what is taken after all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,7 +87,8 @@ def pipelines() -> Iterator[Pipeline]:
         for operand in _OPERANDS:
             yield [{"$limit": 1}, {"$project": {"_id": 0, "x": {operator: operand}}}]
     yield from ([{"$setWindowFields": given}, {"$sort": {"_id": 1}}] for given in _windows())
-    yield from ([{"$densify": given}] for given in _densified())
+    # The order of what is generated for several partitions at the end is not promised.
+    yield from ([{"$densify": given}, {"$sort": {"_id": 1, "item": 1}}] for given in _densified())
     yield from ([{"$fill": given}, {"$sort": {"_id": 1}}] for given in _filled())
     yield from ([{"$group": given}] for given in _grouped())
     yield from ([{"$limit": 1}, stage] for stage in _joined())
@@ -107,3 +109,36 @@ def pipelines() -> Iterator[Pipeline]:
                 }
             },
         ]
+
+
+def commands() -> Iterator[Stage]:
+    """Commands about `sales` and about collections that are not there; none changes what others see."""
+    flags = ("singleBatch", "tailable", "awaitData", "oplogReplay", "allowPartialResults", "returnKey", "showRecordId")
+    yield from ({"find": "sales", flag: value} for flag in flags for value in (1, None, "x"))
+    yield from ({"find": "sales", name: None} for name in ("filter", "sort", "projection", "min", "max", "hint", "let"))
+    yield from ({"find": "sales", "filter": value, "zz": 1} for value in (5, {}))
+    for limit in (None, "x", 1.5, Decimal128("1.5"), math.nan, True, 2):
+        yield {"count": "sales", "limit": limit}
+        yield {"delete": "none", "deletes": [{"q": {}, "limit": limit}]}
+    yield from ({"delete": "none", "deletes": [{"q": {}, "limit": 1, "hint": hint}]} for hint in (None, 5, "x"))
+    yield from ({"find": "sales", name: Decimal128("1.5")} for name in ("skip", "limit", "batchSize"))
+    yield from ({"killCursors": "sales", "cursors": [number]} for number in (5, Int64(5), None, "x"))
+    yield from ({"getMore": Int64(5), "collection": name} for name in (5, None, "sales"))
+    for strength in (math.inf, -math.inf, math.nan, Decimal128("5.5"), 6, None):
+        yield {"find": "sales", "collation": {"locale": "en", "strength": strength}, "limit": 1}
+    for given in (
+        *({"key": 5}, {"key": {"_id": 1}}, {"key": {"_id": 1}, "name": 5}, {"key": {"_id": 1}, "name": "x", "zz": 1}),
+        *({"key": {"_id": 1}, "name": "_id_", "sparse": True}, {"key": {"_id": 1}, "name": "_id_", "v": 3}),
+        {"key": {"_id": 1}, "name": "_id_", "collation": {"locale": "en"}},
+    ):
+        yield {"create": "with_id_index", "idIndex": given}
+    yield from ({"create": "flagged", "flags": value} for value in ("x", True, {}))
+    for kind in (3, 0.4):
+        yield {"createIndexes": "texts", "indexes": [{"key": {"t": "text", "a": kind}, "name": "a"}]}
+    yield {"createIndexes": "sales", "indexes": [{"key": {"a": 1}, "name": "a", "dropDups": "x"}]}
+    for region in (
+        {"$box": [[0, 0, 0], [3, 3]]},
+        {"$center": [[0, 0, 0], 3]},
+        {"$polygon": [[0, 0, 1], [0, 3], [3, 0]]},
+    ):
+        yield {"find": "sales", "filter": {"p.score": {"$geoWithin": region}}}

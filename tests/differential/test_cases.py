@@ -222,6 +222,14 @@ def test_misshapen_pipelines(reference: Database[dict[str, Any]]) -> None:
     check(reference, cases)
 
 
+def test_misshapen_commands(reference: Database[dict[str, Any]]) -> None:
+    async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
+        for command in misshapen.commands():
+            yield next(iter(command)), command
+
+    check(reference, cases)
+
+
 def test_accumulators_and_window_functions(reference: Database[dict[str, Any]]) -> None:
     async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
         for name, made in pipelines.ACCUMULATORS.items():

@@ -13,7 +13,7 @@ from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys, SphereKeys
 from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.sphere_cells import LEVELS
 from docstore.query.value.collation import Collation
-from docstore.query.value.values import NUMBERS, TYPE_NAMES, double_value, integer_value, text_of
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, double_value, integer_value, text_of, truncated_of
 
 SPECIAL_KINDS = frozenset(("text", "2d", "2dsphere"))
 
@@ -53,7 +53,7 @@ def kept_special(options: Mapping[str, Value]) -> dict[str, Value]:
         value = options[name]
         if _TYPES[name] == "number":
             number = number_of(value)
-            kept[name] = double_value(number) if name in ("min", "max") else integer_value(int(number))
+            kept[name] = double_value(number) if name in ("min", "max") else integer_value(truncated_of(value) or 0)
         else:
             kept[name] = value
     return kept

@@ -306,7 +306,8 @@ _OPTIONS: dict[str, Callable[[bytes, str, Value], None]] = {
     "finestIndexedLevel": check_type,
     # What old clients say and no server has heard since.
     "ns": _check_later,
-    "dropDups": _check_later,
+    "dropDups": _check_flag,
+    "_id": _check_later,
     "clustered": _check_flag,
     **dict.fromkeys(_LACKING, _check_later),
 }

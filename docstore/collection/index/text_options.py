@@ -59,6 +59,9 @@ def text_index_of(
     if language is None:
         raise refused(raw, "default_language is not valid")
     override = _override(raw, options)
+    for path, code, data in elements(key):
+        if code in NUMBERS and number_of((code, data)) not in (1, -1):
+            raise refused(raw, f"expected value 1 or -1 for non-text key in compound index, found it at {path}")
     before, behind = fields[: places[0]], [each for each in fields[places[-1] + 1 :] if each[0] != _SCORES]
     return TextIndexSpec(
         TextKeys(weights, language, override),

@@ -27,7 +27,7 @@ def lock_info(_context: Context, _arguments: Arguments) -> Result:
 COMMANDS: tuple[Command, ...] = (
     Command(
         "killCursors", kill_cursors, privilege=Privilege("killCursors", Resource.COLLECTION), role=Role.ANY,
-        value=Type.COLLECTION, parameters=(Parameter("cursors", Type.INTEGERS, required=True),), stable=True,
+        value=Type.COLLECTION, parameters=(Parameter("cursors", Type.LONGS, required=True),), stable=True,
         in_transactions=True, needs=kill_cursors_needs, help="end cursors",
     ),
     Command(

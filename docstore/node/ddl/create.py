@@ -17,7 +17,7 @@ from docstore.bson import (
 from docstore.bson.walk import BOOL, OBJECT
 from docstore.collection.catalog.options import CollectionOptions, capped_maximum, capped_size, options_from
 from docstore.collection.catalog.views import SYSTEM_VIEWS, ViewDefinition
-from docstore.collection.index.spec import ID_INDEX_NAME
+from docstore.collection.index.spec import ID_INDEX_NAME, parse_index_spec
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.values import wrong_type
@@ -127,7 +127,7 @@ def check_create(arguments: Arguments, namespace: str) -> None:
     if "temp" in arguments:
         raise CommandError(Code.InvalidOptions, "the 'temp' field is an invalid option")
     check_images("create", arguments, namespace)
-    _check_id_index(arguments["idIndex"])
+    _check_id_index(arguments["idIndex"], arguments["collation"])
     _check_storage_engine(arguments["storageEngine"])
     defaults = arguments["indexOptionDefaults"]
     for name, code, data in elements(defaults or EMPTY_DOCUMENT):
@@ -237,14 +237,22 @@ def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:
     return given
 
 
-def _check_id_index(spec: bytes | None) -> None:
+def _check_id_index(spec: bytes | None, collation: bytes | None) -> None:
+    """Refuse a specification of the `_id` index that is another one's. Errors: those of specifications, BadValue."""
     if spec is None:
         return
     key = get_field(spec, "key")
     if key is None:
         raise CommandError(Code.FailedToParse, "The 'key' field is a required property of an index specification")
-    if key[0] != OBJECT or document_to_python(key[1]) != {"_id": 1}:
+    if key[0] == OBJECT and document_to_python(key[1]) != {"_id": 1}:
         raise CommandError(Code.BadValue, "The field 'key' for an _id index must be {_id: 1}")
+    options = {name: (code, data) for name, code, data in elements(spec)}
+    index = parse_index_spec(document_from((name, *value) for name, value in options.items() if name != "collation"))
+    given = options.get("collation")
+    own = None if given is None or given[0] != OBJECT else parse_collation(given[1])
+    if given is not None and own != (None if collation is None else parse_collation(collation)):
+        raise CommandError(Code.BadValue, "'idIndex' must have the same collation as the collection.")
+    assert index.name == "_id_", "an index of that key has one name"
 
 
 def _check_storage_engine(raw: bytes | None) -> None:

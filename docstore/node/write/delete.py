@@ -22,11 +22,12 @@ from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
+from docstore.query.value.values import NUMBERS, number_of
 
 _FIELDS = declared(
     Parameter("q", Type.OBJECT, required=True),
-    Parameter("limit", Type.INT, required=True),
-    Parameter("hint", Type.ANY),
+    Parameter("limit", Type.ANY, required=True),
+    Parameter("hint", Type.HINT),
     COLLATION,
 )
 
@@ -55,10 +56,14 @@ def delete_statement(raw: bytes) -> DeleteStatement:
         # What drivers send for most deletes, without the cost of the general way.
         return DeleteStatement(given[0][2], given[1] == _LIMITS[0])
     fields = parse_fields("delete.deletes", raw, _FIELDS)
-    limit = fields["limit"]
+    limit = _number_or_nothing(fields["limit"])
     if limit not in (0, 1):
         raise CommandError(Code.FailedToParse, f"The limit field in delete objects must be 0 or 1. Got {limit}")
     return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"], collation=fields["collation"])
+
+
+def _number_or_nothing(value: Value) -> float:
+    return number_of(value) if value[0] in NUMBERS else 0
 
 
 class DeleteWork(SearchingWork):

@@ -102,8 +102,16 @@ def _parse_region(specifier: str, value: Value, within: bool) -> Region:
 
 
 def _parse_box(members: Sequence[Value]) -> Region:
-    corners = [parse_pair(member).at for member in _padded(members, 2)[:2]]
+    corners = [_corner(member) for member in _padded(members, 2)[:2]]
     return plane.Box((corners[0], corners[1]))
+
+
+def _corner(value: Value) -> Position:
+    """A point of a region of the plane: of exactly two numbers. Errors: BadValue."""
+    at = parse_pair(value).at
+    if len(values(value[1])) > 2:
+        raise refused("Point must only contain two numeric elements")
+    return at
 
 
 def _padded(members: Sequence[Value], length: int) -> list[Value]:
@@ -113,12 +121,13 @@ def _padded(members: Sequence[Value], length: int) -> list[Value]:
 
 def _parse_center(members: Sequence[Value]) -> Region:
     centre, radius, *rest = _padded(members, 2)
-    at = parse_pair(centre).at
+    at = _corner(centre)
     return plane.Circle(at, _radius(radius, rest))
 
 
 def _parse_cap(members: Sequence[Value]) -> Region:
     centre, radius, *rest = _padded(members, 2)
+    _corner(centre)
     at = on_sphere(centre)
     return sphere.Spherical(sphere.Cap(at, _radius(radius, rest)))
 
@@ -133,7 +142,7 @@ def _radius(value: Value, rest: Sequence[Value]) -> float:
 
 
 def _parse_polygon(members: Sequence[Value]) -> Region:
-    corners = tuple(parse_pair(member).at for member in members)
+    corners = tuple(map(_corner, members))
     if len(corners) < 3:
         raise refused("Polygon must have at least 3 points")
     return plane.Outline(corners)

@@ -24,7 +24,7 @@ from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, UNDEFINED, Val
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.folding import AsciiWeight, TextFolding
 from docstore.query.value.notation import display
-from docstore.query.value.values import NUMBERS, TYPE_NAMES, integral_of, text_of
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of, truncated_of
 
 VERSION = "57.1"
 _INCOMPATIBLE_VERSION = 161
@@ -224,7 +224,7 @@ def _specification(raw: bytes, where: str) -> _Specification:
     for name, code, data in elements(raw):
         if name not in _FIELDS:
             raise CommandError(40415, f"BSON field '{where}.{name}' is an unknown field.")
-        if code in (NULL, UNDEFINED):
+        if code in (NULL, UNDEFINED) and name != "backwards":
             continue
         target, kind = _FIELDS[name]
         found[target] = _field(f"{where}.{name}", kind, (code, data))
@@ -250,8 +250,8 @@ def _field(where: str, kind: str, value: Value) -> Any:
 
 
 def _strength(where: str, value: Value) -> int:
-    integral = integral_of(value)
-    strength = int(float(display(value))) if integral is None else integral
+    strength = truncated_of(value)
+    assert strength is not None, "it is a number"
     if strength not in _STRENGTHS:
         if strength > max(_STRENGTHS) or strength < 0:
             raise CommandError(51024, f"BSON field '{where}' must be from 0 to 5, actual value '{strength}'")
