@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import bson
@@ -15,7 +17,7 @@ from bson.int64 import Int64
 from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.replication.states import MemberState
-from docstore.storage import Family
+from docstore.storage import Family, disk_space
 from tests.harness.rollback_files import kept_documents
 from tests.harness.serving import run, until
 from tests.unit.replicaset.in_memory_set import InMemorySet, Node, in_memory_set
@@ -451,14 +453,13 @@ def test_members_whose_disks_are_full_to_the_reserve_still_elect_a_primary(
     """The reserve is there for votes and configurations; documents are refused, and taken when there is room."""
 
     async def scenario() -> None:
+        free = [1 << 40]
+        monkeypatch.setattr(disk_space, "_LOOK_EVERY", 0)
+        monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free[0], f_blocks=1 << 40, f_frsize=1))
         async with in_memory_set(tmp_path, 3, engine="rocksdb") as members:
             await members.initiate()
             await members[0].insert("c", 1, w=3)
-            free = [0]
-            for node in members.nodes:
-                room: Any = node.process.node.engine
-                monkeypatch.setattr(room._room, "_measure", lambda _path: (free[0], 1 << 40))
-                monkeypatch.setattr(room._room, "_is_full", True)
+            free[0] = 0
             refused = await members[0].run({"insert": "c", "documents": [{"_id": 2}]})
             assert refused["writeErrors"][0]["code"] == Code.OutOfDiskSpace
             members.isolate(0)
