@@ -38,7 +38,6 @@ def note_keys(noted: tuple[set[bytes], ...], changes: tuple[dict[bytes, bytes | 
     of_family: dict[bytes, bytes | None]
     for place in range(len(noted)):
         keys, of_family = noted[place], changes[place]
-        for key in of_family:
-            keys.add(key)
+        keys.update(of_family)
         count += len(keys)
     return count
