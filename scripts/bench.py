@@ -68,7 +68,7 @@ def start_ours(stack: ExitStack, directory: Path) -> str:
 def measure_saturated(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
     references = []
     if reference.is_there():
-        for name, more in (("alone", ()), ("replicated", ("--replSet", saturate.REFERENCE_SET))):
+        for name, more in (("alone", ()), ("replicated", ("--replSet", reference.REFERENCE_SET))):
             references.append(reference.member(stack, directory / name, *more))
     saturate.compare(directory / "ours", options.only, options.rounds, references=references)
 
@@ -76,7 +76,7 @@ def measure_saturated(stack: ExitStack, directory: Path, options: argparse.Names
 def measure_shapes(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
     other = ""
     if reference.is_there():
-        more = ("--replSet", bench_shapes.REFERENCE_SET) if options.replicated else ()
+        more = ("--replSet", reference.REFERENCE_SET) if options.replicated else ()
         other = reference.start(stack, directory / "reference", *more)
     bench_shapes.run(directory / "ours", options.only, options.rounds, reference=other, replicated=options.replicated)
 
@@ -101,7 +101,7 @@ def measure_workloads(stack: ExitStack, directory: Path, options: argparse.Names
 def measure_members(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
     others = []
     if reference.is_there():
-        more = ("--replSet", bench_members.REFERENCE_SET)
+        more = ("--replSet", reference.REFERENCE_SET)
         others = [reference.member(stack, directory / f"reference{number}", *more) for number in range(3)]
     bench_members.run(directory / "ours", options.only, options.rounds, references=others)
 
@@ -109,7 +109,7 @@ def measure_members(stack: ExitStack, directory: Path, options: argparse.Namespa
 def measure_several(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
     other = ""
     if reference.is_there():
-        other = reference.start(stack, directory / "reference", "--replSet", bench_shapes.REFERENCE_SET)
+        other = reference.start(stack, directory / "reference", "--replSet", reference.REFERENCE_SET)
     bench_routed.run(directory / "several", options.only, options.rounds, reference=other)
 
 

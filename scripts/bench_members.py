@@ -23,9 +23,9 @@ from pymongo.write_concern import WriteConcern
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
+from scripts.reference import REFERENCE_SET
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
-REFERENCE_SET = "reference"
 COUNT = 1_600
 """Operations a round of those that come singly."""
 MANY = 20_000

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import signal
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ from typing import Any
 
 import pymongo
 
+from scripts import reference
 from scripts.bench_picture import draw
 from scripts.deployment import places_of, unused_port
 from scripts.measuring import processor_seconds, resident_mib
@@ -273,8 +273,8 @@ def measure(directory: Path, sizes: list[int], cache_gb: float | None, picture: 
     """Print the tables and draw the picture."""
     directory.mkdir()
     commands = {"ours": [sys.executable, "-m", "mongod"]}
-    if os.environ.get("DOCSTORE_REFERENCE"):
-        commands["reference"] = shlex.split(os.environ["DOCSTORE_REFERENCE"])
+    if reference.is_there():
+        commands["reference"] = reference.command()
     if cache_gb is not None:
         for side, command in commands.items():
             command += (_CACHE_OPTIONS[side], str(cache_gb))

@@ -19,10 +19,10 @@ import pymongo
 
 from scripts import routed_requests
 from scripts.bench_routing import Processes
-from scripts.bench_shapes import REFERENCE_SET
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
+from scripts.reference import REFERENCE_SET
 from scripts.routed_requests import Database, Requests, Shape
 
 DOCUMENTS = 10_000

@@ -24,9 +24,9 @@ from scripts import expression_requests, large_requests, other_requests, session
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
+from scripts.reference import REFERENCE_SET
 from scripts.shop_requests import Database, Shape
 
-REFERENCE_SET = "reference"
 _SET = "shapes"
 _BATCH = 1_000
 _WARM = 3

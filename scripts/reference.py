@@ -14,19 +14,27 @@ import pymongo
 from scripts.deployment import Member, places_of, unused_port
 from scripts.measuring import server_pid
 
+REFERENCE_SET = "reference"
+"""The name of the set, where members of one are measured."""
+
 
 def is_there() -> bool:
     """Whether there is a reference to compare with."""
     return bool(os.environ.get("DOCSTORE_REFERENCE"))
 
 
+def command() -> list[str]:
+    """What runs it, where there is one; its options come behind that."""
+    return shlex.split(os.environ["DOCSTORE_REFERENCE"])
+
+
 def start(stack: ExitStack, directory: Path, *more: str) -> str:
     """The reference on a free port; gives its address."""
     port = unused_port()
     directory.mkdir()
-    command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), *places_of(directory, port), *more]
+    arguments = [*command(), *places_of(directory, port), *more]
     # A session of its own, as ours has: the system's scheduler may share the processor out by session.
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, start_new_session=True)
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return f"127.0.0.1:{port}"

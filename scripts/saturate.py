@@ -33,12 +33,12 @@ from bson.timestamp import Timestamp
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
 from scripts.measuring import processor_seconds
+from scripts.reference import REFERENCE_SET
 
 CONNECTIONS = 32
 COUNT = 6400
 """Operations a round."""
 NAMESPACE = "bench.posts"
-REFERENCE_SET = "reference"
 _HEAD = struct.Struct("<iiiiI")
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
