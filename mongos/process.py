@@ -30,6 +30,7 @@ from docstore.net.access.exposure import check_exposure
 from docstore.net.access.key_file import cluster_keys
 from docstore.net.errors import as_command_error
 from docstore.net.process import Process, StartError, cannot_listen
+from docstore.net.scheduling.scheduler import Scheduler, socket_readiness
 from docstore.net.services import apply_options, services_of
 from docstore.net.tls.certificates import TlsCertificates, tls_certificates
 from docstore.options import Options
@@ -105,6 +106,7 @@ async def serve(process: Process, options: Options) -> None:
             parameters,
             carry_out=run_scripts,
             parts=parts,
+            scheduler=router.scheduler,
             transactions=router.transactions,
             users=router.users,
             keys=keys,
@@ -191,6 +193,7 @@ def build(
         spill=spill,
         gossip=gossip,
         clock=monotonic,
+        scheduler=Scheduler(monotonic, socket_readiness(asyncio.get_running_loop())),
         facts=HostInfo(
             address="",
             hostname=socket.gethostname(),

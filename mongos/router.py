@@ -19,6 +19,7 @@ from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
 from docstore.net.pool import db_field
+from docstore.net.scheduling.scheduler import Scheduler
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
 from mongos.balancer.autosplit import Autosplit
@@ -49,7 +50,7 @@ class Router:
     def __init__(
         self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
         autosplit: Autosplit, balancer: Balancer, workers: Workers, evaluators: Workers, spill: Path,
-        gossip: Gossip, clock: Callable[[], float], facts: HostInfo,
+        gossip: Gossip, clock: Callable[[], float], scheduler: Scheduler, facts: HostInfo,
         statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
     ) -> None:  # fmt: skip
         self.shards = shards
@@ -64,6 +65,7 @@ class Router:
         self.evaluators = evaluators
         self.spill = spill
         self.clock = clock
+        self.scheduler = scheduler
         self.facts = facts
         self.statistics = statistics
         self.shutdown = shutdown

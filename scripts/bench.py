@@ -9,7 +9,8 @@ set's primary and a shard (`saturate`), `--members` on sets of three (`bench_mem
 (`saturate_routed`), `--routing` what routing costs by the number of chunks (`bench_routing`), `--moves` what a client
 sees of a chunk of 64 MB that moves under load (`bench_moves`), `--report` what much data costs by the number of
 documents (`bench_report`), `--shapes` what requests of a hundred shapes cost over a collection with eleven indexes
-(`bench_shapes`), `--several` what many shapes cost a router and its shards (`bench_routed`).
+(`bench_shapes`), `--beside` how short requests fare beside a long one (`bench_beside`), `--several` what many shapes
+cost a router and its shards (`bench_routed`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 import pymongo
 
 from scripts import (
+    bench_beside,
     bench_members,
     bench_moves,
     bench_report,
@@ -98,6 +100,13 @@ def measure_workloads(stack: ExitStack, directory: Path, options: argparse.Names
     bench_workloads.run(addresses, options.only, options.rounds)
 
 
+def measure_beside(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    addresses = {"ours": start_ours(stack, directory / "ours")}
+    if reference.is_there():
+        addresses["reference"] = reference.start(stack, directory / "reference")
+    bench_beside.run(addresses, options.only, options.clients)
+
+
 def measure_members(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
     others = []
     if reference.is_there():
@@ -134,6 +143,7 @@ PARTS: dict[str, tuple[str, Part]] = {
         lambda _, directory, options: bench_moves.measure(directory, options.only, options.rounds),
     ),
     "report": ("what much data costs", measure_much_data),
+    "beside": ("short requests beside one long one; --clients", measure_beside),
 }
 
 
@@ -146,6 +156,7 @@ def main() -> int:
     for name, (what, part) in PARTS.items():
         parts.add_argument(f"--{name}", dest="part", action="store_const", const=part, help=f"measure {what}")
     parser.add_argument("--replicated", action="store_true", help="for --shapes: sets of one member")
+    parser.add_argument("--clients", type=int, default=4, help="for --beside: clients with short requests")
     parser.add_argument("--documents", default="100000,1000000", help="for --report: numbers of documents")
     parser.add_argument("--cache-gb", type=float, help="for --report: the cache of each server")
     parser.add_argument("--picture", type=Path, default=Path("bench.svg"), help="for --report: where it is drawn")

@@ -23,8 +23,8 @@ from docstore.query.pausing import PAUSED, PAUSING
 if TYPE_CHECKING:
     from docstore.commands.context import Context
 
-HELD_SECONDS = 0.02
-TURN_SECONDS = 0.008
+HELD_SECONDS = 0.005
+TURN_SECONDS = 0.002
 MEMORY_BYTES = 256 * 1024 * 1024
 _MEASURED_EVERY = 4 * 1024 * 1024
 """Bytes of values between two looks at the memory of the process."""

@@ -174,10 +174,10 @@ def current() -> Turns | None:
     return found
 
 
-def let_others_run() -> bool:
-    """Stand still for a turn of the loop, where that is possible; whether it was."""
+def wait_on_thread(pause: Callable[[], Awaitable[None]]) -> bool:
+    """Have the loop await `pause` while this thread stands still; False, with nothing done, on the loop's own."""
     turns = current()
     if turns is None:
         return False
-    turns.wait(asyncio.sleep(0))
+    turns.wait(pause())
     return True

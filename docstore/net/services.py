@@ -7,6 +7,7 @@ import random
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from time import monotonic, time
 from typing import Any
 
@@ -28,9 +29,10 @@ from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.commands.sessions.transactions import Transactions
 from docstore.errors import Code, CommandError
-from docstore.js.script_thread import let_others_run
+from docstore.js.script_thread import wait_on_thread
 from docstore.net.memory.allocator import resident_bytes
 from docstore.net.process import StartError
+from docstore.net.scheduling.scheduler import Scheduler
 from docstore.options import Options
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.security.users import UserDirectory
@@ -46,6 +48,7 @@ def services_of(
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None,
     *,
     parts: Parts,
+    scheduler: Scheduler,
     transactions: Transactions | None = None,
     users: UserDirectory,
     keys: ClusterKeys | None = None,
@@ -73,7 +76,7 @@ def services_of(
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
-        supervised_pause=let_others_run,
+        supervised_pause=partial(wait_on_thread, scheduler.pause),
         memory=resident_bytes,
     )
     parameters.add(

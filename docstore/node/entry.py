@@ -20,7 +20,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates
 from docstore.node.node import DataNode, node_of
 from docstore.node.shard_filter import MustWait
-from docstore.node.slices import PAUSE, Steps, slice_end
+from docstore.node.slices import PAUSE, Steps, step_end
 from docstore.sharding.version import STALE_CODES
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def write_in_slices(
                 owned = None
             has_begun = True
             try:
-                if writing.advance(owned, slice_end(node)):
+                if writing.advance(owned, step_end(node)):
                     return
             except MustWait as others:
                 yield others.over()

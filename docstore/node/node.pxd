@@ -17,7 +17,7 @@ cdef class DataNode:
     cdef public object evaluators
     cdef public object shutdown
     cdef public object shutdown_seconds
-    cdef public object pause
+    cdef public object scheduler
     cdef public object rng
     cdef public object network
     cdef public object links

@@ -6,7 +6,6 @@ The parts are made and ended by `docstore.node.process.start`; commands reach th
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import random
@@ -21,6 +20,7 @@ from docstore.commands.parts import Parts
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.net.pool import Pool
+from docstore.net.scheduling.scheduler import Scheduler
 from docstore.node.process.settings import NodeSettings
 from docstore.node.shard_filter import ShardFilter
 from docstore.node.upkeep.metrics import Counters
@@ -38,11 +38,6 @@ if TYPE_CHECKING:
 Replication = ReplicaSet | Standalone
 
 
-async def let_others_run() -> None:
-    """Give the loop to others between two slices of long work."""
-    await asyncio.sleep(0)
-
-
 @dataclass(kw_only=True)
 class DataNode:
     """The parts of one process.
@@ -53,8 +48,8 @@ class DataNode:
     `shutdown_seconds`; `network` gives the listener's statistics once there is one, `links` those of the connections to
     others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
     adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces
-    and `$out` stages under way. `transaction`: the store, where this is the node as a transaction sees it. `pause` is
-    awaited between two slices of long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
+    and `$out` stages under way. `transaction`: the store, where this is the node as a transaction sees it. `scheduler`
+    gives the loop to long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
     """
 
     settings: NodeSettings
@@ -72,7 +67,7 @@ class DataNode:
     evaluators: Workers | None = None
     shutdown: Callable[[], None] = lambda: None
     shutdown_seconds: float = 15.0
-    pause: Callable[[], Awaitable[None]] = let_others_run
+    scheduler: Scheduler = field(default_factory=Scheduler)
     rng: Callable[[], float] = random
     network: Callable[[], NetworkStatistics] | None = None
     links: Callable[[], dict[str, dict[str, int]]] = dict
@@ -92,6 +87,10 @@ class DataNode:
         self.parts[DataNode] = self
         if isinstance(self.replication, ReplicaSet):
             self.parts[ReplicaSet] = self.replication
+
+    def pause(self) -> Awaitable[None]:
+        """Return what long work awaits between two slices."""
+        return self.scheduler.pause()
 
     def now(self) -> DatetimeMS:
         """The wall clock as a BSON date."""

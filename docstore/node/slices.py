@@ -8,7 +8,8 @@ waits for a signal (`docstore.node.signals`) first of all, without a task still.
 Always true:
 
 * between two yields nothing else runs;
-* one slice holds the loop for about `SLICE_SECONDS`; a step that takes long looks at the clock itself (`slice_end`);
+* the scheduler of the process says when a slice is over (`docstore.net.scheduling.scheduler`); a step that takes long
+  looks at the clock itself (`step_end`);
 * whatever ends the work early (it was killed, what it waited for failed) is raised at the yield where it stands, and
   work that nobody goes on with is closed there: what it holds it releases in `finally`.
 """
@@ -19,11 +20,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 from docstore.commands.context import Context
+from docstore.net.scheduling.scheduler import STEP_SECONDS
 from docstore.node.node import DataNode, node_of
 from docstore.node.signals import Signal, SignalledRequest
-
-SLICE_SECONDS = 0.008
-"""How long one step of a long command may hold the loop; heartbeats must get through."""
 
 PAUSE = None
 """Yielded where others may run."""
@@ -32,85 +31,105 @@ T = TypeVar("T")
 Steps = Generator[Awaitable[Any] | None, Any, T]
 
 
-def slice_end(node: DataNode) -> float:
-    """When a slice that begins now ends, on the node's clock."""
-    return node.clock() + SLICE_SECONDS
+def step_end(node: DataNode) -> float:
+    """Return when a step that begins now ends, on the node's clock."""
+    return node.clock() + STEP_SECONDS
 
 
 def until_done(node: DataNode, step: Callable[[float], bool]) -> Steps[None]:
     """Repeat a step, which is given the end of its slice, until it says that all is done."""
-    while not step(slice_end(node)):
+    while not step(step_end(node)):
         yield PAUSE
 
 
 def run_steps(context: Context, steps: Steps[T]) -> T | Awaitable[T]:
-    """The result of a request's work where one slice is enough, else what to await for it."""
+    """Return the result of a request's work where one slice is enough, else what to await for it."""
     node = node_of(context)
-    clock = node.clock
-    until = clock() + SLICE_SECONDS
+    scheduler = node.scheduler
     try:
-        wanted = next(steps)
-        while wanted is None and clock() < until:
-            wanted = next(steps)
+        condition = next(steps)
+        # Work of a single step costs the scheduler nothing.
+        if condition is None:
+            scheduler.begin_slice()
+            while condition is None and not scheduler.is_due():
+                condition = next(steps)
     except StopIteration as end:
         result: T = end.value
         return result
+    finally:
+        scheduler.end_slice()
     check = context.operation.check
-    if isinstance(wanted, Signal):
-        later: Any = SignalledRequest(context, steps, wanted, lambda wanted: _go_on(node, steps, check, wanted, 0.0))
+    if isinstance(condition, Signal):
+        later: Any = SignalledRequest(context, steps, condition, lambda wanted: _go_on(node, steps, check, wanted))
         awaited: Awaitable[T] = later
         return awaited
-    return _go_on(node, steps, check, wanted, until)
+    return _go_on(node, steps, check, condition)
 
 
 def finish_steps(context: Context, steps: Steps[T]) -> Coroutine[Any, Any, T]:
     """The result of a part of a request's work, where the rest is a coroutine anyway."""
-    node = node_of(context)
-    return _go_on(node, steps, context.operation.check, None, slice_end(node))
+    return _begin(node_of(context), steps, context.operation.check)
 
 
 def finish_work(node: DataNode, steps: Steps[T]) -> Coroutine[Any, Any, T]:
     """The result of work of the node itself, which nobody can kill."""
-    return _go_on(node, steps, lambda: None, None, slice_end(node))
+    return _begin(node, steps, lambda: None)
 
 
-async def _go_on(
-    node: DataNode, steps: Steps[T], check: Callable[[], None], wanted: Awaitable[Any] | None, until: float
-) -> T:
-    """Go on with steps that have yielded `wanted`, in a slice that lasts to `until`.
+async def _begin(node: DataNode, steps: Steps[T], check: Callable[[], None]) -> T:
+    """Run steps of which none has been run yet."""
+    node.scheduler.begin_slice()
+    try:
+        condition = next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return await _go_on(node, steps, check, condition)
+
+
+async def _go_on(node: DataNode, steps: Steps[T], check: Callable[[], None], condition: Awaitable[Any] | None) -> T:
+    """Go on with steps that have yielded `condition`.
 
     `check` raises what is to end the work. It is asked after a pause and after what gave nothing: a result that was
     waited for must reach the steps, which release it.
     """
+    scheduler = node.scheduler
     try:
         while True:
-            while wanted is None and node.clock() < until:
-                wanted = next(steps)
             try:
-                given = await (node.pause() if wanted is None else wanted)
-                if given is None:
+                if condition is None:
+                    await node.pause()
+                    outcome = None
+                else:
+                    scheduler.end_slice()
+                    outcome = await condition
+                    scheduler.begin_slice()
+                if outcome is None:
                     check()
             except BaseException as error:
-                wanted = steps.throw(error)
+                condition = steps.throw(error)
             else:
-                until = node.clock() + SLICE_SECONDS
-                wanted = steps.send(given)
+                condition = steps.send(outcome)
+            while condition is None and not scheduler.is_due():
+                condition = next(steps)
     except StopIteration as end:
         result: T = end.value
         return result
+    finally:
+        scheduler.end_slice()
 
 
 class Slices:
-    """The slices of a request whose work is a coroutine; the first begins now."""
+    """The steps of a request whose work is a coroutine; the first begins now."""
 
     def __init__(self, context: Context) -> None:
         self._operation = context.operation
         self._node = node_of(context)
-        self._until = slice_end(self._node)
+        self._until = step_end(self._node)
 
     async def pause_when_due(self) -> None:
-        """Let others run when the slice is over. Errors: that with which the operation was killed."""
+        """Let others run when the step is over. Errors: that with which the operation was killed."""
         if self._node.clock() >= self._until:
             await self._node.pause()
             self._operation.check()
-            self._until = slice_end(self._node)
+            self._until = step_end(self._node)

@@ -76,7 +76,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     tree = parse_filter(args["filter"] or EMPTY_DOCUMENT, query_context=query_context)
     skip, limit = args["skip"], args["limit"]
     if routing.primary is None:
-        empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
+        empty: MergedCursor = MergedCursor([], Shape(), router.discard, scheduler=router.scheduler)
         return await first_reply(context, empty, batch_size=None, catalog=True)
     shards = filter_shards(routing, tree)
     if args["tailable"]:

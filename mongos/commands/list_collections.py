@@ -30,7 +30,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         return await router.remotes(context, answers, None)
 
     remotes = await router.cache.routed(namespace, attempt)
-    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
+    merged = MergedCursor(remotes, Shape(), router.discard, scheduler=router.scheduler)
     return await first_reply(context, merged, batch_size=100_000, namespace=namespace, catalog=True)
 
 

@@ -26,7 +26,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
         "version": context.services.switches.face.version,
         "process": "mongos",
         "pid": Int64(os.getpid()),
-        "uptime": up,
+        "uptime": float(int(up)),
         "uptimeMillis": Int64(up * 1000),
         "localTime": DatetimeMS(int(context.services.wall_clock() * 1000)),
         "connections": {
@@ -55,6 +55,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
                 "memory": buffers_document(),
             },
         },
+        "scheduler": router.scheduler.status(),
         "sharding": {"configsvrConnectionString": router.config.client.connection_string},
         **({} if router.hints is None else {"wideColumn": {"hints": router.hints.status()}}),
     }

@@ -26,9 +26,10 @@ from docstore.bson.build import bytes_of
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.buffers import OperationBuffers
 from docstore.errors import CommandError
+from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
 from docstore.query.pausing import PAUSING, REFUSED
 from mongos.merge.joined import joined
-from mongos.merge.merged import SLICE_SECONDS, Shape
+from mongos.merge.merged import Shape
 from mongos.relay.pipelines import read_beside
 from mongos.relay.targets import NamespaceTargets
 
@@ -88,7 +89,7 @@ def halves_of(stages: tuple[bytes, ...], *, behind_match: bool) -> Halves | None
 
 def _run(pipeline: Pipeline, documents: list[bytes], clock: Callable[[], float]) -> list[bytes] | None:
     """What stages make of documents; None where it takes longer than a step."""
-    until = clock() + SLICE_SECONDS
+    until = clock() + FIRST_STEP_SECONDS
     buffers = OperationBuffers()
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:

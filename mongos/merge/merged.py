@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from docstore.aggregation.stage import GIVEN_BYTES, Stream
 from docstore.aggregation.streams import Feed
 from docstore.deferred_free import free_later
+from docstore.net.scheduling.scheduler import STEP_SECONDS, Scheduler
 from mongos.merge.remote import RemoteCursor
 
 SLICE_DOCUMENTS = 2048
-SLICE_SECONDS = 0.008
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,10 @@ class Shape:
 
 
 class MergedCursor:
-    """Gives out the merged documents in batches. `discard(remotes)` ends what is left of the parts."""
+    """Gives out the merged documents in batches. `discard(remotes)` ends what is left of the parts.
+
+    The merge pauses between its steps as `scheduler` says.
+    """
 
     def __init__(
         self,
@@ -61,13 +64,14 @@ class MergedCursor:
         shape: Shape,
         discard: Callable[[Sequence[RemoteCursor]], Any],
         *,
-        clock: Callable[[], float],
+        scheduler: Scheduler,
         finish: Finish | None = None,
     ) -> None:
         self._remotes = list(remotes)
         self._shape = shape
         self._discard = discard
-        self._clock = clock
+        self._clock = scheduler.clock
+        self._pause = scheduler.pause
         self._finish = finish
         self._heap: list[tuple[bytes, int, bytes]] | None = None
         self._ready: list[bytes] = []
@@ -95,10 +99,14 @@ class MergedCursor:
         """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
         batch: list[bytes] = []
         size = 0
+        until = self._clock() + STEP_SECONDS
         while len(batch) < max_documents:
             if not self._ready:
                 if self._done:
                     break
+                if self._clock() >= until:
+                    await self._pause()
+                    until = self._clock() + STEP_SECONDS
                 await self._produce()
                 continue
             room = max_documents - len(batch)
@@ -141,7 +149,7 @@ class MergedCursor:
 
     async def _advance(self, finish: Finish) -> bool:
         """A step of the finishing stages; False when they need more of the merged documents first."""
-        self._ready, self._done = finish.stream.next_batch(self._clock() + SLICE_SECONDS)
+        self._ready, self._done = finish.stream.next_batch(self._clock() + STEP_SECONDS)
         if self._ready or self._done:
             return True
         if finish.feed.hungry:

@@ -27,5 +27,5 @@ async def opened_reply(
     """
     router = router_of(context)
     remotes = await router.remotes(context, answers, asked_size)
-    merged = MergedCursor(remotes, shape or Shape(), router.discard, clock=router.clock)
+    merged = MergedCursor(remotes, shape or Shape(), router.discard, scheduler=router.scheduler)
     return await first_reply(context, merged, batch_size=batch_size, single_batch=single_batch, catalog=catalog)

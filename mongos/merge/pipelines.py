@@ -114,7 +114,13 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         return await _of_all_shards(context, request, first)
     if not pipeline.needs_collection or routing.primary is None:
         # Nothing is read, or nothing is there: what other stages read, they read from here.
-        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
+        return MergedCursor(
+            [],
+            Shape(),
+            router.discard,
+            scheduler=router.scheduler,
+            finish=_finish(context, request, pipeline),
+        )
     shards, split, beside = await divided(context, request, routing)
     if split.merge_stages:
         request = await under_own_collation(context, request, routing)
@@ -149,7 +155,7 @@ async def merged_results(
     except BaseException:
         router.discard(remotes)
         raise
-    return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+    return MergedCursor(remotes, shape, router.discard, scheduler=router.scheduler, finish=finish)
 
 
 async def under_own_collation(context: Context, request: Request, routing: Routing) -> Request:
@@ -190,7 +196,7 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     own, rest = over_all(context, first, request.pipeline)
     finish = _finish(context, request, rest)
     finish.feed.put(own)
-    return MergedCursor(remotes, Shape(), router.discard, clock=router.clock, finish=finish)
+    return MergedCursor(remotes, Shape(), router.discard, scheduler=router.scheduler, finish=finish)
 
 
 async def divided(context: Context, request: Request, routing: Routing) -> tuple[list[str], SplitPipeline, Beside]:

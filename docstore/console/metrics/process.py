@@ -31,6 +31,7 @@ def process_metrics(status: dict[str, Any]) -> Iterator[Metric]:
     yield from _cursors(status["metrics"]["cursor"])
     yield from _sessions(status)
     yield from _storage(status)
+    yield from _scheduler(status.get("scheduler"))
 
 
 def _connections(status: dict[str, Any]) -> Iterator[Metric]:
@@ -44,6 +45,18 @@ def _connections(status: dict[str, Any]) -> Iterator[Metric]:
         both = [(("in",), float(network["bytesIn"])), (("out",), float(network["bytesOut"]))]
         yield counters("docstore_network_bytes", "Bytes from and to clients.", ("direction",), both)
         yield counter("docstore_network_requests", "Requests of clients.", float(network["numRequests"]))
+
+
+def _scheduler(scheduler: dict[str, Any] | None) -> Iterator[Metric]:
+    if scheduler is None:
+        return
+    yield counter("docstore_scheduler_slices", "Slices of long work.", float(scheduler["slices"]))
+    deferrals = float(scheduler["deferrals"])
+    yield counter("docstore_scheduler_deferrals", "Slices that were put off because a socket was ready.", deferrals)
+    yield counter("docstore_scheduler_seconds", "Time that slices have taken.", float(scheduler["micros"]) * _MICRO)
+    yield gauge("docstore_scheduler_waiting", "Long work that waits for a slice.", float(scheduler["waiting"]))
+    longest = float(scheduler["longest"]["micros"]) * _MICRO
+    yield gauge("docstore_scheduler_longest_slice_seconds", "The longest slice since the start.", longest)
 
 
 def _operations(status: dict[str, Any]) -> Iterator[Metric]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.node.change_streams.operations import Operation, operations_in
 from docstore.node.signals import Signal
-from docstore.node.slices import slice_end
+from docstore.node.slices import step_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -226,7 +226,7 @@ class SharedReader:
 
     def _tell(self) -> None:
         """Tell those who have been woken, as many as fit into a slice."""
-        woken, clock, until = self._woken, self._node.clock, slice_end(self._node)
+        woken, clock, until = self._woken, self._node.clock, step_end(self._node)
         try:
             while woken:
                 news = woken.popleft()
@@ -248,7 +248,7 @@ class SharedReader:
     def _read_on(self) -> None:
         self._scheduled = False
         if self._waiting:
-            self.advance(slice_end(self._node))
+            self.advance(step_end(self._node))
             if self.committed > self.end:
                 self._progressed()
 

@@ -18,7 +18,7 @@ from docstore.node.read.cursors import MAX_BATCH_BYTES
 from docstore.node.read.requests import count_query_of, hint_of, indexes_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import open_view, viewed
-from docstore.node.slices import PAUSE, Steps, run_steps, slice_end, until_done
+from docstore.node.slices import PAUSE, Steps, run_steps, step_end, until_done
 from docstore.node.upkeep.collection_stats import number, stored_count
 from docstore.node.upkeep.execution import execution_of
 
@@ -72,7 +72,7 @@ def _count_view(context: Context, arguments: Arguments, resolved: ResolvedView) 
     found = 0
     try:
         while True:
-            batch = source.next_batch(_STEP_DOCUMENTS, MAX_BATCH_BYTES, slice_end(node_of(context)))
+            batch = source.next_batch(_STEP_DOCUMENTS, MAX_BATCH_BYTES, step_end(node_of(context)))
             found += len(batch.documents)
             if batch.exhausted:
                 return {"n": number(found)}

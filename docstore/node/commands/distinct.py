@@ -23,7 +23,7 @@ from docstore.node.read.requests import filter_of, hint_of, indexes_of, query_co
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import DocumentSource, ReleasingSource
 from docstore.node.read.views import open_view, viewed
-from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
+from docstore.node.slices import PAUSE, Steps, run_steps, step_end
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.context import QueryContext
 from docstore.query.find import DistinctPath, FindQuery
@@ -56,7 +56,7 @@ def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) 
         source = yield from open_view(context, resolved, stages, query_context, hint)
     node = node_of(context)
     try:
-        until = slice_end(node)
+        until = step_end(node)
         while True:
             batch = allowing(REFUSED, partial(source.next_batch, _STEP_DOCUMENTS, _STEP_BYTES, until))
             found.add(batch.documents)
@@ -64,7 +64,7 @@ def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) 
                 break
             if node.clock() >= until:
                 yield PAUSE
-                until = slice_end(node)
+                until = step_end(node)
     finally:
         source.close()
     return (yield from _reply(context, found))

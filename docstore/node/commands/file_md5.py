@@ -21,7 +21,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import DocumentSource
-from docstore.node.slices import PAUSE, Steps, run_steps, slice_end
+from docstore.node.slices import PAUSE, Steps, run_steps, step_end
 from docstore.query.filter.tree import Comparison, Op
 from docstore.query.find import FindQuery, Hint
 from docstore.query.sort import Sort
@@ -92,7 +92,7 @@ def _bytes_of(value: Value) -> bytes:
 
 def _summed(context: Context, source: DocumentSource) -> Steps[_Sum]:
     node, found = node_of(context), _Sum()
-    until = slice_end(node)
+    until = step_end(node)
     while True:
         batch = source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, until)
         for chunk in batch.documents:
@@ -101,7 +101,7 @@ def _summed(context: Context, source: DocumentSource) -> Steps[_Sum]:
             return found
         if node.clock() >= until:
             yield PAUSE
-            until = slice_end(node)
+            until = step_end(node)
 
 
 def _reply(found: _Sum) -> Result:

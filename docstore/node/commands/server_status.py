@@ -227,6 +227,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "oplog": _oplog,
     "queues": _queues,
     "repl": _replication,
+    "scheduler": lambda _context, node: node.scheduler.status(),
     "security": lambda context, _node: certificate_document(context.services.transport_security),
     "storageEngine": _engine,
     "transactions": lambda _context, node: _of_transactions(node),

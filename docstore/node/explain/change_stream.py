@@ -31,7 +31,7 @@ from docstore.node.explain.filter import filter_document
 from docstore.node.explain.pipeline import RunningPipeline, shown_stage, stage_stats
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MAX_BATCH_BYTES
-from docstore.node.slices import PAUSE, Steps, slice_end
+from docstore.node.slices import PAUSE, Steps, step_end
 from docstore.optime import unpack_timestamp
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
     oplog, committed = node.store.oplog, cast("CommitProgress", node.replication).committed.timestamp
     assert oplog is not None, "the stage is refused on a node without one"
     examined = given = 0
-    until = slice_end(node)
+    until = step_end(node)
     for entry in oplog.scan(node.engine, start - 1):
         if entry_optime(entry).timestamp > committed:
             break
@@ -121,7 +121,7 @@ def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
         given += get_field(entry, "fromMigrate") != _TRUE
         if examined % _ENTRIES_PER_LOOK == 0 and node.clock() >= until:
             yield PAUSE
-            until = slice_end(node)
+            until = step_end(node)
     return examined, given
 
 

@@ -31,6 +31,7 @@ from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
+from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
 from docstore.node.node import DataNode
 from docstore.node.pipeline.pieces import (
     InFind,
@@ -46,7 +47,6 @@ from docstore.node.read.at_once import collation_of, is_apart, scan_at_once, val
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, opened_reply, whole_reply
 from docstore.node.read.snapshot import StepState, newest
 from docstore.node.read.sources import kept_source
-from docstore.node.slices import SLICE_SECONDS
 from docstore.node.timeseries.reading import asking, taken_apart
 from docstore.node.timeseries.series import Series, series_over
 from docstore.node.upkeep.execution import is_profiled
@@ -63,10 +63,6 @@ _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSiz
 _MOST_GIVEN_BYTES = 1 << 20
 _NEWEST = (True, None)
 """A request reads the newest state at once, and all of it is owned."""
-_LONGEST_STEP = 0.05
-"""Seconds after which a step gives up and all is done anew the general way. It is far more than what reads so few
-documents takes, also where a machine has much else to do: what makes much out of them is meant.
-"""
 
 
 def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> Encoded | None:
@@ -269,7 +265,7 @@ class _Step:
         self._state = state
         self._reader = state.reader
         self._context = context
-        self._until = node.clock() + _LONGEST_STEP
+        self._until = node.clock() + FIRST_STEP_SECONDS
         self._buffers = OperationBuffers()
         self._bound: list[BoundScan] = []
 
@@ -316,7 +312,7 @@ class _Step:
         first = behind.first if behind.sorted_by == series.definition.time_field else None
         buckets = asked.newest_by_index(self._reader, first) if first and behind.direction < 0 else None
         if buckets is None:
-            buckets = asked.buckets(self._reader, node.clock, node.clock() + SLICE_SECONDS)
+            buckets = asked.buckets(self._reader, node.clock, node.clock() + FIRST_STEP_SECONDS)
             if buckets is None:
                 raise _More
             if first is not None:

@@ -21,7 +21,7 @@ from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.sources import DocumentSource
-from docstore.node.slices import Steps, slice_end
+from docstore.node.slices import Steps, step_end
 from docstore.replicaset.hello import primary_host
 from docstore.replicaset.replicaset import ReplicaSet
 
@@ -122,7 +122,7 @@ def write_on_primary(
     try:
         exhausted = False
         while not exhausted:
-            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, slice_end(node))
+            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, step_end(node))
             exhausted = batch.exhausted
             yield output.write(batch.documents) if batch.documents else node.pause()
     except (Exception, CancelledError):

@@ -28,7 +28,7 @@ from docstore.node.pipeline.merge import MergeOutput
 from docstore.node.pipeline.on_primary import PrimaryTarget, primary_elsewhere, write_on_primary
 from docstore.node.read.cursors import cursor_reply
 from docstore.node.read.sources import DocumentSource
-from docstore.node.slices import Steps, slice_end
+from docstore.node.slices import Steps, step_end
 from docstore.node.write.documents import prepare
 from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.node.write.validators import Validator, validator_of
@@ -110,7 +110,7 @@ def _write_here(
     try:
         exhausted = False
         while not exhausted:
-            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, slice_end(node))
+            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, step_end(node))
             exhausted = batch.exhausted
             # Making the documents took a slice, and so does each step of writing them.
             yield node.pause()

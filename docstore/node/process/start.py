@@ -31,6 +31,7 @@ from docstore.js.scripts import carry_out
 from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
+from docstore.net.scheduling.scheduler import Scheduler, socket_readiness
 from docstore.net.services import services_of
 from docstore.net.sockets import bind
 from docstore.net.tls.certificates import TlsCertificates
@@ -174,6 +175,7 @@ class NodeProcess:
             wall_clock=time.time,
             started=started,
             pool=self.pool,
+            scheduler=Scheduler(time.monotonic, socket_readiness(asyncio.get_running_loop())),
         )
         backups = self.node.parts[OpenBackups] = OpenBackups(self.node)
         parts.push_async_callback(backups.stop)
@@ -239,6 +241,7 @@ class NodeProcess:
             operations,
             self._carry_out,
             parts=self.node.parts,
+            scheduler=self.node.scheduler,
             transactions=self.node.transactions,
             users=self.node.users,
             keys=self._keys,

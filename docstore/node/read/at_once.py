@@ -22,12 +22,12 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded
 from docstore.errors import CommandError
+from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, opened_reply, whole_reply
 from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.snapshot import StepState, newest, state_at_once
 from docstore.node.read.sources import ReleasingSource, kept_source
-from docstore.node.slices import SLICE_SECONDS
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.filter.tree import TextSearch
 from docstore.query.pausing import REFUSED, allowing
@@ -253,7 +253,7 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
     if scan is None:
         return None
     bound, state = scan
-    counted = bound.counted(state.reader, state.owned, node.clock, node.clock() + SLICE_SECONDS)
+    counted = bound.counted(state.reader, state.owned, node.clock, node.clock() + FIRST_STEP_SECONDS)
     if counted is None:
         return None
     bound.used()

@@ -21,7 +21,7 @@ from docstore.commands.limits import check_internal_size
 from docstore.js import script_thread
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.sources import Documents, DocumentSource, Evaluating, HeldBack
-from docstore.node.slices import PAUSE, Steps, slice_end
+from docstore.node.slices import PAUSE, Steps, step_end
 from docstore.query.pausing import PAUSING, REFUSED
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -100,7 +100,7 @@ class Filling:
         """Fill for one slice; whether the batch is complete."""
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
-            return self._filled(slice_end(self._node))
+            return self._filled(step_end(self._node))
         finally:
             PAUSING.level = level
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 0.05
 """How long a majority read waits for the commit point to reach a snapshot before it makes the state that it needs."""
 
-SLICE_SECONDS = 0.004
+SLICE_SECONDS = 0.002
 _BETWEEN_RELEASES_SECONDS = 0.01
 
 

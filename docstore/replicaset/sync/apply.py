@@ -19,7 +19,7 @@ from docstore.collection.oplog.oplog import entry_optime
 if TYPE_CHECKING:
     from docstore.collection.store import Store
 
-SLICE_SECONDS = 0.008
+SLICE_SECONDS = 0.002
 ENTRIES_PER_LOOK = 8
 """How many entries between two looks at the clock; one takes some 20 µs, unless it is long."""
 _LONG_ENTRY = 4096

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from docstore.collection.store import Store
 
 LOG = component("ROLLBACK")
-SLICE_SECONDS = 0.004
+SLICE_SECONDS = 0.002
 RETRY_SECONDS = 1.0
 
 

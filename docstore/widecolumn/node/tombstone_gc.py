@@ -26,7 +26,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_end, family_prefix
 from docstore.node.entry import enter_write
 from docstore.node.shard_filter import Owned
-from docstore.node.slices import finish_work, slice_end
+from docstore.node.slices import finish_work, step_end
 from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.storage import Family
 from docstore.storage.engine import Reader
@@ -109,7 +109,7 @@ class TombstoneCollector(PeriodicTask):
         """Look at records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
         node, found = self._node, scanned.found
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
-        until = slice_end(node)
+        until = step_end(node)
         now = wide_of(node).now()
         gc_before = now - found.definition.gc_grace_seconds
         for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):

@@ -29,7 +29,7 @@ from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.read.requests import filter_of, query_context_at, under
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import DocumentSource
-from docstore.node.slices import finish_steps, slice_end
+from docstore.node.slices import finish_steps, step_end
 from docstore.query.find import FindQuery
 
 _FIELDS = declared(
@@ -99,7 +99,7 @@ async def _batches(
 ) -> AsyncIterator[list[bytes]]:
     exhausted = False
     while not exhausted:
-        batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, slice_end(node))
+        batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, step_end(node))
         exhausted = batch.exhausted
         counted.documents += len(batch.documents)
         if batch.documents:

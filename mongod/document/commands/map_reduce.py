@@ -32,7 +32,7 @@ from docstore.node.read.cursors import first_batch
 from docstore.node.read.requests import filter_of, query_context_of, sort_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import DocumentSource, MadeSource, ReleasingSource
-from docstore.node.slices import finish_steps, slice_end
+from docstore.node.slices import finish_steps, step_end
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 
@@ -112,7 +112,7 @@ class _Mapping:
         done = 0
         exhausted = False
         while not exhausted:
-            batch = source.next_batch(BATCH_DOCUMENTS, BATCH_BYTES, slice_end(node))
+            batch = source.next_batch(BATCH_DOCUMENTS, BATCH_BYTES, step_end(node))
             exhausted = batch.exhausted
             done += len(batch.documents)
             self.context.operation.progress = {"msg": "m/r: map", "progress": {"done": done}}

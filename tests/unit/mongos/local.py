@@ -22,6 +22,7 @@ from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import CommandError
 from docstore.net import NetworkError
+from docstore.net.scheduling.scheduler import Scheduler
 from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
@@ -153,7 +154,7 @@ class LocalCluster:
         self.a.others = [self.b]
         self.router = Router(
             shards=cast(Any, self), cache=cast(Any, self), autosplit=cast(Any, self), gossip=Gossip(),
-            clock=time.monotonic,
+            clock=time.monotonic, scheduler=Scheduler(),
             **dict.fromkeys(
                 ("chunk_commands", "settings", "balancer", "workers", "evaluators", "spill", "facts", "statistics",
                  "shutdown"),

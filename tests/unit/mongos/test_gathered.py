@@ -135,7 +135,7 @@ def test_results_of_a_pipeline_are_read_on_where_they_are_many(hindrance: str, m
     if hindrance == "bytes":
         monkeypatch.setattr(joined, "_MOST_BYTES", 100)
     if hindrance == "time":
-        monkeypatch.setattr(halves, "SLICE_SECONDS", -1.0)
+        monkeypatch.setattr(halves, "FIRST_STEP_SECONDS", -1.0)
     command = _pipeline({"$group": {"_id": "$_id", "x": {"$first": "$x"}}}, {"$sort": {"_id": -1}}, {"$skip": 2})
 
     async def story() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from docstore.aggregation.streams import Feed
 from docstore.kernel.keys.pattern import KeyPattern
+from docstore.net.scheduling.scheduler import Scheduler
 from mongos.merge.merged import Finish, MergedCursor, Shape
 
 
@@ -48,7 +49,7 @@ def read(cursor: MergedCursor, *, batch: int = 1000, most: int = 16 << 20) -> li
 
 def merged(parts: list[Part], shape: Shape, discarded: list[Part] | None = None, **more: Any) -> MergedCursor:
     keep = discarded if discarded is not None else []
-    return MergedCursor(parts, shape, keep.extend, clock=lambda: 0.0, **more)
+    return MergedCursor(parts, shape, keep.extend, scheduler=Scheduler(lambda: 0.0), **more)
 
 
 def test_sorted_parts_come_out_in_one_order():

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
-from docstore.js.script_thread import Turns, let_others_run
+from docstore.js.script_thread import Turns, wait_on_thread
 from docstore.node.backups import OpenBackups
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
@@ -140,7 +141,7 @@ class LocalNode:
             transport_security=security,
             observers=[] if audit is None else [audit.observe],
             carry_out=(lambda _context, begin: Turns(begin, None)) if pauses else None,
-            supervised_pause=let_others_run,
+            supervised_pause=partial(wait_on_thread, self.node.pause),
         )
         if audit is not None:
             CatalogAudit(store, audit)
@@ -151,7 +152,7 @@ class LocalNode:
     def hurry(self) -> None:
         """From now on every look at the clock costs a millisecond, so that slices are short."""
         ticks = itertools.count(1000)
-        self.node.clock = lambda: next(ticks) / 1000
+        self.node.clock = self.node.scheduler.clock = lambda: next(ticks) / 1000
 
     async def reply(
         self,

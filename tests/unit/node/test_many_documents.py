@@ -273,7 +273,7 @@ def test_what_an_update_commits_itself_does_not_have_it_look_again(monkeypatch: 
     async def scenario() -> None:
         node = LocalNode()
         await node.insert("c", *({"_id": n, "n": 0} for n in range(1_000)))
-        monkeypatch.setattr("docstore.node.slices.SLICE_SECONDS", 0.0005)
+        monkeypatch.setattr("docstore.node.slices.STEP_SECONDS", 0.0005)
         monkeypatch.setattr("docstore.node.write.search._PlainSearch._current", look)
         done = await node.run({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]})
         assert done["nModified"] == 1_000

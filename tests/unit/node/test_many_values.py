@@ -22,14 +22,14 @@ def test_distinct_of_many_values_has_them_in_order_and_pauses() -> None:
         node = LocalNode()
         await node.insert("c", *shuffled(60_000))
         pauses = 0
-        pause = node.node.pause
+        pause = node.node.scheduler.pause
 
         async def counted() -> None:
             nonlocal pauses
             pauses += 1
             await pause()
 
-        node.node.pause = counted
+        node.node.scheduler.pause = counted
         found = (await node.run({"distinct": "c", "key": "n"}))["values"]
         assert found == list(range(60_000))
         assert pauses >= 4

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docstore.node import slices
+from docstore.net.scheduling import scheduler
 from docstore.storage import Batch, Family
 from tests.unit.node.local import LocalNode, loop
 
@@ -32,7 +32,8 @@ def test_writes_during_a_validation_do_not_disturb_it(monkeypatch: pytest.Monkey
         node = LocalNode()
         await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]})
         await node.insert("c", *({"_id": n, "a": [n, n + 1]} for n in range(1000)))
-        monkeypatch.setattr(slices, "SLICE_SECONDS", 0)
+        monkeypatch.setattr(scheduler, "STEP_SECONDS", 0)
+        monkeypatch.setattr(scheduler, "SLICE_SECONDS", 0)
         checking = asyncio.create_task(node.run({"validate": "c", "full": True}))
         await asyncio.sleep(0)
         rounds = 0

@@ -329,7 +329,7 @@ def test_a_batch_ends_when_the_node_stops_being_primary_in_the_middle() -> None:
         async def lose() -> None:
             primary.primary = False
 
-        node.node.pause = lose
+        node.node.scheduler.pause = lose
         rows = [{"_id": n} for n in range(2000)]
         node.hurry()
         reply = await node.reply({"insert": "c", "documents": rows})
@@ -361,13 +361,13 @@ def test_an_upsert_finds_a_document_that_came_while_it_searched() -> None:
         node = LocalNode()
         await node.insert("c", *({"_id": n} for n in range(1100)))
         node.hurry()
-        original = node.node.pause
+        original = node.node.scheduler.pause
 
         async def meanwhile() -> None:
-            node.node.pause = original
+            node.node.scheduler.pause = original
             await node.insert("c", {"_id": "new", "key": 7})
 
-        node.node.pause = meanwhile
+        node.node.scheduler.pause = meanwhile
         statement = {"q": {"key": 7}, "u": {"$inc": {"n": 1}}, "upsert": True}
         reply = await node.run({"update": "c", "updates": [statement]})
         assert "upserted" not in reply
@@ -381,13 +381,13 @@ def test_a_document_that_stops_matching_during_the_search_is_left_alone() -> Non
         node = LocalNode()
         await node.insert("c", *({"_id": n} for n in range(1000)), {"_id": "last", "key": 7})
         node.hurry()
-        original = node.node.pause
+        original = node.node.scheduler.pause
 
         async def meanwhile() -> None:
-            node.node.pause = original
+            node.node.scheduler.pause = original
             await node.run({"update": "c", "updates": [{"q": {"_id": "last"}, "u": {"$set": {"key": 8}}}]})
 
-        node.node.pause = meanwhile
+        node.node.scheduler.pause = meanwhile
         reply = await node.run({"delete": "c", "deletes": [{"q": {"key": 7}, "limit": 1}]})
         assert reply["n"] == 0
         assert await node.documents("c", {"_id": "last"}) == [{"_id": "last", "key": 8}]
@@ -399,24 +399,24 @@ def test_a_long_update_changes_each_document_once_also_when_others_write_in_its_
     async def work() -> None:
         node = LocalNode()
         await node.insert("c", *({"_id": n, "n": 0} for n in range(1500)))
-        original = node.node.pause
+        original = node.node.scheduler.pause
         pauses = 0
 
         async def meanwhile() -> None:
             nonlocal pauses
             pauses += 1
             if pauses == 3:
-                node.node.pause = original
+                node.node.scheduler.pause = original
                 await node.run({"delete": "c", "deletes": [{"q": {"_id": 1499}, "limit": 1}]})
                 await node.run({"update": "c", "updates": [{"q": {"_id": 1498}, "u": {"$set": {"n": 10}}}]})
-                node.node.pause = meanwhile
+                node.node.scheduler.pause = meanwhile
 
-        node.node.pause = meanwhile
+        node.node.scheduler.pause = meanwhile
         node.hurry()
         reply = await node.run({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]})
         assert pauses > 3
         assert (reply["n"], reply["nModified"]) == (1499, 1499)
-        node.node.pause = original
+        node.node.scheduler.pause = original
         found = await node.documents("c", {})
         assert {row["_id"]: row["n"] for row in found} == {n: 11 if n == 1498 else 1 for n in range(1499)}
 
