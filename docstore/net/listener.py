@@ -16,6 +16,7 @@ from docstore.log import component
 from docstore.net.connection import Connection
 from docstore.net.guarded_connection import GuardedConnection
 from docstore.net.rate_limiter import Admission, RateLimiter
+from docstore.net.scheduling.scheduler import Scheduler
 from docstore.net.sockets import BACKLOG, bind
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.door import Door
@@ -93,6 +94,9 @@ class Listener:
         """
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, self.dispatcher.services.clock)
+        scheduler = self.dispatcher.services.parts.get(Scheduler)
+        if scheduler is not None:
+            scheduler.watch(self.turn)
         sockets = bind(self._addresses, self.port) if sockets is None else sockets
         self.port = sockets[0].getsockname()[1]
         self._files = self._bind_files()

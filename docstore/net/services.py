@@ -59,6 +59,7 @@ def services_of(
     own parameters are added to `parameters`. For the rest see `Services`.
     """
     access = AccessControl(users, keys=keys, random_bytes=secrets.token_bytes, aside=asyncio.to_thread)
+    parts[Scheduler] = scheduler
     services = Services(
         table=table,
         host=host,

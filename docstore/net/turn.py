@@ -56,6 +56,11 @@ class Turn:
         self._until = 0.0
         self._scheduled = False
 
+    @property
+    def waits(self) -> bool:
+        """Whether a frame that has come is not handled yet."""
+        return bool(self._taken)
+
     def take(self, taker: Taker, frame: bytes) -> None:
         """Give `taker` the frame when all that has come with it is there."""
         self._taken.append((taker, frame))

@@ -167,6 +167,9 @@ class Engine(Reader, Protocol):
         impossible.
         """
 
+    def compact_removed(self) -> None:
+        """See to it that keys that were removed cost readers nothing; to be called now and then."""
+
     def hold_files(self) -> bool:
         """Let no file be rewritten or removed until `release_files`, so that files can be copied; False while such
         work is still under way: ask again. Nothing may be written meanwhile.

@@ -115,6 +115,9 @@ class MemoryEngine:
     def checkpoint(self, path: str) -> None:
         raise StorageError("the inMemory engine keeps nothing on disk: there is no checkpoint to make")
 
+    def compact_removed(self) -> None:
+        return
+
     def hold_files(self) -> bool:
         return True
 

@@ -20,6 +20,8 @@ cdef class RocksEngine:
     cdef bint _out_of_space
     cdef dict _ratios
     cdef object _writes
+    cdef list _removed
+    cdef list _flush_from
     cdef bint _open
 
     cpdef object write(self, Batch batch)

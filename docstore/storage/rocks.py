@@ -85,6 +85,18 @@ as nearly no key stands in it twice. What does have such versions is merged by l
 _LASTING = (Family.RECORDS, Family.INDEXES, Family.OPLOG, Family.WIDE)
 """What there is much of at the last level. (Setting an option takes some milliseconds.)"""
 
+_MUCH_REMOVED = (Family.RECORDS, Family.INDEXES, Family.WIDE)
+"""Families in which keys are removed at the head of ranges that are read again and again: a queue, what has expired."""
+MAX_REMOVED = 8_192
+"""Removed keys after which a memtable is written out. A read walks over each removed key in a memtable, backwards in
+half a microsecond and more; files that consist of them are merged at once (`_WINDOW`), and then they are gone.
+"""
+MIN_REMOVED = 512
+_MAX_FILES = 12
+"""Files that wait to be merged, from which on no more are made for removed keys."""
+_WINDOW, _REMOVED_IN_WINDOW, _REMOVED_PART = 1_000, 500, 0.3
+"""A file is merged soon if so many keys in a row have so many removed ones, or such a part of all is removed."""
+
 _KEPT_PARTS = {Family.RECORDS: 4, Family.INDEXES: 12}
 """What is kept of what is read by key, and which part of the cache's room may be taken beside it."""
 
@@ -134,6 +146,9 @@ class RocksEngine:
         self._out_of_space = False
         self._ratios: dict[Family, tuple[float, float]] = {}
         self._writes = 0
+        self._removed = [0] * len(Family)
+        """Keys that were removed since the memtable of their family was last written out for it, by family."""
+        self._flush_from = [MAX_REMOVED] * len(Family)
         self._open = True
 
     def get(self, family: Family, key: bytes) -> bytes | None:
@@ -170,7 +185,7 @@ class RocksEngine:
         target = WriteBatch(raw_mode=True)
         for family, start, end in batch.ranges:
             target.delete_range(start, end, self._handles[family])
-        put_changes(target, self._handles, batch.changes)
+        any_removed = put_changes(target, self._handles, batch.changes, self._removed)
         try:
             self._db.write(target, self._write_options)
         except Exception as error:  # rocksdict raises nothing narrower
@@ -185,8 +200,32 @@ class RocksEngine:
             if family in self._kept:
                 self._kept[family].forget()
         self._writes += 1
+        if any_removed:
+            for family in _MUCH_REMOVED:
+                if self._removed[family] >= self._flush_from[family]:
+                    self._flush_removed(family)
         if self._files.loads:
             self._files.note(batch)
+
+    def compact_removed(self) -> None:
+        for family in _MUCH_REMOVED:
+            if self._removed[family] >= MIN_REMOVED:
+                self._flush_removed(family)
+
+    def _flush_removed(self, family: Family) -> None:
+        """Write a family's memtable out, unless earlier ones still wait for the disk: then later."""
+        source = self._families[family]
+        waiting = source.property_int_value("rocksdb.num-immutable-mem-table")
+        files = int(source.property_value("rocksdb.num-files-at-level0") or 0)
+        if waiting or files >= _MAX_FILES:
+            self._flush_from[family] = self._removed[family] + MIN_REMOVED
+            return
+        try:
+            source.flush(wait=False)
+        except Exception as error:  # rocksdict raises nothing narrower
+            LOG.warning("A memtable could not be written out", path=self.path, error=str(error))
+        self._removed[family] = 0
+        self._flush_from[family] = MAX_REMOVED
 
     def begin_load(self, family: Family, start: bytes, end: bytes) -> FileLoad:
         return self._files.begin(family, start, end)
@@ -328,4 +367,5 @@ def _options(cache: Cache, memtable_bytes: int) -> Options:
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(4 * _MIB)
     options.set_max_open_files(512)
+    options.add_compact_on_deletion_collector_factory(_WINDOW, _REMOVED_IN_WINDOW, _REMOVED_PART)
     return options

@@ -187,6 +187,7 @@ class MachineEngine:
         self.stats = contents.stats
         self.ratio = contents.ratio
         self.checkpoint = contents.checkpoint
+        self.compact_removed = contents.compact_removed
         self.hold_files = contents.hold_files
         self.release_files = contents.release_files
 

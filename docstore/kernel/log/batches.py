@@ -14,20 +14,32 @@ _SORTED_FROM = 64
 """From so many changes of a family on, they go in by order of their keys: each finds its place near the one before."""
 
 
-def put_changes(target: Any, handles: Sequence[Any], changes: tuple[dict[bytes, bytes | None], ...]) -> None:
-    """Put all changes into `target`, a mapping into one family at a time: that whose handle was selected last."""
+def put_changes(
+    target: Any, handles: Sequence[Any], changes: tuple[dict[bytes, bytes | None], ...], removed: list[int]
+) -> cython.Py_ssize_t:
+    """Put all changes into `target`, a mapping into one family at a time: that whose handle was selected last. Return
+    how many keys go; `removed` counts them by family.
+    """
+    gone: cython.Py_ssize_t
+    all_gone: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
     of_family: dict[bytes, bytes | None]
     for place in range(len(changes)):
         of_family = changes[place]
         if of_family:
             target.set_default_column_family(handles[place])
+            gone = 0
             for key in sorted(of_family) if len(of_family) >= _SORTED_FROM else of_family:
                 value = of_family[key]
                 if value is None:
                     del target[key]
+                    gone += 1
                 else:
                     target[key] = value
+            if gone:
+                removed[place] += gone
+                all_gone += gone
+    return all_gone
 
 
 def note_keys(noted: tuple[set[bytes], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:

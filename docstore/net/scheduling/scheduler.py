@@ -5,7 +5,7 @@ asks `is_due` between its steps, and awaits `pause` when that says so. A step sh
 
 Always true:
 
-* a slice ends after the step in which a socket became readable or writable, else after `SLICE_SECONDS`;
+* a slice ends after the step in which a socket became ready, or a frame waits (`watch`), else after `SLICE_SECONDS`;
 * the next slice begins when no socket is ready any more, so all requests that have come are answered before, however
   many turns of the loop that takes; but long work as a whole has a tenth of the time at least;
 * one slice runs between two looks at the sockets, by the order of `docstore.net.scheduling.fair_queue.FairQueue`.
@@ -29,6 +29,7 @@ from docstore.net.scheduling.fair_queue import BACKGROUND, FairQueue, Owner
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context
+    from docstore.net.turn import Turn
 
 STEP_SECONDS = 0.001
 """How long one step of long work may take: between two steps somebody looks whether others wait."""
@@ -72,7 +73,8 @@ class Scheduler:
         self.seconds = 0.0
         self.longest: tuple[float, str] = (0.0, "")
         self.clock = clock
-        self._is_ready = is_ready
+        self._socket_is_ready = is_ready
+        self._turns: list[Turn] = []
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
         self._scheduled = False
         # Of the slice that runs: None between slices.
@@ -89,6 +91,14 @@ class Scheduler:
     def waiting(self) -> int:
         """The number of pieces of long work that wait for a slice."""
         return len(self._queue)
+
+    def watch(self, turn: Turn) -> None:
+        """Take frames that `turn` holds for requests that have come."""
+        self._turns.append(turn)
+
+    def _is_ready(self) -> bool:
+        """Whether anybody wants the loop."""
+        return any(turn.waits for turn in self._turns) or self._socket_is_ready()
 
     def status(self) -> dict[str, Any]:
         """Return the counters, for serverStatus; times in microseconds."""

@@ -95,7 +95,12 @@ class Housekeeping(PeriodicTask):
             oldest, before = oplog.first.timestamp, expired_before(store, node.wall_clock())
             await self._carry_out(lambda until: not remove_pre_images(store.engine, oldest, before, until))
         await self._carry_out(store.reclaim)
+        await self._carry_out(lambda _until: self._compact_removed())
         await self._carry_out(lambda _until: not store.sessions.reap(ended))
+
+    def _compact_removed(self) -> bool:
+        self._node.store.engine.compact_removed()
+        return True
 
     async def _carry_out(self, step: Callable[[float], bool]) -> None:
         """Do one job, which is this member's own, until `step` says that it is done."""

@@ -29,7 +29,9 @@ CHANGES: tuple[dict[bytes, bytes | None], ...] = ({b"a": b"1", b"b": None}, {}, 
 
 def test_changes_go_into_their_families(kernel: Kernel) -> None:
     target = Target()
-    kernel.log.batches.put_changes(target, ("one", "two", "three"), CHANGES)
+    removed = [5, 5, 5]
+    assert kernel.log.batches.put_changes(target, ("one", "two", "three"), CHANGES, removed) == 1
+    assert removed == [6, 5, 5]
     assert target.seen == [("one", b"a", b"1"), ("one", b"b", None), ("three", b"a", b"")]
 
 
@@ -37,7 +39,7 @@ def test_many_changes_go_in_by_the_order_of_their_keys(kernel: Kernel) -> None:
     target = Target()
     changes: dict[bytes, bytes | None] = {b"%03d" % (number * 7 % 500): b"v" for number in range(500)}
     changes[b"100"] = None
-    kernel.log.batches.put_changes(target, ("one",), (changes,))
+    kernel.log.batches.put_changes(target, ("one",), (changes,), [0])
     assert target.seen == [("one", key, changes[key]) for key in sorted(changes)]
 
 

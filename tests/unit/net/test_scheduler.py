@@ -8,6 +8,8 @@ import random
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -126,6 +128,19 @@ def test_a_slice_lasts_longer_where_nobody_waits() -> None:
     scheduler.end_slice()
     assert scheduler.longest == (pytest.approx(SLICE_SECONDS), "")
     assert scheduler.slices == 1
+
+
+def test_a_slice_ends_where_a_frame_waits() -> None:
+    clock = Clock()
+    scheduler = Scheduler(clock)
+    turn = SimpleNamespace(waits=False)
+    scheduler.watch(cast(Any, turn))
+    scheduler.begin_slice()
+    clock.now += STEP_SECONDS
+    assert not scheduler.is_due()
+    turn.waits = True
+    clock.now += STEP_SECONDS
+    assert scheduler.is_due()
 
 
 async def work(scheduler: Scheduler, clock: Clock, seconds: float, slices: int, order: list[str], name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from docstore.storage import (
     StorageError,
     open_engine,
 )
+from docstore.storage.rocks import MAX_REMOVED, MIN_REMOVED
 from tests.harness.waiting import wait_until
 
 
@@ -271,4 +273,30 @@ def test_what_was_written_before_the_disk_was_full_is_durable_only_when_it_was_s
         engine.flush()
     monkeypatch.undo()
     engine._db = real
+    engine.close()
+
+
+def test_removed_keys_do_not_stay_in_the_way_of_readers(tmp_path: Path) -> None:
+    engine: Any = open_engine("rocksdb", str(tmp_path))
+    value = engine._db.get_column_family("records").property_value
+    keys = [b"%08d" % number for number in range(3 * MAX_REMOVED)]
+    for first in range(0, len(keys), 1000):
+        batch = Batch()
+        for key in keys[first : first + 1000]:
+            batch.put(Family.RECORDS, key, b"x" * 100)
+        engine.write(batch)
+    for first in range(0, len(keys) - 1, 500):
+        batch = Batch()
+        for key in keys[first : min(first + 500, len(keys) - 1)]:
+            batch.delete(Family.RECORDS, key)
+        engine.write(batch)
+
+    def is_gone() -> bool:
+        engine.compact_removed()
+        in_files = re.search(r"# deletions=(\d+)", value("rocksdb.aggregated-table-properties"))
+        in_memory = int(value("rocksdb.num-deletes-active-mem-table"))
+        return in_files is not None and int(in_files[1]) + in_memory < MIN_REMOVED
+
+    wait_until(is_gone, 30.0)
+    assert list(engine.keys(Family.RECORDS, b"", b"\xff")) == keys[-1:]
     engine.close()
