@@ -26,7 +26,10 @@ from docstore.query.plan.intervals import Range, compound
 from docstore.query.plan.value_ranges import class_range
 from docstore.storage import Family
 
-_UNIT_DOCUMENTS = 100
+_UNIT_DOCUMENTS = 50
+"""Documents that are removed together: about a step's work."""
+_ENTRIES_PER_LOOK = 64
+"""Index entries that are read between two looks at the clock."""
 _LEAST_DATE_MS = -(1 << 63)
 
 
@@ -49,14 +52,20 @@ class TtlMonitor(PeriodicTask):
 
     async def _expire(self, collection: Collection, index: Index) -> None:
         node = self._node
+        doomed = ExpiredDocuments(node, collection, index)
 
         def remove(owned: Predicate | None, until: float) -> bool:
             if not self._may_delete(collection, index):
                 return True
-            while node.clock() < until:
-                if self._remove_some(collection, index, owned) < _UNIT_DOCUMENTS:
-                    return True
-            return False
+            documents = doomed.next_documents(owned, until)
+            if documents:
+                with node.store.unit() as unit:
+                    for rid, raw in documents.items():
+                        unit.remove(collection, long_of(rid), raw)
+                    unit.commit()
+                node.expiry.deleted += len(documents)
+            doomed.advance()
+            return doomed.at_end
 
         try:
             await finish_work(node, write_in_slices(node, collection.ns, Repeated(remove, can_wait=True)))
@@ -73,51 +82,62 @@ class TtlMonitor(PeriodicTask):
         current = node.store.collection(collection.ns)
         return current is collection and collection.indexes.get(index.name) is index and node.expiry.enabled
 
-    def _remove_some(self, collection: Collection, index: Index, owned: Predicate | None) -> int:
-        """Remove some of what is over in one unit; fewer than a unit's documents when nothing is left."""
-        node = self._node
-        doomed = over(collection, index, int(node.wall_clock() * 1000), node, owned)
-        if doomed:
-            with node.store.unit() as unit:
-                for rid, raw in doomed.items():
-                    unit.remove(collection, long_of(rid), raw)
-                unit.commit()
-            node.expiry.deleted += len(doomed)
-        return len(doomed)
-
 
 def expire_seconds(collection: Collection, index: Index) -> int | None:
     """After how many seconds the documents of an index expire; None: never."""
     return collection.options.expire_after if index.is_id else index.spec.expire_after
 
 
-def over(
-    collection: Collection, index: Index, now_ms: int, node: DataNode, owned: Predicate | None
-) -> dict[bytes, bytes]:
-    """Record id -> document, for some documents whose time is over."""
-    seconds = expire_seconds(collection, index)
-    if seconds is None:
-        return {}
-    limit_ms = now_ms - seconds * 1000
-    limit = (DATE, max(limit_ms, _LEAST_DATE_MS).to_bytes(8, "little", signed=True))
-    definition = collection.options.timeseries
-    if definition is None:
-        path, direction = index.fields[0]
-        dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
-        ((low, high),), _ = compound([((dates,), direction)], 1)
-    else:
-        # Buckets expire as a whole, when their last measurement has; where they begin stands in `_id`.
-        path = f"control.max.{definition.time_field}"
-        oldest = max(limit_ms // 1000, 0).to_bytes(4, "big") + b"\xff" * 8
-        low, high = class_range(OBJECT_ID).lo, behind(encode_key((OBJECT_ID, oldest)))
-    matches = compile_filter(Comparison(path, Op.LTE, limit))
-    found: dict[bytes, bytes] = {}
-    for key, value in node.engine.items(Family.INDEXES, index.prefix + low, index.prefix + high):
-        rid = index.record_id(key, value)
-        raw = node.engine.get(Family.RECORDS, collection.prefix + rid)
-        assert raw is not None, f"{collection.ns}: an index leads to no record"
-        if matches.matches(raw) and (owned is None or owned.matches(raw)):
-            found[rid] = raw
-            if len(found) == _UNIT_DOCUMENTS:
-                break
-    return found
+class ExpiredDocuments:
+    """The documents of one collection that have expired by one index, for one pass: each index entry is read once.
+
+    `next_documents` gives some of them; `advance` goes on behind these, once they have been removed.
+    """
+
+    def __init__(self, node: DataNode, collection: Collection, index: Index) -> None:
+        seconds = expire_seconds(collection, index) or 0
+        limit_ms = int(node.wall_clock() * 1000) - seconds * 1000
+        limit = (DATE, max(limit_ms, _LEAST_DATE_MS).to_bytes(8, "little", signed=True))
+        definition = collection.options.timeseries
+        if definition is None:
+            path, direction = index.fields[0]
+            dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
+            ((low, high),), _ = compound([((dates,), direction)], 1)
+        else:
+            # Buckets expire as a whole, when their last measurement has; where they begin stands in `_id`.
+            path = f"control.max.{definition.time_field}"
+            oldest = max(limit_ms // 1000, 0).to_bytes(4, "big") + b"\xff" * 8
+            low, high = class_range(OBJECT_ID).lo, behind(encode_key((OBJECT_ID, oldest)))
+        self.at_end = False
+        self._node = node
+        self._collection = collection
+        self._index = index
+        self._matches = compile_filter(Comparison(path, Op.LTE, limit)).matches
+        self._from = index.prefix + low
+        self._end = index.prefix + high
+        self._next = self._from
+        self._is_last = False
+
+    def next_documents(self, owned: Predicate | None, until: float) -> dict[bytes, bytes]:
+        """Return documents by record id, as many as a unit removes and as the time until `until` allows."""
+        node, collection, index = self._node, self._collection, self._index
+        documents: dict[bytes, bytes] = {}
+        self._is_last = False
+        for count, (key, value) in enumerate(node.engine.items(Family.INDEXES, self._from, self._end), 1):
+            self._next = key + b"\0"
+            rid = index.record_id(key, value)
+            raw = node.engine.get(Family.RECORDS, collection.prefix + rid)
+            assert raw is not None, f"{collection.ns}: an index leads to no record"
+            if self._matches(raw) and (owned is None or owned.matches(raw)):
+                documents[rid] = raw
+                if len(documents) == _UNIT_DOCUMENTS:
+                    return documents
+            if count % _ENTRIES_PER_LOOK == 0 and node.clock() >= until:
+                return documents
+        self._is_last = True
+        return documents
+
+    def advance(self) -> None:
+        """Go on behind the entries that have been read; `at_end` says whether these were the last."""
+        self._from = self._next
+        self.at_end = self._is_last

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from docstore.node.upkeep.ttl import TtlMonitor
+from docstore.storage import Family
 from tests.unit.node.local import LocalNode, loop
 
 NOW = datetime.datetime(2030, 1, 1)
@@ -94,5 +96,30 @@ def test_the_pause_between_passes_is_a_parameter() -> None:
         await node.run({"setParameter": 1, "ttlMonitorEnabled": False}, "admin")
         assert (node.node.expiry.sleep_seconds, node.node.expiry.enabled) == (2, False)
         assert (await node.reply({"setParameter": 1, "ttlMonitorSleepSecs": 0}, "admin"))["code"] == 2
+
+    loop(work())
+
+
+def test_a_pass_reads_each_entry_of_an_index_once() -> None:
+    """Removed entries are walked over where a range is read from its beginning again."""
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 1}]})
+        past = datetime.datetime(2020, 1, 1)
+        await node.insert("c", *({"_id": number, "at": past} for number in range(1000)))
+        starts: list[bytes] = []
+        read = node.node.engine.items
+
+        def items(family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+            if family is Family.INDEXES:
+                starts.append(start)
+            return read(family, start, end, reverse)
+
+        node.node.engine.items = items  # type: ignore[method-assign]
+        await TtlMonitor(node.node).run_pass()
+        assert node.node.expiry.deleted == 1000
+        assert len(starts) >= 20
+        assert starts == sorted(set(starts)), "no range is begun anew"
 
     loop(work())
