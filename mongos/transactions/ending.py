@@ -1,8 +1,13 @@
 """How a transaction ends on the shards that take part.
 
 One that has written on at most one shard needs no coordinator: the others, which have only read, end first. Where
-several have written, the first of them coordinates (`docstore.sharding.commitment`). Everything here may be done again
-when it is not known whether it was done.
+several have written, the first of them coordinates (`docstore.sharding.commitment`).
+
+Always true:
+
+* everything here may be done again when it is not known whether it was done;
+* once the recovery shard may have been asked to commit, it alone is asked how the transaction ended: a reader that has
+  restarted since knows of no transaction, whatever came of it.
 """
 
 from __future__ import annotations
@@ -13,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.int64 import Int64
 
-from docstore.bson import append_fields, document_from
+from docstore.bson import append_fields, document_from, document_to_python, get_field
 from docstore.commands.context import Context
 from docstore.commands.sessions.fields import Session, lsid_document
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.sharding.commitment import coordinate_commit
 from mongos.routing.shards import Shard, each
 from mongos.transactions.shards import Participant
@@ -29,26 +34,39 @@ _ABORT_SECONDS = 5.0
 
 
 async def commit(context: Context, transaction: RouterTransaction) -> bytes:
-    """The reply. Errors: NoSuchTransaction where it is aborted; others, after which it may be either."""
+    """The reply. Errors: NoSuchTransaction where it is aborted; others, after which it may be either.
+
+    The recovery shard is asked once all readers have ended durably; from then on it alone knows the outcome.
+    """
     begun = [participant for participant in transaction.participants.values() if participant.begun]
-    writers = [participant for participant in begun if not participant.read_only]
-    readers = [participant for participant in begun if participant.read_only]
+    recovery = transaction.recovery
 
     async def end(participant: Participant) -> bytes:
         return await _ask(context, participant.shard, transaction.command(_commit_command(context)))
 
-    replies = await each(readers, end)
-    if len(writers) == 1:
-        replies = [await end(writers[0])]
-    elif writers:
-        assert transaction.recovery is not None, "it has written"
-        names = [participant.shard.name for participant in writers]
-        command = _with_concern(context, coordinate_commit(names))
-        replies = [await _ask(context, transaction.recovery.shard, transaction.command(command))]
-    return next((reply for reply in replies if reply != _NOTHING), _NOTHING)
+    if recovery is None:
+        replies = await each(begun, end)
+        return next((reply for reply in replies if reply != _NOTHING), _NOTHING)
+    writers = [participant for participant in begun if not participant.read_only]
+    if not transaction.commit_requested:
+        for reply in await each([participant for participant in begun if participant.read_only], end):
+            _check_durable(reply)
+        transaction.commit_requested = True
+    if writers == [recovery]:
+        return await end(recovery)
+    command = _with_concern(context, coordinate_commit([participant.shard.name for participant in writers]))
+    return await _ask(context, recovery.shard, transaction.command(command))
 
 
 _NOTHING = document_from([])
+
+
+def _check_durable(reply: bytes) -> None:
+    """Errors: the `writeConcernError` of a reader's reply. The writers have not been asked to commit then."""
+    failed = get_field(reply, "writeConcernError")
+    if failed is not None:
+        error = document_to_python(failed[1])
+        raise CommandError(error.get("code", Code.WriteConcernFailed), error.get("errmsg", ""))
 
 
 async def recover(context: Context, session: Session, shard: Shard, router: Router) -> bytes:

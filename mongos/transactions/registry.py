@@ -4,6 +4,8 @@ Always true:
 
 * a session's numbers only grow; a newer one ends an open transaction;
 * a request that is refused ends its transaction on all shards, also where a write reports errors of single documents;
+* a transaction that is open, or whose commit has begun, is remembered as long as its session is; of those that have
+  ended the newest are, so that a late request hears how;
 * what a router does not know, any more or at all, is not guessed: a commit then needs the client's recovery token.
 """
 
@@ -30,8 +32,8 @@ from mongos.transactions.transaction import RouterTransaction, State, concern_at
 if TYPE_CHECKING:
     from mongos.router import Router
 
-_KEPT = 20_000
-"""Transactions that are remembered."""
+MAX_ENDED_TRANSACTIONS = 20_000
+_NO_PARTICIPANTS = 50940
 
 
 class RouterTransactions:
@@ -39,7 +41,8 @@ class RouterTransactions:
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._by_session: OrderedDict[bytes, RouterTransaction] = OrderedDict()
+        self._unended: dict[bytes, RouterTransaction] = {}
+        self._ended: OrderedDict[bytes, RouterTransaction] = OrderedDict()
         self._ending: set[asyncio.Task[None]] = set()
 
     # Requests
@@ -79,7 +82,7 @@ class RouterTransactions:
         if not self._router.cluster_time():
             # Nothing has been heard yet of what time it is in the cluster.
             await self._router.config.command("admin", {"ping": 1}, repeatable=True)
-        number, found = session.txn_number, self._by_session.get(session.lsid)
+        number, found = session.txn_number, self._newest(session.lsid)
         assert number is not None, "a transaction has a number"
         if found is not None and number < found.number:
             raise CommandError(
@@ -90,17 +93,27 @@ class RouterTransactions:
             raise CommandError(Code.ConflictingOperationInProgress, f"txnNumber {number} for session already started")
         if found is not None:
             self._abort(found)
+        self._ended.pop(session.lsid, None)
         concern = concern_at(context.read_concern, self._router.cluster_time())
-        transaction = self._by_session[session.lsid] = RouterTransaction(self._router, session, concern)
-        self._by_session.move_to_end(session.lsid)
-        if len(self._by_session) > _KEPT:
-            _, oldest = self._by_session.popitem(last=False)
-            self._abort(oldest)
+        transaction = self._unended[session.lsid] = RouterTransaction(self._router, session, concern)
         return transaction
+
+    def _newest(self, lsid: bytes) -> RouterTransaction | None:
+        return self._unended.get(lsid) or self._ended.get(lsid)
+
+    def _end(self, transaction: RouterTransaction, state: State) -> None:
+        """Note how it ended, in the place of the oldest such note where there are too many."""
+        transaction.state = state
+        if self._unended.get(transaction.lsid) is not transaction:
+            return
+        del self._unended[transaction.lsid]
+        self._ended[transaction.lsid] = transaction
+        if len(self._ended) > MAX_ENDED_TRANSACTIONS:
+            self._ended.popitem(last=False)
 
     def _known(self, session: Session) -> RouterTransaction:
         """Errors: TransactionTooOld, NoSuchTransaction."""
-        found = self._by_session.get(session.lsid)
+        found = self._newest(session.lsid)
         if found is not None and found.number == session.txn_number:
             return found
         newest = -1 if found is None else found.number
@@ -116,7 +129,7 @@ class RouterTransactions:
     def _abort(self, transaction: RouterTransaction) -> None:
         """Have an open transaction ended on its shards, in the background."""
         if transaction.state is State.OPEN:
-            transaction.state = State.ABORTED
+            self._end(transaction, State.ABORTED)
             self._background(abort_everywhere(transaction))
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -127,16 +140,13 @@ class RouterTransactions:
     # Ends
 
     async def commit(self, context: Context, token: bytes | None) -> bytes:
-        """The reply to commitTransaction. Errors: those of `commit` and `recover`."""
+        """The reply to commitTransaction. Errors: those of `commit` and `recover`; Location50940 without a token for a
+        transaction that this router does not know; NoSuchTransaction where the token says that nothing was written.
+        """
         session = _ending(context)
-        found = self._by_session.get(session.lsid)
+        found = self._newest(session.lsid)
         if found is None or found.number != session.txn_number:
-            if token is None:
-                self._known(session)
-            shard = None if token is None else document_to_python(token).get("recoveryShardId")
-            if shard is None:
-                raise CommandError(50940, "cannot commit with no participants")
-            return await recover(context, session, await self._router.shards.get(str(shard)), self._router)
+            return await self._recover(context, session, token)
         async with found.turn:
             if found.state is State.ABORTED:
                 found.check()
@@ -145,26 +155,45 @@ class RouterTransactions:
                 reply = await commit(context, found)
             except CommandError as error:
                 if error.code == Code.NoSuchTransaction and "writeConcernError" not in error.extra:
-                    found.state = State.ABORTED
+                    self._end(found, State.ABORTED)
                     self._background(abort_everywhere(found))
                 raise
-            found.state = State.COMMITTED
+            self._end(found, State.COMMITTED)
             return reply
 
+    async def _recover(self, context: Context, session: Session, token: bytes | None) -> bytes:
+        if token is None:
+            found = self._newest(session.lsid)
+            if found is not None and session.txn_number is not None and session.txn_number < found.number:
+                self._known(session)
+            raise CommandError(_NO_PARTICIPANTS, "cannot commit with no participants")
+        shard = document_to_python(token).get("recoveryShardId")
+        if shard is None:
+            raise CommandError(
+                Code.NoSuchTransaction,
+                "Recovery token is empty, meaning the transaction only performed reads and can be safely retried",
+            )
+        return await recover(context, session, await self._router.shards.get(str(shard)), self._router)
+
     async def abort(self, context: Context) -> dict[str, Any]:
-        """The reply to abortTransaction. Errors: TransactionCommitted, NoSuchTransaction."""
+        """The reply to abortTransaction. Errors: TransactionCommitted where it may be committed; NoSuchTransaction."""
         session = _ending(context)
         found = self._known(session)
         async with found.turn:
-            found.check()
-            found.state = State.ABORTED
+            if found.state is not State.COMMITTING or found.commit_requested:
+                found.check()
+            self._end(found, State.ABORTED)
             await abort_everywhere(found)
         return {}
 
     def end_sessions(self, lsids: set[bytes]) -> None:
-        for lsid, transaction in list(self._by_session.items()):
-            if not lsids or lsid in lsids:
+        """See the protocol. Commits that have begun go on; how they end their recovery shards know."""
+        for lsid in lsids or list(self._unended):
+            transaction = self._unended.get(lsid)
+            if transaction is not None:
                 self._abort(transaction)
+            if transaction is not None and lsids and transaction.state is State.COMMITTING:
+                del self._unended[lsid]
 
     def stop(self) -> None:
         for task in list(self._ending):

@@ -42,7 +42,8 @@ class State(Enum):
 
 class RouterTransaction:
     """`lsid` names the session, and `number` counts in it. `participants` by shard, in the order in which they were
-    asked first; `recovery` is the shard that knows how it ended: the first that has written.
+    asked first; `recovery` is the shard that knows how it ended: the first that has written. `commit_requested`: that
+    shard may have been asked to commit.
     """
 
     def __init__(self, router: Router, session: Session, concern: ReadConcern) -> None:
@@ -54,6 +55,7 @@ class RouterTransaction:
         self.turn = asyncio.Lock()
         self.participants: dict[str, Participant] = {}
         self.recovery: Participant | None = None
+        self.commit_requested = False
         self._concern = concern
         lsid: dict[str, Any] = {"id": Binary(self.lsid[:16], 4)}
         if self.lsid[16:] != NO_USER_DIGEST:

@@ -48,6 +48,8 @@ COMMIT = (
     "participant aborted", "participant has heard the decision", "commit to be forgotten", "commit forgotten",
     "commit resumed", "prepared transaction taken over", "router commits", "router recovers",
 )  # fmt: skip
+ENDS = ("transaction committed", "router commits", "router recovers")
+"""Of transactions that at most one shard has written in."""
 ROUTING = ("shard reads the routing", "router reads the routing")
 ROUTING_READ = "shard has read the routing"
 
@@ -174,6 +176,10 @@ class _CommitDriver(CommitDriver):
 
 
 class _SessionTransactions(SessionTransactions):
+    def commit(self, transaction: Any) -> None:
+        super().commit(transaction)
+        _tell("transaction committed")
+
     def prepare(self, transaction: Any) -> None:
         super().prepare(transaction)
         _tell("participant prepared")

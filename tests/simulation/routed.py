@@ -50,9 +50,9 @@ EARLIER = 30
 """So many cluster times ago is the longest that clients look back."""
 
 
-async def a_bank(world: World, *, members: int = 3) -> SimulatedCluster:
-    """The bank over two shards; what is not in `SHARDED` is on the first one."""
-    cluster = SimulatedCluster(world, members=members, configs=1)
+async def a_bank(world: World, *, members: int = 3, shards: int = 2) -> SimulatedCluster:
+    """The bank over the first two shards; what is not in `SHARDED` is on the first one."""
+    cluster = SimulatedCluster(world, shards=shards, members=members, configs=1)
     await cluster.start()
     await cluster.admin({"enableSharding": DATABASE, "primaryShard": "shard0"})
     await prepare(Routers(cluster, world.client_dice, Times()))

@@ -92,11 +92,10 @@ class OpenTransaction:
         """Errors: Aborted, Unknown."""
         client = self._client
         end = asyncio.get_running_loop().time() + COMMIT_SECONDS
-        command = {"commitTransaction": 1, **self._fields, "writeConcern": MAJORITY, **self._token}
         elsewhere = False
         while True:
             try:
-                reply = bson.decode(await self._asked_for_its_end(command, elsewhere=elsewhere))
+                reply = bson.decode(await self.ask_for_commit(elsewhere=elsewhere, seconds=client.seconds))
             except NetworkError as error:
                 told: Exception = error
             except CommandError as error:
@@ -112,14 +111,16 @@ class OpenTransaction:
             elsewhere = client.dice.random() < 0.5
             await asyncio.sleep(client.dice.uniform(0.01, 0.2))
 
-    async def _asked_for_its_end(self, command: Mapping[str, Any], *, elsewhere: bool) -> bytes:
+    async def ask_for_commit(self, *, elsewhere: bool, seconds: float) -> bytes:
+        """The reply to one commitTransaction, `elsewhere` of somebody who knows nothing of the transaction yet."""
         client = self._client
+        command = {"commitTransaction": 1, **self._fields, "writeConcern": MAJORITY, **self._token}
         if client.elsewhere is None:
-            return await client.ask("admin", command, retry=True, timeout=client.seconds)
+            return await client.ask("admin", command, retry=True, timeout=seconds)
         if not elsewhere:
-            return await client.ask("admin", command, timeout=client.seconds)
+            return await client.ask("admin", command, timeout=seconds)
         async with client.elsewhere() as ask:
-            return await ask("admin", command, timeout=client.seconds)
+            return await ask("admin", command, timeout=seconds)
 
     async def abort(self) -> None:
         """Whatever comes of it."""
@@ -131,9 +132,12 @@ class OpenTransaction:
 Body = Callable[[OpenTransaction], Awaitable[Any]]
 
 
-async def carry_out(client: Client, operation: Any, body: Body, *, gives_up: float = 0.1, **options: Any) -> bool:
+async def carry_out(
+    client: Client, operation: Any, body: Body, *, gives_up: float = 0.1,
+    opens: Callable[..., OpenTransaction] = OpenTransaction, **options: Any,
+) -> bool:  # fmt: skip
     """Do it in one transaction, and note what came of it; whether it is committed. `gives_up`: how often not at all."""
-    transaction, asked = OpenTransaction(client, **options), False
+    transaction, asked = opens(client, **options), False
     try:
         await body(transaction)
         if client.dice.random() < gives_up:

@@ -112,6 +112,13 @@ PLANTS = (
         "if True:",
     ),
     Plant(
+        "a reader answers a commit that is asked for again",
+        "repeated-commits",
+        "mongos.transactions.ending:commit",
+        "if not transaction.commit_requested:",
+        "if True:",
+    ),
+    Plant(
         "a chunk that has come since the snapshot is read",
         "routed-transactions-moves",
         "mongod.migration.shard_filter:RangeShardFilter.check_placed",

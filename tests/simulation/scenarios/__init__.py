@@ -18,6 +18,7 @@ from tests.simulation.scenarios import (
     moments,
     moves,
     primaries,
+    repeated_commits,
     routed_streams,
     routed_transactions,
     same_term,
@@ -36,7 +37,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
     groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
-    primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
+    primaries, transactions, transactions_ddl, routed_transactions, repeated_commits, routed_streams,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
