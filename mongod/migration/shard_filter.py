@@ -191,7 +191,8 @@ class RangeShardFilter:
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionShardFilter:
         """See the protocol."""
-        return TransactionShardFilter(self, taken_at, claimed)
+        settings = self._node.transactions.settings
+        return TransactionShardFilter(self, taken_at, claimed, lambda: settings.patience_ms / 1000)
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(document_to_python(shard_version))

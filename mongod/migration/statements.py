@@ -105,6 +105,10 @@ class RunningStatements:
         if gate is not None:
             raise MustWait(lambda: _opened(gate))
 
+    def gated(self, namespace: str) -> bool:
+        """Whether a move waits for those that run."""
+        return namespace in self._gates
+
     def begin(self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held]) -> Hold:
         """A statement begins in the step in which it was let in. `now`: what the shard knows later; it raises MustWait
         where that was forgotten.

@@ -1,19 +1,24 @@
 """The ownership of a shard as a transaction asks for it.
 
-Always true: what a transaction sees of a collection is all that this shard owns of it, although it reads an earlier
-state: a collection of which a chunk has come since is refused, and while it uses one no chunk of it goes. Once it uses
-a collection, be it that it has only looked it up, it never waits for who wants that to itself, since that one waits for
-the transaction: it is refused, or goes on.
+Always true:
+
+* what a transaction sees of a collection is all that this shard owns of it, although it reads an earlier state: a
+  collection of which a chunk has come since is refused, and while it uses one no chunk of it goes;
+* a transaction waits for nobody who may wait for a transaction, but for moments: what it holds on other shards this
+  one does not know, so any such wait may be part of a cycle. It is refused (LockTimeout) after
+  `maxTransactionLockRequestTimeoutMillis` by a change of definitions, after `MAX_MOVE_WAIT_SECONDS` by a move, and a
+  collection that it uses it goes on using while a move waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+import asyncio
+from collections.abc import Awaitable, Callable, Set
+from functools import partial
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-from docstore.namespace import split_namespace
-from docstore.node.shard_filter import Blocked, Hold, Owned, TransactionFilter
+from docstore.node.shard_filter import Blocked, Hold, MustWait, Owned, TransactionFilter
 from docstore.sharding.post_images import PostImages
 
 if TYPE_CHECKING:
@@ -22,47 +27,61 @@ if TYPE_CHECKING:
     from mongod.migration.shard_filter import RangeShardFilter
 
 
+MAX_MOVE_WAIT_SECONDS = 0.5
+"""As long as MongoDB's `metadataRefreshInTransactionMaxWaitMS`: a critical section is over sooner as a rule."""
+
+
 class TransactionShardFilter:
     """Implements `docstore.node.shard_filter.TransactionFilter`."""
 
-    def __init__(self, below: RangeShardFilter, taken_at: int, claimed: Set[str]) -> None:
-        """`claimed`: the collections that the transaction has claimed by now."""
+    def __init__(
+        self, below: RangeShardFilter, taken_at: int, claimed: Set[str], patience_seconds: Callable[[], float]
+    ) -> None:
+        """`claimed`: the collections that the transaction has claimed by now. `patience_seconds`: how long it waits for
+        a change of definitions.
+        """
         self._below = below
         self._taken_at = taken_at
         self._claimed = claimed
+        self._patience_seconds = patience_seconds
         self._entered: set[str] = set()
 
     def check_use(self, namespace: str) -> None:
         """See the protocol."""
         if self._uses(namespace):
             return
-        self._below.statements.check_begin(namespace)
-        section = self._below.sections.get(namespace) or self._below.handovers.sections.get(namespace)
+        self._check_begin(namespace)
+        below = self._below
+        section = below.sections.get(namespace) or below.handovers.sections.get(namespace)
         if section is not None:
-            raise Blocked(section.wait)
+            raise self._refused_later(namespace, section.wait)
 
     def _uses(self, namespace: str) -> bool:
         return namespace in self._entered or namespace in self._claimed
 
-    def _is_awaited(self, namespace: str) -> bool:
-        """Whether who has the collection to himself, or its database, waits for this transaction."""
-        if self._uses(namespace):
-            return True
-        database = split_namespace(namespace)[0]
-        used = {*self._entered, *self._claimed}
-        return database in self._below.holds.sections and any(split_namespace(each)[0] == database for each in used)
+    def _check_begin(self, namespace: str) -> None:
+        try:
+            self._below.statements.check_begin(namespace)
+        except MustWait as move:
+            raise self._refused_later(namespace, move.over) from None
+
+    def _refused_later(self, namespace: str, over: Callable[[], Awaitable[None]]) -> MustWait:
+        """A wait that ends with LockTimeout where `over` does not end soon."""
+        below = self._below
+        moves = (
+            namespace in below.sections or namespace in below.handovers.sections or below.statements.gated(namespace)
+        )
+        seconds = MAX_MOVE_WAIT_SECONDS if moves else self._patience_seconds()
+        return MustWait(partial(_wait_briefly, over, seconds, namespace))
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         """See the protocol."""
         if not self._uses(namespace):
-            self._below.statements.check_begin(namespace)
+            self._check_begin(namespace)
         try:
             owned = self._below.check_version(namespace, shard_version, write=write)
-        except Blocked:
-            if not self._is_awaited(namespace):
-                raise
-            text = f"{namespace} is about to change, which waits for this transaction"
-            raise CommandError(Code.LockTimeout, text) from None
+        except Blocked as blocked:
+            raise self._refused_later(namespace, blocked.over) from None
         if shard_version is not None:
             self.check_placed(namespace, self._taken_at)
         self._entered.add(namespace)
@@ -97,3 +116,15 @@ class TransactionShardFilter:
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
         """See the protocol."""
         return self._below.is_known(namespace, owned)
+
+
+async def _wait_briefly(over: Callable[[], Awaitable[None]], seconds: float, namespace: str) -> None:
+    """Errors: LockTimeout where `over` does not end in so many seconds."""
+    waits = asyncio.ensure_future(over())
+    try:
+        done, _ = await asyncio.wait([waits], timeout=seconds)
+    finally:
+        waits.cancel()
+    if done:
+        return waits.result()
+    raise CommandError(Code.LockTimeout, f"Unable to acquire lock on '{namespace}' within {seconds * 1000:g}ms.")

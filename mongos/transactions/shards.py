@@ -5,6 +5,7 @@ Always true:
 * the first request to a shard begins the shard's part, and no other is sent there before that one is answered; all
   parts of a transaction that reads a snapshot read that of one cluster time;
 * nothing is sent twice: what may have been done may be done once only;
+* a part that begins waits for changes of definitions only while it is the only one, and holds nothing meanwhile;
 * a shard that calls the very first request stale has done nothing, and its part begins anew with the request as it is
   routed then; later it has lost what was done there, and the transaction fails.
 """
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 _OF_SESSIONS = frozenset(
     ("lsid", "txnNumber", "autocommit", "startTransaction", "stmtId", "stmtIds", "readConcern", "$clusterTime")
 )
+
+MAX_LOCK_WAIT_SECONDS = 20.0
+_MIN_PAUSE_SECONDS = 0.01
+_MAX_PAUSE_SECONDS = 0.1
 
 
 class Participant:
@@ -71,7 +76,31 @@ class TransactionShard:
         if participant.begun:
             return await self._send(participant, db, body, sequences, deadline, late)
         async with participant.turn:
-            return await self._send(participant, db, body, sequences, deadline, late)
+            return await self._begin(participant, db, body, sequences, deadline, late)
+
+    async def _begin(
+        self,
+        participant: Participant,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        sequences: Mapping[str, list[bytes]] | None,
+        deadline: float | None,
+        late: float,
+    ) -> ShardReply:
+        """Begin the shard's part. The only part waits for a change of definitions; beside others it must not, since the
+        change may wait for them.
+        """
+        shard, pause = self._shard, _MIN_PAUSE_SECONDS
+        give_up = shard.now() + MAX_LOCK_WAIT_SECONDS if deadline is None else deadline
+        while True:
+            try:
+                return await self._send(participant, db, body, sequences, deadline, late)
+            except CommandError as error:
+                waits = error.code == Code.LockTimeout and not participant.begun
+                if not waits or not self._transaction.is_alone(participant) or shard.now() + pause >= give_up:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     async def _send(
         self,

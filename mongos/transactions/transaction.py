@@ -100,6 +100,12 @@ class RouterTransaction:
             found = self.participants[shard.name] = Participant(shard)
         return found
 
+    def is_alone(self, participant: Participant) -> bool:
+        """Whether no other shard takes part, or is about to."""
+        return not any(
+            other.begun or other.turn.locked() for other in self.participants.values() if other is not participant
+        )
+
     def wrote(self, participant: Participant) -> None:
         """The shard has something to commit."""
         participant.read_only = False

@@ -18,6 +18,7 @@ from mongos.routing.requests import ShardReply
 from mongos.routing.shards import Shard
 from mongos.transactions import registry
 from mongos.transactions.registry import RouterTransactions
+from mongos.transactions.shards import TransactionShard
 from mongos.transactions.transaction import RouterTransaction, State
 
 NOTHING: dict[str, Any] = {}
@@ -162,3 +163,22 @@ def test_other_sessions_do_not_end_an_open_transaction(monkeypatch: pytest.Monke
     asyncio.run(end())
     assert {each.state for each in others} == {State.ABORTED}
     assert (len(scene.transactions._unended), len(scene.transactions._ended)) == (0, 3)
+
+
+HELD = CommandError(Code.LockTimeout, "Unable to acquire lock")
+
+
+@pytest.mark.parametrize("takes_part", [False, True])
+def test_only_the_first_part_of_a_transaction_waits_for_who_holds_a_collection(takes_part: bool) -> None:
+    scene = Scene()
+    scene.transaction.participants["r"].begun = takes_part
+    shard = scene.shards["w"]
+    shard.answers = [HELD, HELD]
+    asked = TransactionShard(scene.transaction, cast(Shard, shard)).command("test", {"find": "c"})
+    if takes_part:
+        with pytest.raises(CommandError) as refused:
+            asyncio.run(asked)
+        assert refused.value.code == Code.LockTimeout
+    else:
+        assert asyncio.run(asked).shard == "w"
+    assert len(scene.log) == (1 if takes_part else 3)
