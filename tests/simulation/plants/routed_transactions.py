@@ -133,6 +133,13 @@ PLANTS = (
         "(transaction := None) is not None",
     ),
     Plant(
+        "a transaction waits for a change as long as that takes",
+        "waiting",
+        "mongod.migration.transaction_filter:_wait_briefly",
+        "timeout=seconds",
+        "timeout=None",
+    ),
+    Plant(
         "a transaction waits for who waits for it",
         "handover-many",
         "mongod.migration.transaction_filter:TransactionShardFilter._uses",

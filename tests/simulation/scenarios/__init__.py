@@ -31,6 +31,7 @@ from tests.simulation.scenarios import (
     undoing,
     unsynced,
     voters,
+    waiting,
 )
 from tests.simulation.schedule import Scenario
 
@@ -38,6 +39,7 @@ MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
     groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
     primaries, transactions, transactions_ddl, routed_transactions, repeated_commits, routed_streams,
+    waiting,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

@@ -118,7 +118,7 @@ def test_two_moves_and_two_transactions_do_not_wait_for_each_other() -> None:
                 made.members[name].shard.shard_filter.statements.hold_back(NAMESPACE)
             began = time.monotonic()
             codes = await asyncio.gather(code_of(first.find("shard2")), code_of(second.find("shard1")))
-            assert codes == [Code.LockTimeout, Code.LockTimeout]
+            assert set(codes) == {Code.LockTimeout}
             assert time.monotonic() - began < MAX_MOVE_WAIT_SECONDS + REFUSED_SECONDS
             await first.find("shard1")
             for name in ("shard1", "shard2"):
