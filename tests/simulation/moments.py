@@ -52,6 +52,7 @@ ENDS = ("transaction committed", "router commits", "router recovers")
 """Of transactions that at most one shard has written in."""
 ROUTING = ("shard reads the routing", "router reads the routing")
 ROUTING_READ = "shard has read the routing"
+GIVEN_AWAY = "chunk given away"
 
 
 def install() -> None:
@@ -134,7 +135,7 @@ class _RangeDeleter(RangeDeleter):
 class _Chunks(Chunks):
     def move(self, *arguments: Any) -> Any:
         version = super().move(*arguments)
-        _tell("chunk given away")
+        _tell(GIVEN_AWAY)
         return version
 
 

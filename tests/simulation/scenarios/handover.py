@@ -2,6 +2,8 @@
 
 In some schedules the answers of the config servers come late to one of the shards: a router and the recipient know of
 the new owner then while the donor waits to hear of it. In all of them one router asks for its routing again and again.
+Where clients read from secondaries, one of them looks at each handover: it writes to the new owner by the fresh router
+and reads what it wrote by the stale one.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import functools
 import itertools
 import random
 from collections.abc import Awaitable, Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from docstore.errors import CommandError
@@ -18,7 +21,7 @@ from docstore.net import NetworkError
 from tests.checkers.history import Anomaly, Kind, Operation
 from tests.simulation.clients import Client, Refused, Target, Unknown, quietly
 from tests.simulation.cluster_faults import ClusterNemesis
-from tests.simulation.moments import ROUTING_READ
+from tests.simulation.moments import GIVEN_AWAY, ROUTING_READ
 from tests.simulation.process import Incarnation, Machine
 from tests.simulation.scenarios import moves
 from tests.simulation.scenarios.elections import judge
@@ -75,6 +78,8 @@ class Documents(moves.Documents):
     clients = 8
     movers = 1
     """How many move chunks, side by side."""
+    lateness = (0.0, 0.02, 0.1)
+    """How many seconds later what the config servers say comes to one of the shards."""
     forgetful = 0.0
     """How often a shard forgets the routing as soon as it has read it, as when a move begins just then."""
 
@@ -90,6 +95,9 @@ class Documents(moves.Documents):
     def routers(self, cluster: SimulatedCluster) -> list[list[Machine]]:
         """Those that the clients ask, one after another."""
         return [cluster.routers]
+
+    async def look_at_handovers(self, cluster: SimulatedCluster, work: Workload, over: list[bool]) -> None:
+        """What goes on beside the clients until it is over."""
 
     async def anomalies(self, cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
         """What was refused, and what is not as it must be in the end."""
@@ -242,6 +250,8 @@ class ManyDocuments(Documents):
 class FarDocuments(Documents):
     """Read from secondaries too, which must have got to the time of all that was acknowledged."""
 
+    lateness = (0.0, 0.05, 0.2)
+
     def __init__(self) -> None:
         super().__init__()
         self._times: dict[str, Any] = {}
@@ -255,9 +265,39 @@ class FarDocuments(Documents):
         if client.times and (not self._times or client.times["operationTime"] > self._times["operationTime"]):
             self._times = client.times
 
+    async def look_at_handovers(self, cluster: SimulatedCluster, work: Workload, over: list[bool]) -> None:
+        """While the donor waits to hear that a chunk is given away, write to the new owner, have the first shard's log go
+        past that, and read from secondaries by the router that knows nothing.
+        """
+        world, given_away = cluster.world, asyncio.Event()
+        world.moments.append(lambda _process, moment: given_away.set() if moment == GIVEN_AWAY else None)
+        dice = random.Random(world.client_dice.getrandbits(64))
+        fresh, stale = cluster.routers
+        writer = Client(self.clients, work.history, of_routers([fresh], dice), dice)
+        reader = Client(self.clients + 1, work.history, of_routers([stale], dice), dice)
+        while not over:
+            with suppress(TimeoutError, CommandError, NetworkError):
+                await asyncio.wait_for(given_away.wait(), SECONDS)
+                given_away.clear()
+                await cluster.admin({"flushRouterConfig": 1}, on=fresh)
+                chunks = await cluster.primary_documents(cluster.config, "config", "chunks")
+                moved = max(chunks, key=lambda chunk: chunk["lastmod"])
+                if moved["shard"] == min(cluster.shards):
+                    continue
+                key = f"{writer.number}-{work.value()}"
+                least = moved["min"]["k"]
+                number = self._keys[key] = least if isinstance(least, int) else 0
+                operation = writer.history.invoke(writer.number, Kind.INSERT, key, w="majority")
+                command = {"insert": moves.NAME, "documents": [{"_id": key, "k": number, "tags": []}]}
+                await writer.record(operation, writer.write(command, "majority", retryable=True))
+                operation.result = None
+                self._times = writer.times
+                await quietly(writer.write({"insert": "unsharded", "documents": [{}]}, "majority"))
+                await self.find(reader, number)
+
     async def hesitate(self, client: Client) -> None:
         """Chunks may change hands after the time that the read asks for."""
-        if client.dice.random() < 0.3:
+        if client.number < self.clients and client.dice.random() < 0.3:
             await asyncio.sleep(client.dice.uniform(0.0, 0.3))
 
     def reading(self, client: Client) -> dict[str, Any]:
@@ -299,7 +339,7 @@ async def handing_over(
     world.hiccups = dice.choice((0.0, 0.005))
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
     deaf = dice.choice(list(cluster.shards.values())).machines[0]
-    world.network.slow[cluster.config.machines[0].name, deaf.name] = dice.choice((0.0, 0.02, 0.1))
+    world.network.slow[cluster.config.machines[0].name, deaf.name] = dice.choice(documents.lateness)
     numbers = random.Random(world.client_dice.getrandbits(64))
     world.moments.append(functools.partial(forget, documents.forgetful, random.Random(numbers.getrandbits(64))))
     routers = itertools.cycle(documents.routers(cluster))
@@ -311,6 +351,7 @@ async def handing_over(
     work.start(documents.act)
     over: list[bool] = []
     running = [asyncio.ensure_future(keep_fresh(cluster, over))]
+    running.append(asyncio.ensure_future(documents.look_at_handovers(cluster, work, over)))
     for _ in range(documents.movers):
         dice = random.Random(numbers.getrandbits(64))
         running.append(asyncio.ensure_future(move_to_and_fro(cluster, dice, over, *documents.sharded_by)))
