@@ -48,6 +48,7 @@ PATIENCE_SECONDS = 30.0
 HOLD_SECONDS = 10.0
 ACT_SECONDS = 60.0
 _RETRY_SECONDS = 0.1
+_MAX_RETRY_SECONDS = 1.0
 _NO_ANSWER = STATE_CHANGE_CODES | {
     Code.FailedToSatisfyReadPreference,
     Code.HostNotFound,
@@ -228,16 +229,17 @@ class Driver:
         self, shard: str, command: Mapping[str, Any], seconds: float, *, may_fail: bool
     ) -> Mapping[str, Any]:
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + PATIENCE_SECONDS
+        give_up, pause = loop.time() + PATIENCE_SECONDS, _RETRY_SECONDS
         while True:
             self._check_primary()
             asked = loop.time()
             try:
                 return await self._ask(shard, command, seconds)
             except CommandError as error:
-                if not may_fail and (error.code == Code.ShardNotFound or error.extra.get("notHeld")):
+                if not may_fail and (error.extra.get("notHeld") or await self._is_removed(shard, error)):
                     return {}  # it was removed from the cluster: what it holds of it is to be dropped before it returns
-                unanswered = error.code in _NO_ANSWER or self._waits_for_another(error)
+                waits_for_another = self._waits_for_another(error)
+                unanswered = error.code in _NO_ANSWER or waits_for_another
                 if may_fail and (not unanswered or loop.time() >= give_up):
                     raise
                 if not unanswered and self._keeps_refusals:
@@ -245,7 +247,18 @@ class Driver:
                 LOG.info("DDL waits for a shard", ns=self.operation.namespace, shard=shard, reason=error.message)
                 if error.code == Code.HostUnreachable and loop.time() - asked >= PATIENCE_SECONDS:
                     give_up = loop.time() + PATIENCE_SECONDS  # it was at work all the while
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(pause)
+            pause = _RETRY_SECONDS if waits_for_another else min(2 * pause, _MAX_RETRY_SECONDS)
+
+    async def _is_removed(self, shard: str, error: CommandError) -> bool:
+        """Whether a shard that is not found is certainly none any more: one that is goes on holding the namespace."""
+        if error.code != Code.ShardNotFound:
+            return False
+        try:
+            return await self._shard.config_servers().is_removed(shard)
+        except CommandError as unknown:
+            LOG.info("The config servers do not say whether a shard was removed", shard=shard, reason=unknown.message)
+            return False
 
     def _waits_for_another(self, error: CommandError) -> bool:
         """Whether a shard is held by an operation that another shard coordinates, and that is about to end."""

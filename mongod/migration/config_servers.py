@@ -16,6 +16,7 @@ from mongod.migration.identity import ShardIdentity
 
 LOG = component("SHARDING")
 SECONDS = 20.0
+LINEARIZABLE_MS = 10_000
 
 
 class ConfigServers:
@@ -60,3 +61,13 @@ class ConfigServers:
         if not rows:
             raise CommandError(Code.ShardNotFound, f"Shard {shard} not found")
         return str(rows[0]["host"])
+
+    async def is_removed(self, shard: str) -> bool:
+        """Whether the cluster has no shard of that name, which no config server that was deposed, or lags, may say.
+        Errors: those of `command`.
+        """
+        command = {
+            "find": "shards", "filter": {"_id": shard}, "readConcern": {"level": "linearizable"},
+            "maxTimeMS": LINEARIZABLE_MS,
+        }  # fmt: skip
+        return not document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.log import component
 from docstore.node.upkeep.periodic import PeriodicTask
@@ -46,7 +45,7 @@ class RemovalWatch(PeriodicTask):
             return
         stood, received = holds.all_standing(), undecided(shard)
         try:
-            if not (stood or received) or not await self._is_removed():
+            if not (stood or received) or not await shard.config_servers().is_removed(shard.name):
                 return
             for hold in stood:
                 LOG.info("Hold ended: this shard was removed", ns=hold.namespace)
@@ -57,12 +56,3 @@ class RemovalWatch(PeriodicTask):
                 await shard.recipient.resolve(each.id, each.namespace, Decision.ABORTED)
         except CommandError as error:
             LOG.info("What is held here stays for now", reason=error.message)
-
-    async def _is_removed(self) -> bool:
-        """Whether the cluster has no shard of this name, now: a deposed config server must not say so."""
-        command = {
-            "find": "shards", "filter": {"_id": self._shard.name}, "readConcern": {"level": "linearizable"},
-            "maxTimeMS": 10_000,
-        }  # fmt: skip
-        reply = await self._shard.config_servers().command(command, db="config")
-        return not document_to_python(reply)["cursor"]["firstBatch"]

@@ -3,6 +3,9 @@
 Before a decision is on its way to disk the coordinator may still decide to abort, and does where a participant refuses
 to prepare or does not answer for `PREPARE_SECONDS`. From then on participants are told until they have heard it, by
 this primary or the next one.
+
+The client is answered when all participants have carried the decision out, so that whoever reads any of them next sees
+it; or, where one does not answer, `CARRY_OUT_SECONDS` after a majority has the decision, which nothing can change.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 LOG = component("TXN")
 PREPARE_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
+CARRY_OUT_SECONDS = 1.0
 _RETRY_SECONDS = 0.05
+_MAX_RETRY_SECONDS = 1.0
 _NO_ANSWER = STATE_CHANGE_CODES | {
     Code.FailedToSatisfyReadPreference,
     Code.HostNotFound,
@@ -40,7 +45,7 @@ class NoLongerPrimary(Exception):
 
 
 class CommitDriver:
-    """One commit. `finished` is done with the decision once every participant has carried it out."""
+    """One commit. `finished` is done with the decision once who asked may be told of it."""
 
     def __init__(self, shard: Shard, participants: Participants, commitment: Commitment) -> None:
         self.commitment = commitment
@@ -59,8 +64,7 @@ class CommitDriver:
                 decision = await self._vote()
                 self.commitment = self.commitment.decided(decision)
                 await self._write((COORDINATORS, self.commitment.document()))
-            await asyncio.gather(*(self._tell(shard, decision) for shard in self.commitment.participants))
-            self.finished.set_result(decision)
+            await self._tell_all(decision)
             await self._write((COORDINATORS, Removed(self.commitment.id)))
         except NoLongerPrimary:
             LOG.info("Commit left to the next primary", txnNumber=self.commitment.number)
@@ -99,8 +103,25 @@ class CommitDriver:
             await asyncio.sleep(_RETRY_SECONDS)
         return None
 
+    async def _tell_all(self, decision: Decision) -> None:
+        """Return when every participant has carried out the decision, which who asked is told before where one takes
+        long.
+        """
+        telling = [asyncio.ensure_future(self._tell(shard, decision)) for shard in self.commitment.participants]
+        try:
+            await asyncio.wait(telling, timeout=CARRY_OUT_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
+            if not any(task.done() and task.exception() for task in telling):
+                self.finished.set_result(decision)
+            await asyncio.gather(*telling)
+        finally:
+            for task in telling:
+                task.cancel()
+
     async def _tell(self, shard: str, decision: Decision) -> None:
-        """Return when the participant has carried out the decision, and a majority of it has that."""
+        """Return when the participant has carried out the decision, and a majority of it has that; also when it was
+        removed from the cluster, which no shard is while anything is prepared on it.
+        """
+        pause = _RETRY_SECONDS
         while True:
             self._check_primary()
             try:
@@ -110,10 +131,20 @@ class CommitDriver:
                 if error.code in _FORGOTTEN and "writeConcernError" not in error.extra:
                     return
                 LOG.info("A participant has not heard the decision", shard=shard, reason=error.message)
+                if error.code == Code.ShardNotFound and await self._is_removed(shard):
+                    return
                 if error.code not in _NO_ANSWER:
                     self._check_primary()
                     LOG.error("A participant refuses the decision", shard=shard, reason=error.message)
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MAX_RETRY_SECONDS)
+
+    async def _is_removed(self, shard: str) -> bool:
+        try:
+            return await self._shard.config_servers().is_removed(shard)
+        except CommandError as error:
+            LOG.info("The config servers do not say whether a shard was removed", shard=shard, reason=error.message)
+            return False
 
     def _check_primary(self) -> None:
         if not self._shard.records.may_write():
