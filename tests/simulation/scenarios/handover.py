@@ -266,8 +266,8 @@ class FarDocuments(Documents):
             self._times = client.times
 
     async def look_at_handovers(self, cluster: SimulatedCluster, work: Workload, over: list[bool]) -> None:
-        """While the donor waits to hear that a chunk is given away, write to the new owner, have the first shard's log go
-        past that, and read from secondaries by the router that knows nothing.
+        """While the donor waits to hear that a chunk is given away, write to the new owner, have the logs of both shards
+        go past that, and read from secondaries by the router that knows nothing.
         """
         world, given_away = cluster.world, asyncio.Event()
         world.moments.append(lambda _process, moment: given_away.set() if moment == GIVEN_AWAY else None)
@@ -275,15 +275,16 @@ class FarDocuments(Documents):
         fresh, stale = cluster.routers
         writer = Client(self.clients, work.history, of_routers([fresh], dice), dice)
         reader = Client(self.clients + 1, work.history, of_routers([stale], dice), dice)
+        for shard in cluster.shards:
+            await cluster.admin({"enableSharding": f"on_{shard}", "primaryShard": shard}, on=fresh)
         while not over:
             with suppress(TimeoutError, CommandError, NetworkError):
                 await asyncio.wait_for(given_away.wait(), SECONDS)
                 given_away.clear()
                 await cluster.admin({"flushRouterConfig": 1}, on=fresh)
                 chunks = await cluster.primary_documents(cluster.config, "config", "chunks")
-                moved = max(chunks, key=lambda chunk: chunk["lastmod"])
-                if moved["shard"] == min(cluster.shards):
-                    continue
+                # The donor has got the same major version on a chunk that stays, with the next minor one.
+                moved = max(chunks, key=lambda chunk: (chunk["lastmod"].time, -chunk["lastmod"].inc))
                 key = f"{writer.number}-{work.value()}"
                 least = moved["min"]["k"]
                 number = self._keys[key] = least if isinstance(least, int) else 0
@@ -291,9 +292,12 @@ class FarDocuments(Documents):
                 command = {"insert": moves.NAME, "documents": [{"_id": key, "k": number, "tags": []}]}
                 await writer.record(operation, writer.write(command, "majority", retryable=True))
                 operation.result = None
+                world.tell("handover", str(operation))
                 self._times = writer.times
-                await quietly(writer.write({"insert": "unsharded", "documents": [{}]}, "majority"))
+                for shard in cluster.shards:
+                    await cluster.admin({"insert": "noise", "documents": [{}]}, f"on_{shard}", on=fresh)
                 await self.find(reader, number)
+                world.tell("handover", "; ".join(map(str, work.history.operations[-1:])))
 
     async def hesitate(self, client: Client) -> None:
         """Chunks may change hands after the time that the read asks for."""
