@@ -69,7 +69,7 @@ PLANTS = (
     ),
     Plant(
         "what a new primary has prepared again claims no collection",
-        "routed-transactions-steps",
+        "prepared-changes",
         "docstore.collection.transaction.store:_Catalog.by_uuid",
         "if found is not None:",
         "if False:",

@@ -17,6 +17,7 @@ from tests.simulation.scenarios import (
     membership,
     moments,
     moves,
+    prepared_changes,
     primaries,
     repeated_commits,
     routed_streams,
@@ -39,7 +40,7 @@ MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
     groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
     primaries, transactions, transactions_ddl, routed_transactions, repeated_commits, routed_streams,
-    waiting,
+    prepared_changes,    waiting,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

@@ -266,8 +266,8 @@ class FarDocuments(Documents):
             self._times = client.times
 
     async def look_at_handovers(self, cluster: SimulatedCluster, work: Workload, over: list[bool]) -> None:
-        """While the donor waits to hear that a chunk is given away, write to the new owner, have the logs of both shards
-        go past that, and read from secondaries by the router that knows nothing.
+        """While the donor waits to hear that a chunk is given away, write to the new owner, have the logs of both
+        shards go past that, and read from secondaries by the router that knows nothing.
         """
         world, given_away = cluster.world, asyncio.Event()
         world.moments.append(lambda _process, moment: given_away.set() if moment == GIVEN_AWAY else None)
