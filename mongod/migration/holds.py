@@ -1,13 +1,15 @@
 """The holds of DDL operations on this shard: what waits for them, and what may not begin while they stand.
 
 Always true, on every member: what waits is what the documents in `HOLDS` say, however they came to be there, and a hold
-stands from the step in which its document is written to that in which it says that it was released. On the primary no
-chunk of what is held is being given away or received but by migrations that are decided already.
+stands from the step in which its document is written there to that in which it goes to `RELEASED_HOLDS`. On the primary
+no chunk of what is held is being given away or received but by migrations that are decided already. What a hold costs
+does not depend on how many there have been.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from bson.binary import Binary
@@ -16,12 +18,23 @@ from docstore.bson import document_to_python, from_python
 from docstore.collection.changes import Commit
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
-from docstore.sharding.ddl.operation import HOLDS, REMEMBERED_SECONDS, Blocks, Hold, conflict, let_go, taken
+from docstore.sharding.ddl.operation import (
+    HOLDS,
+    RELEASED_HOLDS,
+    REMEMBERED_SECONDS,
+    Blocks,
+    Hold,
+    conflict,
+    let_go,
+    taken,
+)
 from docstore.sharding.version import ShardVersion
 from mongod.migration.critical_section import CriticalSection
 
 if TYPE_CHECKING:
     from mongod.migration.records import MigrationRecords
+
+MAX_FORGOTTEN_AT_ONCE = 100
 
 
 class Holds:
@@ -85,24 +98,33 @@ class Holds:
 
     def take(self, records: MigrationRecords, wanted: Hold) -> None:
         """Have it stand. Errors: those of `taken`, NotWritablePrimary."""
-        remembered = {bytes(hold.operation): hold for hold in self._stored()}
-        other = self.over(wanted.namespace)
-        found = taken(remembered.get(bytes(wanted.operation)), other, wanted)
-        self._write(records, found, remembered, wanted.seconds)
+        hold = taken(self._remembered(wanted.operation), self.over(wanted.namespace), wanted)
+        records.write((HOLDS, hold.document()))
 
     def release(self, records: MigrationRecords, wanted: Hold) -> None:
-        """Have it stand no more, nor ever again."""
-        remembered = {bytes(hold.operation): hold for hold in self._stored()}
-        found = let_go(remembered.get(bytes(wanted.operation)), wanted)
-        self._write(records, found, remembered, wanted.seconds)
+        """Have it stand no more, nor ever again; some of those that were released long ago are forgotten."""
+        hold = let_go(self._remembered(wanted.operation), wanted)
+        outdated = islice(self._released_before(wanted.seconds - REMEMBERED_SECONDS), MAX_FORGOTTEN_AT_ONCE)
+        records.write((RELEASED_HOLDS, hold.document()), (HOLDS, hold.operation), *outdated)
 
-    def _write(self, records: MigrationRecords, hold: Hold, remembered: dict[bytes, Hold], seconds: int) -> None:
-        old = [
-            (HOLDS, each.operation)
-            for each in remembered.values()
-            if each.released and each.seconds < seconds - REMEMBERED_SECONDS
-        ]
-        records.write((HOLDS, hold.document()), *old)
+    def _remembered(self, operation: Binary) -> Hold | None:
+        """The operation's hold, standing or released."""
+        for namespace in (RELEASED_HOLDS, HOLDS):
+            collection = self._node.store.collection(namespace)
+            found = None if collection is None else collection.by_id(self._node.engine, from_python(operation))
+            if found is not None:
+                return Hold.from_raw(found[1])
+        return None
+
+    def _released_before(self, seconds: int) -> Iterator[tuple[str, Binary]]:
+        """The records of holds that were released before that, the oldest first, and of earlier versions in `HOLDS`."""
+        yield from ((HOLDS, hold.operation) for hold in self._stored() if hold.released and hold.seconds < seconds)
+        released = self._node.store.collection(RELEASED_HOLDS)
+        for raw in () if released is None else released.documents(self._node.engine):
+            hold = Hold.from_raw(raw)
+            if hold.seconds >= seconds:
+                return
+            yield RELEASED_HOLDS, hold.operation
 
     def _stored(self) -> list[Hold]:
         collection = self._node.store.collection(HOLDS)
@@ -112,10 +134,12 @@ class Holds:
         for change in commit.changes:
             if change.ns == HOLDS and change.after is not None:
                 hold = Hold.from_raw(change.after)
-                if hold.released:
+                if hold.released:  # by a primary of an earlier version
                     self._end(hold)
                 else:
                     self._begin(hold)
+            elif change.ns == HOLDS and change.before is not None:
+                self._end(Hold.from_raw(change.before))
 
     def _begin(self, hold: Hold) -> None:
         self._standing[bytes(hold.operation)] = hold

@@ -5,8 +5,8 @@ The coordinator, the primary shard of the database, keeps one document for each 
 `config.collection_critical_sections`: the hold, which says that this operation has the namespace, or the whole
 database, to itself there. While it stands no chunk of it moves; where it blocks, operations wait.
 
-A participant does nothing for an operation whose hold does not stand, and remembers released ones for an hour: a
-request that was delayed until its operation has ended has no effect.
+A participant does nothing for an operation whose hold does not stand, and remembers released ones for an hour, in
+`config.released_critical_sections`: a request that was delayed until its operation has ended has no effect.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from docstore.errors import Code, CommandError
 
 COORDINATORS = "config.system.sharding_ddl_coordinators"
 HOLDS = "config.collection_critical_sections"
+RELEASED_HOLDS = "config.released_critical_sections"
 REMEMBERED_SECONDS = 3600
 """How long a released hold is remembered."""
 
