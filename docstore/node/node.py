@@ -47,9 +47,9 @@ class DataNode:
     map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
     `shutdown_seconds`; `network` gives the listener's statistics once there is one, `links` those of the connections to
     others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
-    adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces
-    and `$out` stages under way. `transaction`: the store, where this is the node as a transaction sees it. `scheduler`
-    gives the loop to long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
+    adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of what is
+    under way. `transaction`: the store, where this is the node as a transaction sees it. `scheduler` gives the loop to
+    long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
     """
 
     settings: NodeSettings

@@ -1,7 +1,7 @@
 """Copies of a collection into a new capped one: as many of its newest documents as fit, in their order.
 
 A copy reads one snapshot. `convert` replaces the source by the copy, so it begins again when the source was written to
-meanwhile.
+meanwhile. A copy that a crash has left is dropped at the next start or election (`docstore.node.pipeline.map_reduce`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ from docstore.node.write.insert import Inserts
 
 _TRIES = 5
 _CLOCK_EVERY = 128
+_CONVERTED = "convertToCapped"
+
+
+def is_unconverted(collection: str) -> bool:
+    """Whether a collection has a name that only `convert` gives, to the copy that it makes."""
+    parts = collection.split(".", 3)
+    return len(parts) == 4 and (parts[0], parts[2]) == ("tmp", _CONVERTED) and ObjectId.is_valid(parts[1])
 
 
 async def clone(context: Context, source: Collection, target: str, size: int) -> dict[str, Any]:
@@ -46,8 +53,9 @@ async def convert(context: Context, source: Collection, size: int) -> dict[str, 
     await enter_change(context)
     for _ in range(_TRIES):
         database, name = split_namespace(namespace)
-        temporary = f"{database}.tmp.{ObjectId()}.convertToCapped.{name}"
+        temporary = f"{database}.tmp.{ObjectId()}.{_CONVERTED}.{name}"
         watch = _Watch(node, namespace)
+        node.outputs.add(temporary)
         try:
             await _copy(context, source, temporary, size)
             await enter_change(context)
@@ -62,6 +70,7 @@ async def convert(context: Context, source: Collection, size: int) -> dict[str, 
         finally:
             watch.end()
             _discard(node, temporary)
+            node.outputs.discard(temporary)
     raise CommandError(Code.ConflictingOperationInProgress, f"{namespace} is being written to all the time")
 
 

@@ -32,6 +32,7 @@ from docstore.errors import CommandError, interrupted
 from docstore.js.workers import Sink
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates, split_namespace
+from docstore.node.ddl.capped import is_unconverted
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.entry import Repeated, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
@@ -223,7 +224,7 @@ def _is_temporary(node: DataNode, collection: str) -> bool:
 
     On a shard a router makes those of `$out`, and may be at it.
     """
-    if collection.startswith(TEMPORARY):
+    if collection.startswith(TEMPORARY) or is_unconverted(collection):
         return True
     if node.settings.role is ClusterRole.SHARD or not collection.startswith(OUT_TEMPORARY):
         return False

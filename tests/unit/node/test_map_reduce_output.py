@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import bson
 import pytest
+from bson.objectid import ObjectId
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -147,6 +148,23 @@ def test_what_an_out_stage_had_not_finished_is_gone_too_unless_a_router_may_be_a
         await finish_left_outputs(node.node)
         kept = {busy, other, *([left] if role is ClusterRole.SHARD else [])}
         assert {name for name in node.node.store.namespaces() if "tmp" in name} == {f"test.{name}" for name in kept}
+
+    loop(work())
+
+
+@pytest.mark.parametrize("role", ClusterRole)
+def test_what_a_conversion_to_a_capped_collection_had_not_finished_is_gone_too(role: ClusterRole) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        node.node.settings = replace(node.node.settings, role=role)
+        left, busy = (f"tmp.{ObjectId()}.convertToCapped.c.d" for _ in range(2))
+        others = ("tmp.x.convertToCapped.c", f"tmp.{ObjectId()}.convertToCapped", f"tmp.{ObjectId()}.other.c")
+        for name in (left, busy, *others):
+            await node.insert(name, {"_id": 1})
+        node.node.outputs.add(f"test.{busy}")
+        await finish_left_outputs(node.node)
+        found = {name for name in node.node.store.namespaces() if "tmp" in name}
+        assert found == {f"test.{name}" for name in (busy, *others)}
 
     loop(work())
 
