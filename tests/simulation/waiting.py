@@ -20,27 +20,34 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.05
 CYCLE_SECONDS = 1.0
-"""Longer than a transaction waits for a move."""
+"""Longer than a transaction waits for a move of a collection that it does not use."""
+OWN_SECONDS = 0.25
+"""The same of one that it uses, in which it goes on."""
 
 
 async def watch(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
-    """The cycles of waiting that stand for `CYCLE_SECONDS`, until the workload is over."""
-    checker = WaitingChecker(CYCLE_SECONDS)
+    """The cycles of waiting that stand for long, until the workload is over."""
+    all_cycles, own_cycles = WaitingChecker(CYCLE_SECONDS), WaitingChecker(OWN_SECONDS)
     while not work.over:
         edges: dict[Hashable, set[Hashable]] = defaultdict(set)
-        for waiter, awaited in _waits(cluster):
-            edges[waiter].add(awaited)
-        checker.look(cluster.world.now, edges)
+        own: dict[Hashable, set[Hashable]] = defaultdict(set)
+        for process in _primaries(cluster):
+            for waiter, awaited in _of_shard(process):
+                edges[waiter].add(awaited)
+            for waiter, awaited in _own_moves(process):
+                own[waiter].add(awaited)
+        all_cycles.look(cluster.world.now, edges)
+        own_cycles.look(cluster.world.now, own)
         await asyncio.sleep(LOOK_SECONDS)
-    return checker.anomalies
+    return [*all_cycles.anomalies, *own_cycles.anomalies]
 
 
-def _waits(cluster: SimulatedCluster) -> Iterator[tuple[str, str]]:
+def _primaries(cluster: SimulatedCluster) -> Iterator[Incarnation]:
     for members in cluster.shards.values():
         machine = members.primary()
         process = None if machine is None else machine.process
         if process is not None and process.alive and process.node is not None:
-            yield from _of_shard(process)
+            yield process
 
 
 def _of_shard(process: Incarnation) -> Iterator[tuple[str, str]]:
@@ -55,18 +62,32 @@ def _of_shard(process: Incarnation) -> Iterator[tuple[str, str]]:
                 yield from ((_change(hold), each) for each in transactions)
     for namespace in statements._gates:
         yield from ((_move(shard, namespace), each) for each in users.get(namespace, ()))
-    services = process.node.listener.dispatcher.services
-    for operation in list(services.operations._operations.values()):
-        session, namespace = operation.context.session, operation.context.namespace
-        if session is None or not session.in_transaction:
-            continue
-        waiter = _transaction(session.lsid, session.txn_number)
+    for waiter, namespace in _statements(process):
         for hold in holds.all_standing():
             if hold.blocks is not Blocks.NOTHING and conflict(hold.namespace, namespace):
                 yield waiter, _change(hold)
         moving = namespace in statements._gates or namespace in shard.shard_filter.sections
         if moving and waiter not in users.get(namespace, ()):
             yield waiter, _move(shard, namespace)
+
+
+def _own_moves(process: Incarnation) -> Iterator[tuple[str, str]]:
+    """Of transactions with a statement under way on a collection that they use and a move waits for."""
+    node = process.node.node
+    shard, users = node.parts[Shard], _users(node)
+    for waiter, namespace in _statements(process):
+        if namespace in shard.shard_filter.statements._gates and waiter in users.get(namespace, ()):
+            yield waiter, _move(shard, namespace)
+            yield _move(shard, namespace), waiter
+
+
+def _statements(process: Incarnation) -> Iterator[tuple[str, str]]:
+    """(transaction, namespace) of each request of one that is under way."""
+    services = process.node.listener.dispatcher.services
+    for operation in list(services.operations._operations.values()):
+        session = operation.context.session
+        if session is not None and session.in_transaction:
+            yield _transaction(session.lsid, session.txn_number), operation.context.namespace
 
 
 def _users(node: Any) -> dict[str, set[str]]:

@@ -141,9 +141,16 @@ PLANTS = (
     ),
     Plant(
         "a transaction waits for who waits for it",
-        "handover-many",
+        "waiting",
         "mongod.migration.transaction_filter:TransactionShardFilter._uses",
         "return namespace in self._entered or namespace in self._claimed",
-        "return namespace in self._entered",
+        "return False",
+    ),
+    Plant(
+        "other sessions end an open transaction",
+        "waiting",
+        "mongos.transactions.registry:RouterTransactions._begin",
+        "self._ended.pop(session.lsid, None)",
+        "[self._abort(oldest) for oldest in list(self._unended.values())[:-MAX_ENDED_TRANSACTIONS]]",
     ),
 )

@@ -103,7 +103,7 @@ SCENARIOS = (
         what="commits that are asked for again while readers restart",
         topology=three_shards,
         run=functools.partial(
-            transacting, count=8, moments=(*ENDS, *ENDS, *COMMIT), kinds=KINDS, act=count_beside_reads
+            transacting, count=6, moments=(*ENDS, *ENDS, *COMMIT), kinds=KINDS, act=count_beside_reads
         ),
     ),
 )

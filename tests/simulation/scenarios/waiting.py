@@ -2,7 +2,7 @@
 
 Those who change a collection, or move it, wait for the transactions that use it; a transaction waits for nobody who may
 wait for it. So there is no cycle of waiting, and a request that holds nothing is answered as soon as the transactions
-before it have ended, which are short here.
+before it have ended, which are short here. Nor is a transaction ended by what other sessions do.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
+from mongos.transactions import registry
 from tests.checkers.history import Anomaly
 from tests.checkers.waiting import check_patience
 from tests.simulation.clients import DATABASE, Client, Refused, Unknown
@@ -32,6 +33,8 @@ NAMES = ("x", "y")
 MIDDLE, KEYS = 50, 100
 SECONDS = 4.0
 CHANGE_SECONDS = 20.0
+MAX_ENDED_TRANSACTIONS = 1
+"""So few that routers forget those that have ended all the time."""
 LONGEST_SECONDS = 1.0
 """What a request takes that holds nothing, at most."""
 THOUGHTS = (0.0, 0.0, 0.005, 0.02)
@@ -56,10 +59,13 @@ async def make(cluster: SimulatedCluster, name: str) -> None:
 
 
 class Clients:
-    """`waits`: how long each request took of those that hold nothing, in seconds."""
+    """`waits`: how long each request took of those that hold nothing, in seconds. `ended`: transactions that others
+    have ended.
+    """
 
     def __init__(self) -> None:
         self.waits: dict[str, float] = {}
+        self.ended: list[Anomaly] = []
         self.committed = 0
 
     async def act(self, client: Client, work: Workload) -> None:
@@ -88,7 +94,10 @@ class Clients:
                 await asyncio.sleep(dice.choice(THOUGHTS) * dice.random())
             await transaction.commit()
             self.committed += 1
-        except (Aborted, Unknown):
+        except (Aborted, Unknown) as error:
+            told = error.__cause__
+            if isinstance(told, CommandError) and told.code == Code.NoSuchTransaction:
+                self.ended.append(Anomaly("ended by others", repr(told)))
             await transaction.abort()
 
     def _statement(self, client: Client, work: Workload) -> dict[str, Any]:
@@ -96,9 +105,9 @@ class Clients:
         name, key = dice.choice((*NAMES, *NAMES, "u")), dice.randrange(KEYS)
         kind = dice.random()
         if kind < 0.4:
-            return {"find": name, "filter": {"k": key}}
+            return {"find": name, "filter": {"k": key}, "batchSize": 10_000}
         if kind < 0.5:
-            return {"find": name, "filter": {}}
+            return {"find": name, "filter": {}, "batchSize": 10_000}
         return {"insert": name, "documents": [{"_id": f"{client.number} {work.value()}", "k": key}]}
 
 
@@ -163,6 +172,7 @@ async def move(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
 
 async def changing(world: World, cluster: SimulatedCluster) -> None:
     dice, clients = world.client_dice, Clients()
+    registry.MAX_ENDED_TRANSACTIONS = MAX_ENDED_TRANSACTIONS
     work = Workload(world, lambda: Routers(cluster, random.Random(dice.getrandbits(64)), Times()), clients=CLIENTS)
     work.start(clients.act)
     operators = [asyncio.ensure_future(each(cluster, work)) for each in (change, move, move, watch)]
@@ -172,7 +182,7 @@ async def changing(world: World, cluster: SimulatedCluster) -> None:
     await work.stop()
     world.counts |= {"committed": clients.committed, "alone": len(clients.waits)}
     world.counts["longest ms"] = int(1000 * max(clients.waits.values(), default=0))
-    judge([*found, *check_patience(clients.waits, LONGEST_SECONDS)])
+    judge([*found, *clients.ended, *check_patience(clients.waits, LONGEST_SECONDS)])
     await cluster.settled()
     await no_leaks(cluster, cursors=False)
 
