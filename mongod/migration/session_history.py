@@ -5,15 +5,23 @@ A statement is known by session, transaction number and statement number; what a
 entry. The recipient therefore logs, under the same numbers, an entry of the same kind with the same content, on a
 collection of its own that is empty before and after: nothing but the session table and the oplog keep it.
 
-The newest transaction number of each session goes along whole, whatever range its statements touched: an entry does
-not tell the shard key, and a statement that is never retried here does no harm. Statements older than sessions live
-(half an hour) stay behind.
+Always true of what is sent:
+
+* a majority of the donor has it, so no rollback undoes it (`read_batch`). A recipient may keep it whatever becomes of
+  the move: it says what the donor would say;
+* of a session whose history is incomplete on the donor goes along that it is (a dead end, as an entry of its own), so
+  the recipient refuses what the donor would refuse;
+* of a session that has gone on to write elsewhere goes along that the numbers before are over: what they wrote in the
+  range cannot be told from the log, and a late retry must not be executed by who does not know the session;
+* sessions that have not written for half an hour, as long as sessions live, stay behind.
+
+Whoever reads does so by pages, each a bounded number of rows and entries, and lets others run in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import bson
@@ -21,48 +29,71 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_to_python, elements, get_field, to_python
+from docstore.bson import Value, document_to_python, elements, get_field, to_python
 from docstore.collection.collection import Collection
+from docstore.collection.oplog.diff import is_replacement
 from docstore.collection.oplog.entry import previous_optime
 from docstore.collection.oplog.journal import Image
-from docstore.collection.oplog.sessions import SessionWrite, entry_session
+from docstore.collection.oplog.oplog import Oplog, entry_optime
+from docstore.collection.oplog.sessions import DEAD_END, SessionRow, SessionWrite, entry_session, unpack_row
 from docstore.collection.store import Store
 from docstore.collection.unit_of_work import WriteUnitOfWork
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
+from docstore.kernel.keys.encoding import encode_key
 from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.sharding.key import raw_field
+from docstore.node.node import DataNode
+from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
+from docstore.sharding.key import ShardKey, raw_field
+from docstore.sharding.migration import Migration
 from docstore.storage import Family
+from mongod.migration.ranges import in_range
+from mongod.migration.records import MigrationRecords
 
 STATEMENTS = "config.migratedStatements"
 LIFETIME_SECONDS = 30 * 60
+MAX_PAGE_READS = 128
+"""Session rows and oplog entries that are read for a page."""
+MAX_PAGE_BYTES = 1 << 20
+MAX_BATCH_STATEMENTS = 1000
+MAX_BATCH_BYTES = 4 << 20
 _PLACEHOLDER = bson.encode({"_id": "statement"})
 _CHANGED = bson.encode({"_id": "statement", "executed": True})
-_PAGE_BYTES = 4 << 20
-_PAGE_ENTRIES = 2000
-"""Sessions and oplog entries that are looked at for a page."""
 _IMAGES = ("preImage", "postImage")
-_INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
+_NOTHING = "n"
+
+Fields = Mapping[str, Value]
+Concern = Callable[[Fields], bool]
+"""Whether an entry, by its top-level fields, is of what moves; an entry that does not tell is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One executed statement. `op`: i, u or d; `document`: the entry's `o` of an insert; `image`: (field, document) of
-    a findAndModify."""
+    """Executed statements that have one oplog entry: one statement, or several whose measurements came into a bucket.
+
+    `op`: i, u or d; n for the dead end of a history, whose number is `DEAD_END`. `document`: the entry's `o` of an
+    insert; `image`: (field, document) of a findAndModify.
+    """
 
     lsid: bytes
     txn_number: int
-    stmt_id: int
+    stmt_ids: tuple[int, ...]
     op: str
-    document: bytes | None
-    image: tuple[str, bytes] | None
+    document: bytes | None = None
+    image: tuple[str, bytes] | None = None
+
+    @property
+    def size(self) -> int:
+        """Roughly its bytes."""
+        return len(self.document or b"") + (len(self.image[1]) if self.image else 0) + 16 * len(self.stmt_ids)
 
     def fields(self) -> dict[str, Any]:
         """As sent to the recipient."""
         body: dict[str, Any] = {
             "lsid": Binary(self.lsid),
             "txnNumber": Int64(self.txn_number),
-            "stmtId": self.stmt_id,
+            "stmtId": list(self.stmt_ids) if len(self.stmt_ids) > 1 else self.stmt_ids[0],
             "op": self.op,
         }
         if self.document is not None:
@@ -76,138 +107,310 @@ class Statement:
         body = document_to_python(raw)
         image = next(((name, raw_field(raw, name)) for name in _IMAGES if name in body), None)
         document = raw_field(raw, "document") if "document" in body else None
-        return cls(bytes(body["lsid"]), int(body["txnNumber"]), int(body["stmtId"]), str(body["op"]), document, image)
+        stmt_id = body["stmtId"]
+        stmt_ids = tuple(map(int, stmt_id)) if isinstance(stmt_id, list) else (int(stmt_id),)
+        return cls(bytes(body["lsid"]), int(body["txnNumber"]), stmt_ids, str(body["op"]), document, image)
 
 
-def executed(store: Store, namespace: str, now_seconds: float) -> Iterator[Statement]:
-    """The statements on a collection of the last half hour, of each session the oldest first."""
-    prefix = len(SESSION_PREFIX)
-    sessions = [key[prefix:] for key in store.engine.keys(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX))]
-    for lsid in sessions:
-        found = [statement for _, statement in _of_session(store, lsid, namespace.__eq__, now_seconds) if statement]
-        yield from reversed(found)
+def _dead_end(lsid: bytes, txn_number: int) -> Statement:
+    return Statement(lsid, txn_number, (DEAD_END,), _NOTHING)
+
+
+# What moves
+
+
+def database_concern(database: str) -> Concern:
+    """All collections of a database."""
+
+    def concerns(fields: Fields) -> bool:
+        return split_namespace(str(to_python(fields["ns"])))[0] == database
+
+    return concerns
+
+
+def range_concern(migration: Migration) -> Concern:
+    """A chunk: the documents that are in its range, before the statement or behind it."""
+    key, bounds, uuid = migration.key, migration.range, bytes(migration.uuid)
+    first_names = {path.partition(".")[0] for path in key.fields}
+
+    def concerns(fields: Fields) -> bool:
+        if to_python(fields["ns"]) != migration.namespace:
+            return False
+        ui, op, o = fields.get("ui"), to_python(fields["op"]), fields["o"][1]
+        if ui is None or ui[1][5:] != uuid:
+            # Of another incarnation, whose shard key may have been another one.
+            return True
+        if op == "i":
+            return in_range(key, bounds, o)
+        named = _named_key(key, o if op == "d" else fields["o2"][1])
+        if named is None or bounds.holds(named):
+            return True
+        # An update is named by the document behind it: it may have left the range.
+        return op == "u" and (is_replacement(o) or _changes(o, first_names))
+
+    return concerns
+
+
+def _named_key(key: ShardKey, named: bytes) -> bytes | None:
+    """The encoded shard key that names a document in an entry (`docstore.collection.oplog.document_key`); None where
+    that does not have all of its fields.
+    """
+    values = [get_field(named, path) for path in key.fields]
+    return None if None in values else b"".join(encode_key(value) for value in values if value is not None)
+
+
+def _changes(o: bytes, names: set[str]) -> bool:
+    """Whether the diff of an update touches any of these fields of the document."""
+    diff = get_field(o, "diff")
+    assert diff is not None, "an update entry that is no document has a diff"
+    for part, _, data in elements(diff[1]):
+        touched = {name for name, _, _ in elements(data)} if part in ("d", "u", "i") else {part[1:]}
+        if not names.isdisjoint(touched):
+            return True
+    return False
+
+
+# On the donor
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page ends: with a session's entry of that timestamp; 0: with all of the session."""
+    """Up to where the sessions have been read: all up to `lsid`, and of that the history of `txn_number` down to the
+    entry before `step`; all of it where that is None.
+    """
 
     lsid: bytes
-    timestamp: int
+    txn_number: int
+    step: OpTime | None
+
+    def document(self) -> dict[str, Any]:
+        """As sent to whoever reads page by page."""
+        body: dict[str, Any] = {"lsid": Binary(self.lsid), "txnNumber": Int64(self.txn_number)}
+        if self.step is not None:
+            body |= {"ts": unpack_timestamp(self.step.timestamp), "t": Int64(self.step.term)}
+        return body
+
+    @classmethod
+    def from_document(cls, body: Mapping[str, Any]) -> Position:
+        step = OpTime(int(body["t"]), pack_timestamp(body["ts"])) if "ts" in body else None
+        return cls(bytes(body["lsid"]), int(body["txnNumber"]), step)
 
 
-def executed_page(
-    store: Store, wanted: Callable[[str], bool], now_seconds: float, after: Position | None
-) -> tuple[list[Statement], Position | None]:
-    """Some of the statements of the last half hour on namespaces that are `wanted`, of each session the newest first;
-    and where they end, None with the last of them."""
-    found: list[Statement] = []
-    size = looked = 0
+class _Page:
+    """Statements that are gathered, until enough has been read."""
+
+    def __init__(self, oplog: Oplog, concerns: Concern) -> None:
+        self.statements: list[Statement] = []
+        self._oplog = oplog
+        self._concerns = concerns
+        self._reads = self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._reads >= MAX_PAGE_READS or self._bytes >= MAX_PAGE_BYTES
+
+    def count_read(self) -> None:
+        self._reads += 1
+
+    def read(self, optime: OpTime) -> bytes | None:
+        """The entry at an optime, which must be of a session; None where the log does not have it."""
+        self.count_read()
+        return self._oplog.entry(optime.timestamp)
+
+    def add(self, statement: Statement) -> None:
+        self.statements.append(statement)
+        self._bytes += statement.size
+
+    def take(self, entry: bytes) -> bool:
+        """Add what an entry says, where it is of what moves; whether it is."""
+        fields = {name: (code, data) for name, code, data in elements(entry)}
+        session = entry_session(fields)
+        if session is None or not session[1]:
+            return False
+        (lsid, txn_number), stmt_ids, _ = session
+        op = str(to_python(fields["op"]))
+        if op == _NOTHING:
+            self.add(Statement(lsid, txn_number, stmt_ids, op))
+            return True
+        if to_python(fields["ns"]) != STATEMENTS and not self._concerns(fields):
+            return False
+        document = raw_field(entry, "o") if op == "i" and len(stmt_ids) == 1 else None
+        self.add(Statement(lsid, txn_number, stmt_ids, op, document, self._image(entry)))
+        return True
+
+    def _image(self, entry: bytes) -> tuple[str, bytes] | None:
+        for name in _IMAGES:
+            link = get_field(entry, f"{name}OpTime")
+            if link is not None:
+                stamp = get_field(link[1], "ts")
+                assert stamp is not None, "an optime without ts"
+                image = self._oplog.entry(int.from_bytes(stamp[1], "little"))
+                return None if image is None else (name, raw_field(image, "o"))
+        return None
+
+
+def read_sessions(store: Store, concerns: Concern, after: Position | None) -> tuple[list[Statement], Position | None]:
+    """A page of the history that concerns a move, of each session the newest first; and where it ends, None with the
+    last page. It may hold what no majority has.
+    """
+    oplog = store.oplog
+    assert oplog is not None, "a member of a shard has one"
+    page = _Page(oplog, concerns)
+    oldest = (oplog.cluster_time >> 32) - LIFETIME_SECONDS << 32
     position = after
     first = SESSION_PREFIX + (b"" if after is None else after.lsid)
-    for key in store.engine.keys(Family.META, first, after_prefix(SESSION_PREFIX)):
-        lsid = key[len(SESSION_PREFIX) :]
-        before = after.timestamp if after is not None and lsid == after.lsid else None
-        for timestamp, statement in _of_session(store, lsid, wanted, now_seconds, before):
-            if statement is not None:
-                size += len(statement.document or b"") + len(statement.image[1] if statement.image else b"")
-                if found and size > _PAGE_BYTES:
-                    return found, position
-                found.append(statement)
-            position, looked = Position(lsid, timestamp), looked + 1
-            if looked >= _PAGE_ENTRIES:
-                return found, position
-        position, looked = Position(lsid, 0), looked + 1
-        if looked >= _PAGE_ENTRIES:
-            return found, position
-    return found, None
+    for key, raw in store.engine.items(Family.META, first, after_prefix(SESSION_PREFIX)):
+        if page.is_full:
+            return page.statements, position
+        page.count_read()
+        lsid, row = key[len(SESSION_PREFIX) :], unpack_row(raw)
+        step: OpTime | None = row.last
+        has_begun = False
+        if after is not None and lsid == after.lsid and (after.step is None or after.txn_number == row.txn_number):
+            step, has_begun = after.step, True
+        if step is not None and row.last.timestamp > oldest:
+            step = _read_session(page, lsid, row, step, has_begun=has_begun)
+        else:
+            step = None
+        position = Position(lsid, row.txn_number, step)
+        if step is not None:
+            return page.statements, position
+    return page.statements, None
 
 
-def _of_session(
-    store: Store, lsid: bytes, wanted: Callable[[str], bool], now_seconds: float, before: int | None = None
-) -> Iterator[tuple[int, Statement | None]]:
-    """The session's entries of the last half hour, the newest first, each with its timestamp; those older than the
-    entry at `before`, none where that is 0."""
-    oplog, oldest = store.oplog, int(now_seconds - LIFETIME_SECONDS) << 32
-    if oplog is None:
-        return
-    step = store.sessions.state(lsid).last
-    if before is not None:
-        entry = oplog.entry(before)
+def _read_session(page: _Page, lsid: bytes, row: SessionRow, step: OpTime, *, has_begun: bool) -> OpTime | None:
+    """Read a session's history from `step` on; where the page ends within it, None where it does not."""
+    concerned = has_begun
+    while not row.of_transaction and step.timestamp and not page.is_full:
+        entry = page.read(step)
         if entry is None:
-            return
+            page.add(_dead_end(lsid, row.txn_number))
+            return None
+        concerned = page.take(entry) or concerned
         step = previous_optime(entry)
-    while step.timestamp > oldest and (entry := oplog.entry(step.timestamp)) is not None:
-        yield step.timestamp, _statement(store, entry, wanted)
-        step = previous_optime(entry)
+    if not concerned and row.txn_number > 0:
+        page.add(_dead_end(lsid, row.txn_number - 1))
+    return step if step.timestamp and not row.of_transaction else None
 
 
-def executed_since(store: Store, namespace: str, after: int) -> Iterator[Statement]:
-    """As `executed`, for a time that is not long ago: what is looked through is the oplog, not every session."""
-    newest: dict[bytes, list[Statement]] = {}
-    entries = iter(()) if store.oplog is None else store.oplog.scan(store.engine, after)
-    for entry in entries:
-        statement = _statement(store, entry, namespace.__eq__)
-        if statement is None:
-            continue
-        known = newest.setdefault(statement.lsid, [])
-        if known and known[0].txn_number != statement.txn_number:
-            known.clear()
-        known.append(statement)
-    for statements in newest.values():
-        yield from statements
+class SessionPages:
+    """`read_sessions` page by page."""
+
+    def __init__(self, store: Store, concerns: Concern, after: Position | None = None) -> None:
+        self._store = store
+        self._concerns = concerns
+        self.position = after
+        self.is_over = False
+
+    def next_page(self) -> list[Statement] | None:
+        """None behind the last."""
+        if self.is_over:
+            return None
+        statements, self.position = read_sessions(self._store, self._concerns, self.position)
+        self.is_over = self.position is None
+        return statements
 
 
-def _statement(store: Store, entry: bytes, wanted: Callable[[str], bool]) -> Statement | None:
-    fields = {name: (code, data) for name, code, data in elements(entry)}
-    session, op, ns = entry_session(fields), to_python(fields["op"]), to_python(fields["ns"])
-    if session is None or op not in ("i", "u", "d") or not (ns == STATEMENTS or wanted(str(ns))):
-        return None
-    write, statements, _ = session
-    assert statements, "an entry of one document is a statement's"
-    if len(statements) > 1:
-        # Measurements have come into a bucket together; buckets do not move between shards.
-        return None
-    document = raw_field(entry, "o") if op == "i" else None
-    return Statement(write.lsid, write.txn_number, statements[0], op, document, _image(store, entry))
+class SessionHistory:
+    """The history that concerns a move, read page by page: that of all sessions, then what the log has got since."""
+
+    def __init__(self, store: Store, concerns: Concern) -> None:
+        self._store = store
+        self._concerns = concerns
+        self._sessions: SessionPages | None = None
+        self._scanned = NULL_OPTIME
+        """Up to where the log has been read: first of all, where it ended when the reading of sessions began."""
+
+    def next_page(self, until: OpTime) -> list[Statement] | None:
+        """What follows, which may be nothing; None when all up to `until` has been read."""
+        oplog = self._store.oplog
+        assert oplog is not None, "a member of a shard has one"
+        if self._sessions is None or (self._scanned.timestamp < oplog.first.timestamp):
+            # The log was cut behind what has been read: what the sessions know is read anew.
+            self._sessions, self._scanned = SessionPages(self._store, self._concerns), self._store.last_optime
+        statements = self._sessions.next_page()
+        if statements is None and self._scanned < until:
+            return self._read_log(oplog, until)
+        return statements
+
+    def _read_log(self, oplog: Oplog, until: OpTime) -> list[Statement]:
+        page = _Page(oplog, self._concerns)
+        last = None
+        for entry in oplog.scan(self._store.engine, self._scanned.timestamp, until.timestamp + 1):
+            page.count_read()
+            page.take(entry)
+            last = entry
+            if page.is_full:
+                break
+        self._scanned = entry_optime(last) if last is not None and page.is_full else until
+        return page.statements
 
 
-def _image(store: Store, entry: bytes) -> tuple[str, bytes] | None:
-    for name in _IMAGES:
-        link = get_field(entry, f"{name}OpTime")
-        if link is not None and store.oplog is not None:
-            stamp = get_field(link[1], "ts")
-            assert stamp is not None, "an optime without ts"
-            image = store.oplog.entry(int.from_bytes(stamp[1], "little"))
-            return None if image is None else (name, raw_field(image, "o"))
-    return None
+async def read_batch(node: DataNode, next_page: Callable[[], list[Statement] | None]) -> tuple[list[Statement], bool]:
+    """About as many statements as go into one message, and whether there are more. A majority of this shard has them:
+    the pages are read first, and then what this member's log held is waited for.
+
+    Errors: those of `MigrationRecords.committed`; InterruptedDueToReplStateChange where this member has been elected
+    anew meanwhile, so that what was read may have been rolled back.
+    """
+    oplog = node.store.oplog
+    assert oplog is not None, "a member of a shard has one"
+    statements: list[Statement] = []
+    size, term, read_at, has_more = 0, oplog.term, NULL_OPTIME, True
+    while len(statements) < MAX_BATCH_STATEMENTS and size < MAX_BATCH_BYTES:
+        page = next_page()
+        if page is None:
+            has_more = False
+            break
+        statements += page
+        size += sum(statement.size for statement in page)
+        read_at = node.store.last_optime
+        await node.pause()
+    if statements:
+        await MigrationRecords(node).committed(read_at)
+    if oplog.term != term:
+        raise CommandError(Code.InterruptedDueToReplStateChange, "this member was elected anew")
+    return statements, has_more
+
+
+# On the recipient
 
 
 def remember(store: Store, statements: Sequence[Statement]) -> None:
     """Log statements of one transaction number of one session here, unless they or a later number are known already."""
     lsid, txn_number = statements[0].lsid, statements[0].txn_number
-    if txn_number < store.sessions.state(lsid).txn_number:
-        return
-    try:
-        fresh = [each for each in statements if store.sessions.statement(lsid, txn_number, each.stmt_id) is None]
-    except CommandError as error:
-        if error.code != _INCOMPLETE_HISTORY:
-            raise
-        return
+    row = store.engine.get(Family.META, SESSION_PREFIX + lsid)
+    if row is not None:
+        newest = unpack_row(row)
+        if txn_number < newest.txn_number or (txn_number == newest.txn_number and newest.of_transaction):
+            return
+    fresh = list(_unknown(statements, store.sessions.statement_ids(lsid, txn_number)))
     if not fresh:
         return
     collection = store.collection(STATEMENTS) or make_collection(store, STATEMENTS)
     with store.unit(session=SessionWrite(lsid, txn_number), from_migrate=True) as unit:
-        for statement in {each.stmt_id: each for each in fresh}.values():
+        for statement in fresh:
             _log(unit, collection, statement)
         unit.commit()
     assert collection.count == 0, "the collection of statements is empty between them"
 
 
+def _unknown(statements: Iterable[Statement], known: Iterable[int]) -> Iterable[Statement]:
+    """Of the statements those whose numbers are not known yet, each number once."""
+    numbers = set(known)
+    for statement in statements:
+        stmt_ids = tuple(stmt_id for stmt_id in statement.stmt_ids if stmt_id not in numbers)
+        if stmt_ids:
+            numbers.update(stmt_ids)
+            yield replace(statement, stmt_ids=stmt_ids)
+
+
 def _log(unit: WriteUnitOfWork, collection: Collection, statement: Statement) -> None:
     image = None if statement.image is None else Image(*statement.image)
-    stmt_id = statement.stmt_id
-    if statement.op == "i":
+    stmt_id = statement.stmt_ids if len(statement.stmt_ids) > 1 else statement.stmt_ids[0]
+    if statement.op == _NOTHING:
+        unit.end_history()
+    elif statement.op == "i":
         made = statement.document or _PLACEHOLDER
         unit.remove(collection, unit.insert(collection, made, stmt_id=stmt_id), made)
     elif statement.op == "u":

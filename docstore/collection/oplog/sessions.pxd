@@ -1,5 +1,4 @@
 cdef class SessionState:
-    cdef public bint complete
     cdef public object last
     cdef public bytes row
     cdef public dict statements

@@ -6,13 +6,17 @@ each of its statements. The newest one of each session has a row in the `meta` f
 write itself and restored by its undo record; the statements before it are found by walking `prevOpTime` through the
 oplog, as the reference does (protocol facts, rule 22). Rows are read when first asked for and kept in memory, the
 least recently used go first.
+
+A history may not reach back to its first statement: the log was cut, the member came by an initial sync, or the
+statements were executed on a shard whose own history was incomplete. A statement that such a history lacks is refused
+with IncompleteTransactionHistory: it is neither executed again nor taken for executed.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,7 +48,10 @@ ABORTED = b"a"
 _PREPARED = b"p"
 _LONG = struct.Struct(">Q")
 
-_INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
+INCOMPLETE_HISTORY = 217
+"""The code of IncompleteTransactionHistory."""
+DEAD_END = -1
+"""The statement number of an entry behind which a history does not go on although there were more statements."""
 
 
 class SessionWrite(NamedTuple):
@@ -54,6 +61,22 @@ class SessionWrite(NamedTuple):
 
     lsid: bytes
     txn_number: int
+
+
+class SessionRow(NamedTuple):
+    """The row of a session: its newest transaction number, the optime of the last entry, and whether that number is of
+    a transaction over many documents.
+    """
+
+    txn_number: int
+    last: OpTime
+    of_transaction: bool
+
+
+def unpack_row(row: bytes) -> SessionRow:
+    """What a row says."""
+    txn_number, term, timestamp, _ = _ROW.unpack_from(row)
+    return SessionRow(txn_number, OpTime(term, timestamp), len(row) > _ROW.size)
 
 
 def prepared_ending(first: int) -> bytes:
@@ -84,9 +107,14 @@ Statements = dict[int, OpTime | StatementRun]
 class SessionState:
     """The newest retryable write of one session.
 
-    `statements` maps a statement number to the optime of its entry; None until the oplog has been walked.
-    `complete` is false when the walk ran into the oplog's beginning.
+    `statements` maps a statement number to the optime of its entry; None until the oplog has been walked. `DEAD_END` is
+    among them where the history is incomplete.
     """
+
+    @property
+    def complete(self) -> bool:
+        """Whether the history, which has been walked, has every statement."""
+        return self.statements is not None and DEAD_END not in self.statements
 
     @property
     def committed(self) -> bool:
@@ -103,14 +131,13 @@ class SessionState:
         """Whether what was written last is a transaction over many documents, however that ended."""
         return self.row is not None and len(self.row) > _ROW.size
 
-    __slots__ = ("complete", "last", "row", "statements", "txn_number")
+    __slots__ = ("last", "row", "statements", "txn_number")
 
     def __init__(self, txn_number: int, last: OpTime, row: bytes | None) -> None:
         self.txn_number = txn_number
         self.last = last
         self.row = row
         self.statements: Statements | None = None
-        self.complete = True
 
 
 def _let_go(state: SessionState) -> None:
@@ -205,21 +232,23 @@ class SessionTable:
     def statement(self, lsid: bytes, txn_number: int, stmt_id: int) -> OpTime | None:
         """The optime of the statement's oplog entry when it has been executed, else None.
 
-        IncompleteTransactionHistory when the oplog no longer reaches back far enough to tell.
+        IncompleteTransactionHistory when the session's history does not reach back far enough to tell.
         """
         state = self.state(lsid)
         if state.txn_number != txn_number:
             return None
-        if state.statements is None:
-            self._walk(state)
-        assert state.statements is not None
-        found = state.statements.get(stmt_id)
-        if found is None and not state.complete:
-            raise CommandError(
-                _INCOMPLETE_HISTORY,
-                f"Incomplete history detected for transaction {txn_number} on session {lsid[:16].hex()}",
-            )
+        statements = self._history(state)
+        found = statements.get(stmt_id)
+        if found is None and DEAD_END in statements:
+            raise incomplete_history(lsid, txn_number)
         return OpTime(found.term, stmt_id + found.lead) if isinstance(found, StatementRun) else found
+
+    def statement_ids(self, lsid: bytes, txn_number: int) -> Collection[int]:
+        """The numbers of the statements that are known to have been executed; `DEAD_END` among them where others may
+        have been too.
+        """
+        state = self.state(lsid)
+        return self._history(state) if state.txn_number == txn_number else ()
 
     def none_executed(self, lsid: bytes, txn_number: int, stmt_ids: list[int]) -> bool:
         """Whether it is plain to see that none of the statements has been executed."""
@@ -228,20 +257,25 @@ class SessionTable:
             return True
         return state.statements is not None and state.complete and state.statements.keys().isdisjoint(stmt_ids)
 
-    def _walk(self, state: SessionState) -> None:
+    def _history(self, state: SessionState) -> Statements:
+        if state.statements is None:
+            state.statements = self._walk(state)
+        return state.statements
+
+    def _walk(self, state: SessionState) -> Statements:
         statements: Statements = {}
         step = state.last
         while step.timestamp:
             entry = self._read_entry(step.timestamp)
             if entry is None:
-                state.complete = False
+                statements[DEAD_END] = step
                 break
             stmt_id = get_field(entry, "stmtId")
             if stmt_id is not None:
                 for each in statements_in(stmt_id):
                     statements.setdefault(each, step)
             step = previous_optime(entry)
-        state.statements = statements
+        return statements
 
     def committed(self, lsid: bytes, txn_number: int, row: bytes, last: OpTime, statements: Statements) -> None:
         """A unit of the session has been written: `row` is on disk, which says `last`, and `statements` are its own."""
@@ -250,7 +284,6 @@ class SessionTable:
             state.txn_number = txn_number
             _let_go(state)
             state.statements = {}
-            state.complete = True
         state.last = last
         state.row = row
         if len(row) > _ROW.size and row[_ROW.size : _ROW.size + 1] == _PREPARED:
@@ -305,8 +338,15 @@ def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, tuple[int,
     return session, () if stmt_id is None else statements_in(stmt_id), wall_ms
 
 
+def incomplete_history(lsid: bytes, txn_number: int) -> CommandError:
+    """The refusal of a statement of which nobody knows any more whether it was executed."""
+    return CommandError(
+        INCOMPLETE_HISTORY, f"Incomplete history detected for transaction {txn_number} on session {lsid[:16].hex()}"
+    )
+
+
 def converted() -> CommandError:
     """The refusal of a retryable write under the number of a transaction over many documents."""
     return CommandError(
-        _INCOMPLETE_HISTORY, "Cannot retry a retryable write that has been converted into a transaction"
+        INCOMPLETE_HISTORY, "Cannot retry a retryable write that has been converted into a transaction"
     )

@@ -9,7 +9,7 @@ from typing import Protocol
 from docstore.bson import Value, get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
-from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.oplog.sessions import SessionWrite, incomplete_history
 from docstore.collection.read.prepared import bound_scan
 from docstore.collection.read.script_filter import has_scripts
 from docstore.collection.transaction.claims import WriteConflict
@@ -205,10 +205,13 @@ class WriteTarget:
         return self.node.store.sessions.statement(row.lsid, row.txn_number, stmt_id)
 
     def entry(self, optime: OpTime) -> bytes:
-        """The oplog entry of an executed statement."""
-        assert self.node.store.oplog is not None, "statements are remembered with an oplog only"
-        entry = self.node.store.oplog.entry(optime.timestamp)
-        assert entry is not None, "an executed statement's entry has just been found"
+        """The oplog entry of an executed statement. Errors: IncompleteTransactionHistory where it was cut off."""
+        row, oplog = self.session_write, self.node.store.oplog
+        assert row is not None, "only a retryable write has statements"
+        assert oplog is not None, "statements are remembered with an oplog only"
+        entry = oplog.entry(optime.timestamp)
+        if entry is None:
+            raise incomplete_history(row.lsid, row.txn_number)
         return entry
 
 

@@ -315,8 +315,8 @@ class UpdateWork(SearchingWork):
         if optime is None or self._stmt_id is None:
             return False
         outcome = self._target.outcome
-        outcome.retried.append(self._stmt_id)
         entry = self._target.entry(optime)
+        outcome.retried.append(self._stmt_id)
         if entry_operation(entry) == "i":
             made = get_field(entry, "o")
             assert made is not None, "an oplog entry without o"

@@ -10,26 +10,21 @@ from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Result, Role, Type
-from docstore.namespace import split_namespace
-from docstore.optime import pack_timestamp, unpack_timestamp
-from mongod.migration.session_history import Position, executed_page
+from mongod.migration.session_history import Position, SessionPages, database_concern, read_batch
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    shard, database = shard_of(context), arguments.value
+    shard, operation = shard_of(context), Binary(arguments["operation"], 4)
     shard.shard_filter.settle_term()
-    shard.shard_filter.holds.standing(Binary(arguments["operation"], 4))
-    after = None
-    if (raw := arguments["after"]) is not None:
-        body = document_to_python(raw)
-        after = Position(bytes(body["lsid"]), pack_timestamp(body["ts"]))
-    statements, position = executed_page(
-        shard.node.store, lambda ns: split_namespace(ns)[0] == database, shard.node.wall_clock(), after
-    )
+    shard.shard_filter.holds.standing(operation)
+    after = None if arguments["after"] is None else Position.from_document(document_to_python(arguments["after"]))
+    pages = SessionPages(shard.node.store, database_concern(arguments.value), after)
+    statements, has_more = await read_batch(shard.node, pages.next_page)
+    shard.shard_filter.holds.standing(operation)
     reply: dict[str, Any] = {"statements": [statement.fields() for statement in statements]}
-    if position is not None:
-        reply["next"] = {"lsid": Binary(position.lsid), "ts": unpack_timestamp(position.timestamp)}
+    if has_more and pages.position is not None:
+        reply["next"] = pages.position.document()
     return reply
 
 

@@ -10,7 +10,7 @@ from docstore.sharding.migration import Migration
 from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.range_cloner import cloner_of
-from mongod.migration.session_history import executed, executed_since
+from mongod.migration.session_history import SessionHistory, range_concern, read_batch
 
 
 class Cloning:
@@ -23,8 +23,7 @@ class Cloning:
         self._source: CloneSource | None = None
         self._ahead: asyncio.Task[tuple[list[bytes], bool]] | None = None
         """The next batch of the snapshot, read while the recipient stores the one before."""
-        self._told_until = 0
-        """The retryable writes up to this timestamp have been sent."""
+        self._history = SessionHistory(node.store, range_concern(migration))
 
     async def start_recipient(self) -> RecipientPrepares:
         """Tell it of the migration, with the collection's definition. NamespaceNotFound."""
@@ -62,12 +61,15 @@ class Cloning:
         """Send some captured changes with the retryable writes that made them; how many are left. With `majority` the
         recipient is asked even when there are none."""
         assert self._source is not None, "the capture has begun"
-        store = self._node.store
         present, gone = self._source.take_changes()
-        namespace, after, self._told_until = self._migration.namespace, self._told_until, store.last_optime.timestamp
-        await self._recipient.push_statements(
-            executed_since(store, namespace, after) if after else executed(store, namespace, self._node.wall_clock())
-        )
+        await self._send_history()
         if present or gone or majority:
             await self._recipient.push_changes(present, gone, majority=majority)
         return self._source.left()
+
+    async def _send_history(self) -> None:
+        """Send the retryable writes that were executed up to now."""
+        until, has_more = self._node.store.last_optime, True
+        while has_more:
+            statements, has_more = await read_batch(self._node, lambda: self._history.next_page(until))
+            await self._recipient.push_statements(statements)

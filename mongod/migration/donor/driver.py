@@ -70,6 +70,7 @@ class DonorDriver:
         """`client`: the recipient; None to look it up when it is needed."""
         self.migration = migration
         self._shard = shard
+        self._term = self._term_now
         now = asyncio.get_running_loop().time()
         self._core = Donor(migration, now)
         self._phases = Phases(now, self._core.state)
@@ -81,6 +82,12 @@ class DonorDriver:
         self._given_up_for = ""
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished.add_done_callback(lambda future: future.exception())
+
+    @property
+    def _term_now(self) -> int:
+        oplog = self._shard.node.store.oplog
+        assert oplog is not None, "a member of a shard has one"
+        return oplog.term
 
     @property
     def decided(self) -> bool:
@@ -143,6 +150,9 @@ class DonorDriver:
             self.finished.set_exception(error)
 
     async def _carry_out(self, effect: Effect) -> Event | None:
+        if self._term_now != self._term:
+            # What was read and captured may have been rolled back in between.
+            raise NoLongerPrimary("this member was elected anew")
         try:
             return await self._unless_given_up(effect) if self._core.undecided else await self._do(effect)
         except NetworkError as error:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import bson
@@ -13,6 +14,7 @@ import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
+from docstore.collection.oplog.sessions import INCOMPLETE_HISTORY
 from docstore.errors import Code
 from docstore.sharding import requests
 from docstore.sharding.ddl.requests import change_collection, drop_database, move_primary
@@ -28,7 +30,7 @@ from tests.unit.ddl.test_drops import (
     run,
     version_of,
 )
-from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, cut_log, turns
 
 DOCUMENTS = 300
 _TOLD = frozenset(("_shardsvrParticipantBlock", "_shardsvrParticipantAct", "_configsvrCommitMovePrimary"))
@@ -112,7 +114,7 @@ def test_everything_that_is_not_sharded_goes_to_the_new_primary_shard() -> None:
 
 def test_a_retry_that_arrives_after_the_move_is_not_executed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pages the history of retryable writes takes."""
-    monkeypatch.setattr(session_history, "_PAGE_ENTRIES", 3)
+    monkeypatch.setattr(session_history, "MAX_PAGE_READS", 3)
 
     async def test() -> None:
         async with cluster() as made:
@@ -142,6 +144,86 @@ def test_a_retry_that_arrives_after_the_move_is_not_executed_again(monkeypatch: 
             numbers = {row["_id"]: row.get("n") for row in found}
             assert len(found) == len(numbers) == DOCUMENTS + 2 - 2
             assert [numbers[key] for key in ("made", *range(20, 30), 31)] == [1] * 12
+
+    run(test)
+
+
+def test_measurements_that_are_sent_again_after_the_move_come_once() -> None:
+    """Those that came into a bucket together have one entry in the history."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            await made.ask("shard1", {"create": "series", "timeseries": {"timeField": "t", "metaField": "m"}}, "test")
+            base = datetime(2026, 1, 1, tzinfo=UTC)
+            documents = [{"t": base + timedelta(seconds=n), "m": n % 3, "n": n} for n in range(30)]
+            writes: list[dict[str, Any]] = [
+                {"insert": "series", "documents": documents},
+                {"insert": "series", "documents": documents[:10], "ordered": False},
+                {"insert": "series", "documents": documents[:1]},
+            ]
+            retryable = [
+                {**write, "lsid": {"id": Binary(bytes([session]) * 16, 4)}, "txnNumber": Int64(5)}
+                for session, write in enumerate(writes)
+            ]
+            for write in retryable:
+                await made.ask("shard1", write, "test")
+            for to, come_from in (("shard2", "shard1"), ("shard1", "shard2")):
+                await made.ask(come_from, move_primary("test", await version_of(made), to))
+                version = (await made.routing_of("test.series")).shard_version(to)
+                for write in retryable:
+                    again = await made.ask(to, made.versioned(write, version), "test")
+                    assert again["n"] == len(write["documents"])
+                    assert len(again["retriedStmtIds"]) == len(write["documents"])
+            rows = (await made.ask("shard1", {"find": "series", "batchSize": 1000}, "test"))["cursor"]["firstBatch"]
+            assert len(rows) == 41
+
+    run(test)
+
+
+def test_what_the_old_primary_shard_would_refuse_the_new_one_refuses() -> None:
+    """Its log was cut: nobody knows whether the write was executed."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            update = {"update": "plain", "updates": [{"q": {"_id": 5}, "u": {"$inc": {"n": 1}}}]}
+            write = {**update, "lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1)}
+            await made.ask("shard1", write, "test")
+            await made.ask(
+                "shard1", {"update": "plain", "updates": [{"q": {"_id": 6}, "u": {"$set": {"n": 1}}}]}, "test"
+            )
+            cut_log(made.members["shard1"])
+            for to, come_from in (("shard2", "shard1"), ("shard1", "shard2")):
+                await made.ask(come_from, move_primary("test", await version_of(made), to))
+                version = (await made.routing_of("test.plain")).shard_version(to)
+                reply = await made.ask(to, made.versioned(write, version), "test")
+                assert reply["writeErrors"][0]["code"] == INCOMPLETE_HISTORY
+            (row,) = (await made.ask("shard1", {"find": "plain", "filter": {"_id": 5}}, "test"))["cursor"]["firstBatch"]
+            assert row["n"] == 1
+
+    run(test)
+
+
+def test_the_history_of_a_database_is_told_when_a_majority_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            write = {"insert": "plain", "documents": [{"_id": "new", "a": "new"}]}
+            write |= {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1)}
+            await made.ask("shard1", write, "test")
+            replication, majority = made.members["shard1"].node.replication, asyncio.Event()
+            wait_write = replication.wait_write
+
+            async def lagging(*arguments: Any) -> Any:
+                if ("shard1:1", "_shardsvrExecutedStatements") in made.network.seen:
+                    await majority.wait()
+                return await wait_write(*arguments)
+
+            monkeypatch.setattr(replication, "wait_write", lagging)
+            moving = asyncio.ensure_future(moved(made))
+            await made.network.comes("_shardsvrExecutedStatements")
+            await turns()
+            assert ("shard1:1", "_shardsvrExecutedStatements") not in made.network.answered
+            majority.set()
+            await moving
 
     run(test)
 

@@ -514,3 +514,15 @@ class Cluster:
             for shard in [member.shard]
             if shard.records.coordinators() or shard.records.deletions()
         ]
+
+
+def cut_log(member: Member, *, forget: bool = True) -> None:
+    """The member's log has nothing but its newest entry; `forget`: nor has its memory."""
+    store = member.node.store
+    assert store.oplog is not None
+    store.oplog.commit_limit, store.oplog.max_bytes = store.last_optime.timestamp, 0
+    while store.oplog.truncate_old():
+        pass
+    store.oplog.max_bytes = 1 << 30
+    if forget:
+        store.sessions.forget()

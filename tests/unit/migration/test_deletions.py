@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,7 +15,6 @@ from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from docstore.storage import Reader
 from mongod.migration import ranges
 from mongod.migration.ranges import RangeRemoval
-from mongod.migration.session_history import executed, executed_since
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, turns
 
 IDS = [f"{number:03}" for number in range(100)]
@@ -182,29 +180,6 @@ def test_deleting_a_range_goes_on_where_it_was_and_finds_what_came_behind() -> N
             assert counts == [4, 1, 1, 0]
             assert starts[0] == made.key.key_of(bson.encode({"id": "3"}))
             assert collection.count == 0
-        finally:
-            await made.stop()
-
-    asyncio.run(test())
-
-
-def test_recent_retryable_writes_are_told_of_as_all_are() -> None:
-    async def test() -> None:
-        made = await Cluster().build()
-        try:
-            for session, number in ((1, 1), (2, 1), (1, 2), (2, 1), (1, 2)):
-                lsid = {"id": Binary(bytes([session]) * 16, 4)}
-                value = f"{session}{number}{len(await made.visible())}"
-                await made.write(
-                    {"insert": "test", "documents": [{"_id": value, "id": value}], "lsid": lsid,
-                     "txnNumber": bson.Int64(number), "stmtIds": [len(await made.visible())]},
-                    value,
-                )  # fmt: skip
-            store = made.members["shard1"].node.store
-            recent = {repr(statement) for statement in executed_since(store, NAMESPACE, 1)}
-            assert recent == {repr(statement) for statement in executed(store, NAMESPACE, time.time())}
-            assert len(recent) == 4
-            assert not list(executed_since(store, NAMESPACE, store.last_optime.timestamp))
         finally:
             await made.stop()
 
