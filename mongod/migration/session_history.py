@@ -279,15 +279,19 @@ def read_sessions(store: Store, concerns: Concern, after: Position | None) -> tu
 
 
 def _read_session(page: _Page, lsid: bytes, row: SessionRow, step: OpTime, *, has_begun: bool) -> OpTime | None:
-    """Read a session's history from `step` on; where the page ends within it, None where it does not."""
+    """Read a session's history from `step` on, one entry at least; where the page ends within it, None where it does
+    not.
+    """
     concerned = has_begun
-    while not row.of_transaction and step.timestamp and not page.is_full:
+    while not row.of_transaction and step.timestamp:
         entry = page.read(step)
         if entry is None:
             page.add(_dead_end(lsid, row.txn_number))
             return None
         concerned = page.take(entry) or concerned
         step = previous_optime(entry)
+        if page.is_full:
+            break
     if not concerned and row.txn_number > 0:
         page.add(_dead_end(lsid, row.txn_number - 1))
     return step if step.timestamp and not row.of_transaction else None
