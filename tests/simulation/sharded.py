@@ -37,13 +37,14 @@ class SimulatedCluster:
     """Shards "shard0", "shard1", ...; machines c0.., s0m0.., r0.. . `spares`: sets that are no shards yet."""
 
     def __init__(
-        self, world: World, *, shards: int = 2, members: int = 3, configs: int = 3, routers: int = 2, spares: int = 0
-    ) -> None:
+        self, world: World, *, shards: int = 2, members: int = 3, configs: int = 3, routers: int = 2, spares: int = 0,
+        oplog_bytes: int | None = None,
+    ) -> None:  # fmt: skip
         self.world = world
         self.config = SimulatedSet(world, "config", configs, role=ClusterRole.CONFIG, prefix="c")
         sets = {
             f"shard{number}": SimulatedSet(
-                world, f"shard{number}", members, role=ClusterRole.SHARD, prefix=f"s{number}m"
+                world, f"shard{number}", members, role=ClusterRole.SHARD, prefix=f"s{number}m", oplog_bytes=oplog_bytes
             )
             for number in range(shards + spares)
         }

@@ -20,6 +20,7 @@ from tests.simulation.scenarios import (
     prepared_changes,
     primaries,
     repeated_commits,
+    retries,
     routed_streams,
     routed_transactions,
     same_term,
@@ -37,10 +38,10 @@ from tests.simulation.scenarios import (
 from tests.simulation.schedule import Scenario
 
 MODULES = (
-    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
-    groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
-    primaries, transactions, transactions_ddl, routed_transactions, repeated_commits, routed_streams,
-    prepared_changes,    waiting,
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent,
+    moves, handover, groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members,
+    streams, primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
+    prepared_changes, repeated_commits, retries, waiting,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
