@@ -6,6 +6,7 @@ from tests.simulation.plants import (
     change_streams,
     ddl,
     groups,
+    history,
     replication,
     routed_transactions,
     sharding,
@@ -14,5 +15,5 @@ from tests.simulation.plants import (
 )
 from tests.simulation.plants.plant import Plant
 
-MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions)
+MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, history)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from tests.checkers.retries import check_retries
 from tests.simulation.clients import Client, Refused, Unknown, quietly
 from tests.simulation.cluster_faults import ClusterNemesis
 from tests.simulation.cluster_leaks import no_leaks
-from tests.simulation.process import Machine
+from tests.simulation.process import Incarnation, Machine
 from tests.simulation.replica_set import SimulatedSet
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.scenarios.moves import KEYS, NAME, POINTS, move_about
@@ -166,12 +166,13 @@ class Retries:
 
 
 async def late(
-    world: World, cluster: SimulatedCluster, *, disturb: Disturb, seconds: float, clients: int = 4, series: bool = False
-) -> None:
+    world: World, cluster: SimulatedCluster, *, disturb: Disturb, seconds: float, clients: int = 4,
+    series: bool = False, lost: Sequence[float] = LOST,
+) -> None:  # fmt: skip
     """Clients, moves and whatever else disturbs; then everything once more."""
     dice = world.client_dice
     world.network.base, world.network.jitter = world.fault_dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
-    world.network.reset_probability = world.fault_dice.choice(LOST)
+    world.network.reset_probability = world.fault_dice.choice(lost)
     nemesis = ClusterNemesis(cluster)
     retries = Retries(world, series=series)
     work = Workload(world, lambda: of_routers(cluster.routers, random.Random(dice.getrandbits(64))), clients=clients)
@@ -219,13 +220,25 @@ async def nothing(_world: World, _cluster: SimulatedCluster, _nemesis: ClusterNe
 
 
 async def cut_off(world: World, cluster: SimulatedCluster, nemesis: ClusterNemesis) -> None:
-    """A donor's primary is cut off from its set while it sends what it has; what it alone has is rolled back."""
+    """A donor's primary is cut off from its set, for longer than an election takes, while the recipient prepares: what
+    it alone has it sends, and rolls it back.
+    """
     dice = world.fault_dice
-    moments = ("donor cloning", "donor catching up", "donor preparing", "donor critical")
-    for _ in range(2):
-        nemesis.plan(dice.choices(moments, (4, 4, 1, 1)), ("from its set",), 1)
-        nemesis._plans[-1].victim = "itself"
-        await asyncio.sleep(dice.uniform(3.0, 5.0))
+
+    def come(process: Incarnation, moment: str) -> None:
+        if moment == "donor preparing" and not nemesis.over and not world.network.cut and dice.random() < 0.3:
+            nemesis.done += 1
+            world.after(dice.uniform(0.0, 0.01), cut, process.machine)
+
+    def cut(machine: Machine) -> None:
+        members = next(each for each in cluster.shards.values() if machine in each.machines)
+        world.tell("nemesis", f"cuts {machine.name} off from the other members of {members.name}")
+        for other in members.machines:
+            if other is not machine:
+                world.network.cut |= {(machine.name, other.name), (other.name, machine.name)}
+        world.after(dice.uniform(2.5, 4.0), world.network.heal)
+
+    world.moments.append(come)
 
 
 async def copy_anew(world: World, cluster: SimulatedCluster, nemesis: ClusterNemesis) -> None:
@@ -245,6 +258,7 @@ async def _copy(world: World, members: SimulatedSet, machine: Machine) -> None:
     machine.start()
     await members.until(lambda: _is_secondary(members, machine), 30.0, f"{machine.name} is copied")
     await quietly(members.command(machine, "admin", {"replSetStepUp": 1}))
+    await asyncio.sleep(world.fault_dice.uniform(0.5, 1.5))
 
 
 def _is_secondary(members: SimulatedSet, machine: Machine) -> bool:
@@ -263,13 +277,13 @@ SCENARIOS = (
         name="retries-rollback",
         what="two shards of three: donors are cut off and roll back, chunks move again, and writes are sent again late",
         topology=functools.partial(a_cluster, members=3),
-        run=functools.partial(late, disturb=cut_off, seconds=8.0),
+        run=functools.partial(late, disturb=cut_off, seconds=9.0),
     ),
     Scenario(
         name="retries-copied",
         what="two shards of three: members are copied anew and become primary, chunks move, and writes are sent late",
         topology=functools.partial(a_cluster, members=3),
-        run=functools.partial(late, disturb=copy_anew, seconds=3.0),
+        run=functools.partial(late, disturb=copy_anew, seconds=3.0, lost=(0.0,)),
     ),
     Scenario(
         name="retries-primaries",
