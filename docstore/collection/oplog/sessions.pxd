@@ -12,6 +12,7 @@ cdef class SessionTable:
     cdef public dict prepared
     cdef public object before_write
     cdef public object last_delayed
+    cdef bytes _reap_from
 
     cpdef SessionState state(self, bytes lsid)
     cpdef SessionState check(self, bytes lsid, object txn_number)

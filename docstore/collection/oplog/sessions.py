@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from docstore.storage import Engine
 
 _CACHED_SESSIONS = 20_000
-_REAPED_AT_ONCE = 1_000
+_REAP_ROWS = 500
 _MANY_STATEMENTS = 1_000
 """Those of a larger write are let go a little at a time: one command has up to 100,000."""
 
@@ -163,6 +163,7 @@ class SessionTable:
         self.prepared: dict[bytes, PreparedTransaction] = {}
         self.before_write: Callable[[], None] | None = None
         self.last_delayed = 0
+        self._reap_from = SESSION_PREFIX
         self._load_prepared()
 
     def _load_prepared(self) -> None:
@@ -300,15 +301,20 @@ class SessionTable:
         self._load_prepared()
 
     def reap(self, before_ms: int) -> int:
-        """Remove up to 1,000 rows last written before `before_ms` (milliseconds since 1970); returns how many."""
+        """Of the next 500 rows, behind those of the call before, remove those last written before `before_ms`
+        (milliseconds since 1970); returns how many. Behind the last row it begins again.
+        """
         batch = Batch()
         self._latest = None
-        for key, row in self._engine.items(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX)):
+        rows = self._engine.items(Family.META, self._reap_from, after_prefix(SESSION_PREFIX))
+        self._reap_from = SESSION_PREFIX
+        for looked_at, (key, row) in enumerate(rows):
+            if looked_at == _REAP_ROWS:
+                self._reap_from = key
+                break
             if _ROW.unpack_from(row)[3] < before_ms and key[len(SESSION_PREFIX) :] not in self.prepared:
                 batch.delete(Family.META, key)
                 self._states.pop(key[len(SESSION_PREFIX) :], None)
-                if len(batch.changes[Family.META]) == _REAPED_AT_ONCE:
-                    break
         if batch:
             self._engine.write(batch)
         return len(batch.changes[Family.META])

@@ -30,10 +30,10 @@ PLANTS = (
         "pass",
     ),
     Plant(
-        "a log that was cut while sessions were read is not noticed",
-        "retries-short-log",
-        f"{_HISTORY}:SessionHistory.next_page",
-        "self._scanned.timestamp < oplog.first.timestamp",
+        "all sessions are read in one turn of the loop",
+        "retries-many-sessions",
+        f"{_HISTORY}:_Page.is_full",
+        "self._reads >= MAX_PAGE_READS",
         "False",
     ),
     Plant(
@@ -62,7 +62,7 @@ PLANTS = (
         "retries-short-log",
         f"{_HISTORY}:_Page.take",
         "if op == _NOTHING:",
-        "if op == _NOTHING:\n            return False\n        if False:",
+        "if op == _NOTHING and not stmt_ids:",
     ),
     Plant(
         "measurements that came together are not told",

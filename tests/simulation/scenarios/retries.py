@@ -31,24 +31,29 @@ from tests.simulation.scenarios.elections import judge
 from tests.simulation.scenarios.moves import KEYS, NAME, POINTS, move_about
 from tests.simulation.scenarios.primaries import move_primary
 from tests.simulation.schedule import Scenario
-from tests.simulation.sharded import SimulatedCluster, of_routers
+from tests.simulation.sharded import COLLECTION, SimulatedCluster, of_routers
 from tests.simulation.workloads import Workload
-from tests.simulation.world import World
+from tests.simulation.world import Broken, World
 
 SHORT_LOG_BYTES = 15_000
 DOCUMENTS = 12
 SERIES = "series"
 OTHERS = "others"
 LATE_SECONDS = 20.0
+SESSIONS = 1000
+MAX_READS = 600
+"""In one turn of the loop."""
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = (0.0, 0.01, 0.05)
 """How many of the messages take their connection with them."""
 Disturb = Callable[[World, SimulatedCluster, ClusterNemesis], Awaitable[None]]
 
 
-async def a_cluster(world: World, *, members: int = 1, oplog_bytes: int | None = None) -> SimulatedCluster:
-    """Documents with lists that are sharded, and others that are not, each shard with two chunks of the former."""
-    cluster = SimulatedCluster(world, members=members, configs=1, oplog_bytes=oplog_bytes)
+async def a_cluster(
+    world: World, *, shards: int = 2, members: int = 1, oplog_bytes: int | None = None
+) -> SimulatedCluster:
+    """Documents with lists that are sharded, and others that are not; two shards have two chunks of the former."""
+    cluster = SimulatedCluster(world, shards=shards, members=members, configs=1, oplog_bytes=oplog_bytes)
     await cluster.start()
     await cluster.shard_collection(list(POINTS))
     documents = [{"_id": n, "k": n * KEYS // DOCUMENTS, "tags": []} for n in range(DOCUMENTS)]
@@ -266,11 +271,83 @@ def _is_secondary(members: SimulatedSet, machine: Machine) -> bool:
     return replica_set is not None and replica_set.hello().get("secondary", False)
 
 
+# Many sessions
+
+
+async def with_many_sessions(world: World) -> SimulatedCluster:
+    """Each has written once."""
+    cluster = await a_cluster(world)
+    for number in range(SESSIONS):
+        await cluster.admin(_of_session(number), "test", on=cluster.routers[number % 2])
+    return cluster
+
+
+def _of_session(number: int) -> dict[str, Any]:
+    document = number % DOCUMENTS
+    update = {"q": {"k": document * KEYS // DOCUMENTS}, "u": {"$push": {"tags": number}}}
+    session = {"lsid": {"id": Binary(UUID(int=number).bytes, 4)}, "txnNumber": Int64(number % 3)}
+    return {"update": NAME, "updates": [update], "writeConcern": {"w": "majority"}, **session}
+
+
+class Reads:
+    """The most rows and entries that a process has read in one turn of the loop."""
+
+    def __init__(self, world: World, machine: Machine) -> None:
+        self._world = world
+        self._turn = self._count = self.most = 0
+        assert machine.process is not None
+        engine: Any = machine.process.node.node.engine
+        get, items = engine.get, engine.items
+
+        def counting_get(*arguments: Any) -> Any:
+            self._note()
+            return get(*arguments)
+
+        def counting_items(*arguments: Any) -> Any:
+            for item in items(*arguments):
+                self._note()
+                yield item
+
+        engine.get, engine.items = counting_get, counting_items
+        engine.keys = lambda *arguments: (key for key, _ in counting_items(*arguments))
+
+    def _note(self) -> None:
+        if self._turn != self._world.loop.steps:
+            self._turn, self._count = self._world.loop.steps, 0
+        self._count += 1
+        self.most = max(self.most, self._count)
+
+
+async def many_sessions(world: World, cluster: SimulatedCluster) -> None:
+    """Chunks of the first shard move, no turn of its loop is long, and nothing that is sent again is executed again.
+
+    What a recipient stores it stores in slices of time, which does not pass here.
+    """
+    dice = world.client_dice
+    reads = Reads(world, cluster.shards["shard0"].machines[0])
+    for point in dice.sample((POINTS[0] - 1, POINTS[1]), 2):
+        command = {"moveChunk": COLLECTION, "find": {"k": point}, "to": "shard1"}
+        await cluster.admin(command, on=dice.choice(cluster.routers))
+    if reads.most > MAX_READS:
+        raise Broken(f"{reads.most} rows and entries were read in one turn of the loop")
+    await cluster.settled()
+    await asyncio.sleep(LATE_SECONDS)
+    for number in dice.sample(range(SESSIONS), 40):
+        reply = await cluster.admin(_of_session(number), "test", on=dice.choice(cluster.routers))
+        if reply.get("retriedStmtIds") != [0]:
+            raise Broken(f"session {number} was told {reply}")
+    final = await cluster.all_documents(cluster.routers[0], "test", NAME)
+    tags = sorted(tag for each in final for tag in each["tags"])
+    if tags != list(range(SESSIONS)):
+        raise Broken(f"{len(tags)} writes were executed, of {len(set(tags))} sessions out of {SESSIONS}")
+    world.counts["most reads"] = reads.most
+
+
 SCENARIOS = (
     Scenario(
         name="retries-short-log",
-        what="two shards of one with short logs: chunks move, and writes are sent again late by another router",
-        topology=functools.partial(a_cluster, oplog_bytes=SHORT_LOG_BYTES),
+        what="three shards of one with short logs: chunks move, and writes are sent again late by another router",
+        topology=functools.partial(a_cluster, shards=3, oplog_bytes=SHORT_LOG_BYTES),
         run=functools.partial(late, disturb=nothing, seconds=4.0),
     ),
     Scenario(
@@ -290,5 +367,11 @@ SCENARIOS = (
         what="two shards of one with short logs: the database moves, writes and measurements are sent again late",
         topology=functools.partial(a_database, oplog_bytes=SHORT_LOG_BYTES),
         run=functools.partial(late, disturb=nothing, seconds=3.0, series=True),
+    ),
+    Scenario(
+        name="retries-many-sessions",
+        what="two shards of one: chunks move, and sessions are many; no turn of the loop reads much of them",
+        topology=with_many_sessions,
+        run=many_sessions,
     ),
 )
