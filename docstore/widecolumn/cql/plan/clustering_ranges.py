@@ -11,69 +11,91 @@ from dataclasses import dataclass
 
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import Bindings
-from docstore.widecolumn.cql.plan.restrictions import Restriction, Restrictions, TupleSlice
+from docstore.widecolumn.cql.plan.restrictions import (
+    ColumnCondition,
+    Restriction,
+    Restrictions,
+    RowCondition,
+    TupleIn,
+    TupleSlice,
+)
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, Table
-from docstore.widecolumn.cql.statements import Operator
 from docstore.widecolumn.model.values import MAX_KEY_BYTES
 
 Range = tuple[bytes, bytes]
 Region = list[Range]
 EVERYTHING: Range = (b"", b"")
+Point = ColumnCondition | TupleIn
+Slice = ColumnCondition | TupleSlice
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringRanges:
-    """The rows of a partition that are asked for. `leading`: how many clustering columns the region takes care of."""
+    """The rows of a partition that some conditions ask for.
+
+    `consumed`: the conditions that `region` is made of, and no others. `whole`: they name all clustering columns, so a
+    range is one row.
+    """
 
     region: Callable[[Bindings], Region]
-    leading: int
+    consumed: tuple[RowCondition, ...]
     whole: bool
-    """Whether they name all clustering columns, so each range is one row."""
 
 
 def clustering_ranges(table: Table, restrictions: Restrictions) -> ClusteringRanges:
-    """The clustering keys that the conditions on leading clustering columns allow."""
-    tuples = restrictions.in_tuples()
-    steps: list[tuple[Column, Restriction]] = []
-    for column in table.clustering:
-        restriction = restrictions.on(column)
-        if restriction is None:
-            break
-        steps.append((column, restriction))
-        if restriction.is_slice:
-            break
-    leading = len(steps)
-    points = leading - (1 if steps and steps[-1][1].is_slice else 0)
-    while leading < len(table.clustering) and table.clustering[leading].name in tuples:
-        leading += 1
-    among = [part for part in restrictions.among if part.columns[0].position == points]
-    slices = [part for part in restrictions.slices if part.columns[0].position == points]
-    whole = points == len(table.clustering) or any(
-        points + len(part.columns) == len(table.clustering) for part in among
-    )
+    """The clustering keys that the conditions on leading clustering columns allow.
+
+    Points are taken from the first column on, each where the one before ends, then the slices that begin where the last
+    point ends.
+    """
+    points: list[Point] = []
+    position = 0
+    while (point := _point_at(table, restrictions, position)) is not None:
+        points.append(point)
+        position += len(point.columns)
+    slices = _slices_at(table, restrictions, position)
 
     def region(bindings: Bindings) -> Region:
         prefixes = [b""]
-        for column, restriction in steps[:points]:
-            prefixes = [prefix + part for prefix in prefixes for part in _points(column, restriction, bindings)]
-        for part in among:
-            rows = {
-                b"".join(_encoded(column, value) for column, value in zip(part.columns, row, strict=True))
-                for row in part.values(bindings)
-            }
-            prefixes = [prefix + row for prefix in prefixes for row in sorted(rows)]
-        found: Region = []
+        for point in points:
+            keys = _point_keys(point, bindings)
+            prefixes = [prefix + key for prefix in prefixes for key in keys]
+        ranges: Region = []
         for prefix in prefixes:
-            ranges: Region = [(prefix, beyond(prefix))]
-            if points < len(steps):
-                ranges = [_slice(prefix, *steps[points], bindings)]
-            for compared in slices:
-                ranges = intersected(ranges, _tuple_region(prefix, compared, bindings))
-            found += ranges
-        return joined(found)
+            part: Region = [(prefix, beyond(prefix))]
+            for condition in slices:
+                part = intersected(part, _slice_region(prefix, condition, bindings))
+            ranges += part
+        return joined(ranges)
 
-    return ClusteringRanges(region, leading, whole)
+    return ClusteringRanges(region, (*points, *slices), position == len(table.clustering))
+
+
+def _conditions_at(table: Table, restrictions: Restrictions, position: int) -> list[RowCondition]:
+    """The conditions whose first column is the clustering column at that position."""
+    if position == len(table.clustering):
+        return []
+    column = table.clustering[position]
+    return [condition for condition in restrictions.on_any((column,)) if condition.columns[0] == column]
+
+
+def _point_at(table: Table, restrictions: Restrictions, position: int) -> Point | None:
+    for condition in _conditions_at(table, restrictions, position):
+        if isinstance(condition, TupleIn):
+            return condition
+        if isinstance(condition, ColumnCondition) and condition.restriction.is_point:
+            return condition
+    return None
+
+
+def _slices_at(table: Table, restrictions: Restrictions, position: int) -> list[Slice]:
+    return [
+        condition
+        for condition in _conditions_at(table, restrictions, position)
+        if isinstance(condition, TupleSlice)
+        or (isinstance(condition, ColumnCondition) and condition.restriction.is_slice)
+    ]
 
 
 def _encoded(column: Column, value: bytes) -> bytes:
@@ -82,11 +104,26 @@ def _encoded(column: Column, value: bytes) -> bytes:
     return column.comparator.encode(value)
 
 
-def _points(column: Column, restriction: Restriction, bindings: Bindings) -> list[bytes]:
-    if restriction.equal is not None:
-        return [_encoded(column, restriction.equal(bindings))]
-    assert restriction.among is not None, "the restriction names its values"
-    return sorted({_encoded(column, value) for value in restriction.among(bindings)})
+def _point_keys(point: Point, bindings: Bindings) -> list[bytes]:
+    """The encoded values of the point's columns, each once, in ascending order."""
+    rows: Iterable[tuple[bytes, ...]]
+    if isinstance(point, TupleIn):
+        rows = point.values(bindings)
+    elif point.restriction.equal is not None:
+        rows = [(point.restriction.equal(bindings),)]
+    else:
+        assert point.restriction.among is not None, "a point names its values"
+        rows = [(value,) for value in point.restriction.among(bindings)]
+    return sorted(
+        {b"".join(_encoded(column, value) for column, value in zip(point.columns, row, strict=True)) for row in rows}
+    )
+
+
+def _slice_region(prefix: bytes, condition: Slice, bindings: Bindings) -> Region:
+    """The clustering keys behind the prefix that the condition allows."""
+    if isinstance(condition, TupleSlice):
+        return _tuple_region(prefix, condition, bindings)
+    return [_slice(prefix, condition.columns[0], condition.restriction, bindings)]
 
 
 def _slice(prefix: bytes, column: Column, restriction: Restriction, bindings: Bindings) -> Range:
@@ -107,13 +144,13 @@ def _tuple_region(prefix: bytes, part: TupleSlice, bindings: Bindings) -> Region
     """The clustering keys behind the prefix that a comparison of several columns allows: where the first differing
     column does as the comparison says, or none differs and it includes equality.
     """
-    upwards = part.operator in (Operator.GT, Operator.GE)
+    upwards = part.is_lower
     found: Region = []
     for column, value in zip(part.columns, part.values, strict=True):
         at = prefix + _encoded(column, value(bindings))
         found.append((beyond(at), beyond(prefix)) if upwards != column.descending else (prefix, at))
         prefix = at
-    if part.operator in (Operator.GE, Operator.LE):
+    if part.inclusive:
         found.append((prefix, beyond(prefix)))
     return joined(found)
 

@@ -15,6 +15,7 @@ from docstore.errors import Code
 from docstore.kernel.columns.encoding import WHOLE
 from docstore.widecolumn.cql.errors import WRITE_TIMEOUT, CqlError, invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Value, Variable
+from docstore.widecolumn.cql.plan.restrictions import RowCondition, TupleIn, TupleSlice
 from docstore.widecolumn.cql.plan.selection import ResultColumn
 from docstore.widecolumn.cql.plan.terms import Preparation, Receiver
 from docstore.widecolumn.cql.plan.write import RowTarget, WriteContext, WritePlan, prepared_write
@@ -22,7 +23,7 @@ from docstore.widecolumn.cql.run.results import Rows
 from docstore.widecolumn.cql.run.rows import Row, RowAssembler
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
-from docstore.widecolumn.cql.statements import Delete, Insert, Modification, Operator, Relation, TupleTerm, Update
+from docstore.widecolumn.cql.statements import Insert, Modification, Operator, Relation, TupleTerm
 from docstore.widecolumn.cql.types.native import BOOLEAN
 from docstore.widecolumn.model.cells import Cell, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.consistency import Level
@@ -121,29 +122,32 @@ def conditional_plan(table: Table, statement: Modification) -> ConditionalPlan:
         assert statement.conditions is not None, "the statement has an IF"
         conditions = tuple(_condition(preparation, table, relation) for relation in statement.conditions)
         exists = None if conditions else True
-        _check_key(table, statement, write)
+        _check_key(table, write)
     return ConditionalPlan(table, write, preparation.ordered(), exists, conditions)
 
 
-def _check_key(table: Table, statement: Update | Delete, write: WritePlan) -> None:
-    """A conditional modification is of one row."""
-    several = {relation.column for relation in statement.where if getattr(relation, "operator", None) is Operator.IN
-               and isinstance(relation, Relation)}  # fmt: skip
-    for column in table.partition:
-        if column.name in several:
-            raise invalid("IN on the partition key is not supported with conditional updates")
-    if any(column.name in several for column in table.clustering):
-        raise invalid("IN on the clustering key columns is not supported with conditional updates")
-    if not write.one_row:
-        given = {relation.column for relation in statement.where if isinstance(relation, Relation)
-                 and relation.operator is Operator.EQ}  # fmt: skip
-        missing = next((column.name for column in table.clustering if column.name not in given), None)
-        if missing is None:
-            raise unsupported("Conditions on several columns of the key at once beside IF are")
-        raise invalid(
-            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF "
-            f"conditions, but column '{missing}' is not restricted"
-        )
+def _check_key(table: Table, write: WritePlan) -> None:
+    """CqlError for a conditional modification that is of more than one row."""
+    restrictions = write.restrictions
+    for columns, kind in ((table.partition, "partition key"), (table.clustering, "clustering key columns")):
+        conditions = restrictions.on_any(columns)
+        if any(map(_is_in, conditions)):
+            raise invalid(f"IN on the {kind} is not supported with conditional updates")
+    if write.of_statics:
+        return
+    for column in table.clustering:
+        restriction = restrictions.on(column)
+        if restriction is None or restriction.equal is None:
+            raise invalid(
+                "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF "
+                f"conditions, but column '{column.name}' is not restricted"
+            )
+
+
+def _is_in(condition: RowCondition) -> bool:
+    if isinstance(condition, TupleIn):
+        return True
+    return not isinstance(condition, TupleSlice) and condition.restriction.among is not None
 
 
 def _condition(preparation: Preparation, table: Table, relation: Relation) -> Condition:

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import assert_never
 
-from docstore.widecolumn.cql.errors import unsupported
 from docstore.widecolumn.cql.plan.bindings import Bindings
-from docstore.widecolumn.cql.plan.restrictions import Restriction, Restrictions
-from docstore.widecolumn.cql.plan.selection import reader
+from docstore.widecolumn.cql.plan.restrictions import (
+    ColumnCondition,
+    Condition,
+    Restriction,
+    TokenCondition,
+    TupleIn,
+    TupleSlice,
+)
+from docstore.widecolumn.cql.plan.selection import Evaluate, reader
 from docstore.widecolumn.cql.run.rows import Row
-from docstore.widecolumn.cql.schema.tables import Column, Table
+from docstore.widecolumn.cql.schema.tables import Column
 
 Test = Callable[[Row, Bindings], bool]
 
 
-def tests(table: Table, restrictions: Restrictions, columns: Sequence[Column]) -> tuple[Test, ...]:
-    """The tests of what is asked of these columns."""
-    tuples = restrictions.in_tuples()
-    found: list[Test] = []
-    for column in columns:
-        if column.name in tuples:
-            raise unsupported("Filtering on several columns at once is")
-        restriction = restrictions.on(column)
-        assert restriction is not None, "something is asked of the column"
-        found.append(_test(column, restriction))
-    return tuple(found)
+def compile_tests(conditions: Iterable[Condition]) -> tuple[Test, ...]:
+    """The tests of the conditions, one for each."""
+    return tuple(map(_compile, conditions))
 
 
-def _test(column: Column, restriction: Restriction) -> Test:
+def _compile(condition: Condition) -> Test:
+    if isinstance(condition, ColumnCondition):
+        return _column_test(condition.columns[0], condition.restriction)
+    if isinstance(condition, TupleSlice):
+        return _tuple_slice_test(condition)
+    if isinstance(condition, TupleIn):
+        return _tuple_in_test(condition)
+    if isinstance(condition, TokenCondition):
+        raise AssertionError("the ring is read by the token")
+    assert_never(condition)
+
+
+def _column_test(column: Column, restriction: Restriction) -> Test:
     read = reader(column)
 
     def test(row: Row, bindings: Bindings) -> bool:
@@ -37,10 +48,55 @@ def _test(column: Column, restriction: Restriction) -> Test:
         if restriction.equal is not None:
             return _compared(column, value, restriction.equal(bindings)) == 0
         if restriction.among is not None:
-            return any(_compared(column, value, wanted) == 0 for wanted in restriction.among(bindings))
+            return any(_compared(column, value, member) == 0 for member in restriction.among(bindings))
         return _in_range(column, restriction, value, bindings)
 
     return test
+
+
+def _tuple_slice_test(condition: TupleSlice) -> Test:
+    read = _tuple_reader(condition.columns)
+
+    def test(row: Row, bindings: Bindings) -> bool:
+        values = read(row, bindings)
+        if values is None:
+            return False
+        bounds = [value(bindings) for value in condition.values]
+        order = _compared_tuples(condition.columns, values, bounds)
+        if order == 0:
+            return condition.inclusive
+        return (order > 0) == condition.is_lower
+
+    return test
+
+
+def _tuple_in_test(condition: TupleIn) -> Test:
+    read = _tuple_reader(condition.columns)
+
+    def test(row: Row, bindings: Bindings) -> bool:
+        values = read(row, bindings)
+        if values is None:
+            return False
+        return any(_compared_tuples(condition.columns, values, member) == 0 for member in condition.values(bindings))
+
+    return test
+
+
+def _tuple_reader(columns: Sequence[Column]) -> Callable[[Row, Bindings], list[bytes] | None]:
+    """The values of the columns; None where one of them is null."""
+    readers: list[Evaluate] = [reader(column) for column in columns]
+
+    def read(row: Row, bindings: Bindings) -> list[bytes] | None:
+        values = [value for evaluate in readers if (value := evaluate(row, bindings)) is not None]
+        return values if len(values) == len(readers) else None
+
+    return read
+
+
+def _compared_tuples(columns: Sequence[Column], first: Sequence[bytes], second: Sequence[bytes]) -> int:
+    """The order by type of the first values that differ, whatever order the columns are stored in."""
+    orders = (_compared(*part) for part in zip(columns, first, second, strict=True))
+    return next((order for order in orders if order), 0)
 
 
 def _in_range(column: Column, restriction: Restriction, value: bytes, bindings: Bindings) -> bool:

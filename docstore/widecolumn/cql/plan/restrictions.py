@@ -1,7 +1,7 @@
-"""What a WHERE clause asks of each column: relations resolved against the schema and put together by column.
+"""The conditions of a WHERE clause: relations resolved against the schema and put together by column.
 
 Refused here is what no statement may ask: unknown columns, two conditions on a column that exclude each other in form,
-operators that are not served. What a kind of statement may ask stands with that kind.
+operators that are not served. `docstore.widecolumn.cql.plan.access_path` decides what serves each condition.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from docstore.widecolumn.cql.errors import invalid, unsupported
+from docstore.widecolumn.cql.errors import CqlError, invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound
 from docstore.widecolumn.cql.plan.partition_keys import token_type
 from docstore.widecolumn.cql.plan.terms import Evaluate, Preparation, Receiver
@@ -91,7 +91,7 @@ class Restriction:
             raise invalid(f"{self.name} cannot be restricted by more than one relation if it includes a IN")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TupleSlice:
     """(columns) operator (values), compared from the left."""
 
@@ -99,39 +99,85 @@ class TupleSlice:
     operator: Operator
     values: tuple[Required, ...]
 
+    @property
+    def is_lower(self) -> bool:
+        return self.operator in (Operator.GT, Operator.GE)
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def inclusive(self) -> bool:
+        return self.operator in (Operator.GE, Operator.LE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TupleIn:
+    """(columns) IN (tuples)."""
+
     columns: tuple[Column, ...]
     values: Tuples
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnCondition:
+    """The restriction of one column. `columns` holds that column alone."""
+
+    columns: tuple[Column, ...]
+    restriction: Restriction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenCondition:
+    """The restriction of the token. `columns`: the partition key."""
+
+    columns: tuple[Column, ...]
+    restriction: Restriction
+
+
+RowCondition = ColumnCondition | TupleSlice | TupleIn
+Condition = RowCondition | TokenCondition
+"""One condition of a WHERE clause, equal to itself alone."""
+
+
+def is_slice(condition: RowCondition) -> bool:
+    if isinstance(condition, TupleIn):
+        return False
+    return isinstance(condition, TupleSlice) or condition.restriction.is_slice
+
+
 @dataclass(slots=True)
 class Restrictions:
-    """`columns` by name; tuples restrict clustering columns that follow each other."""
+    """The conditions in the order of their first relations. `columns`: those of single columns, by name."""
 
+    conditions: list[Condition] = field(default_factory=list)
     columns: dict[str, Restriction] = field(default_factory=dict)
-    slices: list[TupleSlice] = field(default_factory=list)
-    among: list[TupleIn] = field(default_factory=list)
-    token: Restriction | None = None
+    token: TokenCondition | None = None
 
     def on(self, column: Column) -> Restriction | None:
+        """The single-column restriction."""
         return self.columns.get(column.name)
 
-    def in_tuples(self) -> set[str]:
-        """The columns that tuples restrict."""
-        groups = [*(part.columns for part in self.slices), *(part.columns for part in self.among)]
-        return {column.name for columns in groups for column in columns}
+    def on_any(self, columns: Sequence[Column]) -> list[RowCondition]:
+        """The conditions of single columns and of tuples that any of the columns stands in."""
+        return [
+            condition
+            for condition in self.conditions
+            if not isinstance(condition, TokenCondition)
+            if any(column in columns for column in condition.columns)
+        ]
 
     def restricted(self, columns: Sequence[Column]) -> list[Column]:
-        """Those of the columns that anything is asked of."""
-        tuples = self.in_tuples()
-        return [column for column in columns if column.name in self.columns or column.name in tuples]
+        """Those of the columns that any condition but the token's is on."""
+        return [column for column in columns if self.on_any((column,))]
+
+    def open_column(self, column: Column) -> Restriction:
+        """The single-column restriction, made where there is none."""
+        restriction = self.columns.get(column.name)
+        if restriction is None:
+            restriction = self.columns[column.name] = Restriction(column.name)
+            self.conditions.append(ColumnCondition((column,), restriction))
+        return restriction
 
 
-def gather(
-    preparation: Preparation, table: Table, where: Sequence[AnyRelation], *, allow_filtering: bool = False
-) -> Restrictions:
+def gather(preparation: Preparation, table: Table, where: Sequence[AnyRelation]) -> Restrictions:
     """The restrictions of a WHERE clause. CqlError."""
     found = Restrictions()
     for relation in where:
@@ -141,16 +187,31 @@ def gather(
             _add_tuple(preparation, table, relation, found)
         else:
             _add_column(preparation, table, relation, found)
-        if not allow_filtering:
-            _check_order(table, found)
     return found
+
+
+def check_slice_is_last(table: Table, restrictions: Restrictions) -> None:
+    """Refuse a clustering column behind one that has a range."""
+    sliced: Column | None = None
+    conditions = restrictions.on_any(table.clustering)
+    for condition in sorted(conditions, key=lambda condition: condition.columns[0].position):
+        first = condition.columns[0]
+        if sliced is not None and first.position > sliced.position:
+            raise invalid(
+                f'Clustering column "{first.name}" cannot be restricted '
+                f'(preceding column "{sliced.name}" is restricted by a non-EQ relation)'
+            )
+        if is_slice(condition):
+            sliced = first
 
 
 def _add_column(preparation: Preparation, table: Table, relation: Relation, found: Restrictions) -> None:
     column = table.column(relation.column)
     operator = relation.operator
     _check_operator(operator, relation.column)
-    restriction = found.columns.setdefault(column.name, Restriction(column.name))
+    if any(isinstance(condition, TupleSlice | TupleIn) for condition in found.on_any((column,))):
+        raise _mixed()
+    restriction = found.open_column(column)
     if operator is Operator.IN:
         restriction.add_among(_several(preparation, relation.value, column))
         return
@@ -220,7 +281,9 @@ def _add_token(preparation: Preparation, table: Table, relation: TokenRelation, 
             raise invalid(f"The token function arguments must be in the partition key order: {names}")
         raise invalid("The token() function must be applied to all partition key components or none of them")
     _check_operator(relation.operator, "token")
-    found.token = found.token or Restriction(f"token({', '.join(relation.columns)})")
+    if found.token is None:
+        found.token = TokenCondition(table.partition, Restriction(f"token({', '.join(relation.columns)})"))
+        found.conditions.append(found.token)
     kind = token_type(table.keyspace.partitioner)
     evaluate = preparation.term(relation.value, Receiver("partition key token", kind))
 
@@ -230,7 +293,7 @@ def _add_token(preparation: Preparation, table: Table, relation: TokenRelation, 
             raise invalid("Invalid null token value for column partition key token")
         return bound
 
-    found.token.add(relation.operator, value)
+    found.token.restriction.add(relation.operator, value)
 
 
 def _add_tuple(preparation: Preparation, table: Table, relation: TupleRelation, found: Restrictions) -> None:
@@ -250,17 +313,42 @@ def _add_tuple(preparation: Preparation, table: Table, relation: TupleRelation, 
             f"order. Got ({written}) {relation.operator.value}"
         )
     if any(column.name in found.columns for column in columns):
-        raise invalid("Mixing single column relations and multi column relations on clustering columns is not allowed")
+        raise _mixed()
     _check_operator(relation.operator, written)
     if relation.operator is Operator.IN:
-        found.among.append(TupleIn(columns, _several_tuples(preparation, relation.value, columns)))
+        tuple_in = TupleIn(columns, _several_tuples(preparation, relation.value, columns))
+        _check_overlap(found, tuple_in)
+        found.conditions.append(tuple_in)
         return
     values = _tuple_values(preparation, relation.value, columns)
     if relation.operator is Operator.EQ:
+        _check_overlap(found, TupleIn(columns, lambda bindings: []))
         for column, value in zip(columns, values, strict=True):
-            found.columns.setdefault(column.name, Restriction(column.name)).add(Operator.EQ, value)
+            found.open_column(column).add(Operator.EQ, value)
     else:
-        found.slices.append(TupleSlice(columns, relation.operator, values))
+        tuple_slice = TupleSlice(columns, relation.operator, values)
+        _check_overlap(found, tuple_slice)
+        found.conditions.append(tuple_slice)
+
+
+def _mixed() -> CqlError:
+    return invalid("Mixing single column relations and multi column relations on clustering columns is not allowed")
+
+
+def _check_overlap(found: Restrictions, added: TupleSlice | TupleIn) -> None:
+    """CqlError for tuples that share columns, unless they are the two bounds of one range."""
+    for other in found.on_any(added.columns):
+        names = ", ".join(column.name for column in other.columns)
+        if isinstance(added, TupleIn) or not isinstance(other, TupleSlice):
+            raise invalid(f"{names} cannot be restricted by more than one relation if it includes a IN")
+        if added.columns[0] != other.columns[0]:
+            later = max(added.columns[0], other.columns[0], key=lambda column: column.position)
+            raise invalid(
+                f'Column "{later.name}" cannot be restricted by two inequalities not starting with the same column'
+            )
+        if added.is_lower == other.is_lower:
+            side = "start" if added.is_lower else "end"
+            raise invalid(f"More than one restriction was found for the {side} bound on {names}")
 
 
 def _tuple_values(preparation: Preparation, term: Term, columns: tuple[Column, ...]) -> tuple[Required, ...]:
@@ -288,19 +376,3 @@ def _several_tuples(preparation: Preparation, term: Term, columns: tuple[Column,
     assert isinstance(term, TupleTerm), "the grammar gives IN a tuple or a marker"
     rows = [_tuple_values(preparation, item, columns) for item in term.items]  # type: ignore[arg-type]
     return lambda bindings: [tuple(value(bindings) for value in row) for row in rows]
-
-
-def _check_order(table: Table, found: Restrictions) -> None:
-    """Refuse a clustering column behind one that has a range."""
-    slice_on: Column | None = None
-    for column in table.clustering:
-        restriction = found.on(column)
-        if restriction is None:
-            continue
-        if slice_on is not None:
-            raise invalid(
-                f'Clustering column "{column.name}" cannot be restricted '
-                f'(preceding column "{slice_on.name}" is restricted by a non-EQ relation)'
-            )
-        if restriction.is_slice:
-            slice_on = column

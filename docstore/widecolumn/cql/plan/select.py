@@ -7,17 +7,14 @@ each by its value but the last, which may have a range.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cmp_to_key
-from itertools import product
 
 from docstore.widecolumn.cql.errors import invalid, unsupported
+from docstore.widecolumn.cql.plan.access_path import AccessPath, PartitionKeys, access_path
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Variable
-from docstore.widecolumn.cql.plan.clustering_ranges import ClusteringRanges, clustering_ranges
-from docstore.widecolumn.cql.plan.filters import Test, tests
-from docstore.widecolumn.cql.plan.partition_keys import joined
-from docstore.widecolumn.cql.plan.restrictions import Restriction, Restrictions, gather
+from docstore.widecolumn.cql.plan.clustering_ranges import ClusteringRanges
+from docstore.widecolumn.cql.plan.filters import Test, compile_tests
+from docstore.widecolumn.cql.plan.restrictions import Restriction, Restrictions, check_slice_is_last, gather
 from docstore.widecolumn.cql.plan.selection import Selection, selection_of
 from docstore.widecolumn.cql.plan.terms import LIMIT_CLAUSE, PARTITION_LIMIT_CLAUSE, Evaluate, Preparation, Receiver
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
@@ -33,8 +30,6 @@ _ORDER_AND_IN = (
     "ORDER BY or the IN and sort client side, or disable paging for this query"
 )
 
-Keys = Callable[[Bindings], list[bytes]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectPlan:
@@ -47,7 +42,7 @@ class SelectPlan:
     table: Table
     variables: tuple[Variable, ...]
     selection: Selection
-    keys: Keys | None
+    keys: PartitionKeys | None
     token: Restriction | None
     clustering_ranges: ClusteringRanges
     tests: tuple[Test, ...]
@@ -92,10 +87,10 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
         raise unsupported("SELECT JSON is")
     preparation = Preparation()
     selection = selection_of(preparation, table, select.selected)
-    restrictions = gather(preparation, table, select.where, allow_filtering=select.allow_filtering)
-    keyed = _check_partition(table, restrictions, select.allow_filtering)
-    rows = clustering_ranges(table, restrictions)
-    _check_rows(table, restrictions, rows, keyed, select.allow_filtering)
+    restrictions = gather(preparation, table, select.where)
+    path = access_path(table, restrictions)
+    keyed = path.keys is not None
+    _check_remaining(table, restrictions, path, select.allow_filtering)
     if select.distinct:
         _check_distinct(table, selection, restrictions)
     reverse = _is_reversed(table, select, restrictions, keyed)
@@ -105,23 +100,19 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
         raise unsupported("GROUP BY with PER PARTITION LIMIT, DISTINCT, or ORDER BY over several partitions is")
     limit = _limit_term(preparation, select.limit, LIMIT_CLAUSE)
     partition_limit = _partition_limit(preparation, select, selection)
-    tested = restrictions.restricted(table.columns)
-    if keyed:
-        taken = {*table.partition, *table.clustering[: rows.leading]}
-        tested = [column for column in tested if column not in taken]
     return SelectPlan(
         table=table,
         variables=preparation.ordered(),
         selection=selection,
-        keys=_keys(table, restrictions) if keyed else None,
-        token=restrictions.token,
-        clustering_ranges=rows if keyed else clustering_ranges(table, Restrictions()),
-        tests=tests(table, restrictions, tested),
+        keys=path.keys,
+        token=path.token,
+        clustering_ranges=path.ranges,
+        tests=compile_tests(path.remaining),
         reverse=reverse,
         merged=keyed and several and bool(select.order),
         grouped=grouped,
         distinct=select.distinct,
-        statics_alone=bool(table.static) and not restrictions.restricted(table.clustering),
+        statics_alone=_gives_statics_alone(table, selection, restrictions),
         limit=limit,
         partition_limit=partition_limit,
         warnings=() if keyed or not selection.is_aggregate else ("Aggregation query used without partition key",),
@@ -146,36 +137,31 @@ def _partition_restrictions(table: Table, restrictions: Restrictions) -> list[Re
     return [restriction for restriction in found if restriction is not None]
 
 
-def _check_partition(table: Table, restrictions: Restrictions, allow_filtering: bool) -> bool:
-    """Whether the conditions name whole partition keys. CqlError when they name parts and that is not allowed."""
+def _gives_statics_alone(table: Table, selection: Selection, restrictions: Restrictions) -> bool:
+    """Whether a partition that has static values alone gives a row: not where rows are selected, by a condition on
+    clustering columns or by asking for nothing that a partition without rows has.
+    """
+    if not table.static or restrictions.on_any(table.clustering):
+        return False
+    return not selection.reads or any(
+        column.kind in (ColumnKind.PARTITION, ColumnKind.STATIC) for column in selection.reads
+    )
+
+
+def _check_remaining(table: Table, restrictions: Restrictions, path: AccessPath, allow_filtering: bool) -> None:
+    """CqlError for conditions that cannot be tested row by row, and for all that remain without ALLOW FILTERING."""
     named = _partition_restrictions(table, restrictions)
-    if restrictions.token is not None:
-        if named:
-            raise unsupported("Conditions on columns of the partition key beside one on their token are")
-        return False
-    if not named:
-        return False
-    if len(named) == len(table.partition) and all(restriction.is_point for restriction in named):
-        return True
-    if not allow_filtering:
+    if named and restrictions.token is not None:
+        raise unsupported("Conditions on columns of the partition key beside one on their token are")
+    if named and path.keys is None and not allow_filtering:
         raise invalid(NEEDS_FILTERING)
-    return False
-
-
-def _check_rows(
-    table: Table, restrictions: Restrictions, rows: ClusteringRanges, keyed: bool, allow_filtering: bool
-) -> None:
-    """CqlError for conditions that no range of clustering keys serves, without ALLOW FILTERING."""
-    others = [column for column in restrictions.restricted(table.columns) if not column.kind.is_key]
-    for column in others:
+    for column in (*table.static, *table.regular):
         restriction = restrictions.on(column)
         if restriction is not None and restriction.among is not None:
             raise invalid(f"IN predicates on non-primary-key columns ({column.name}) is not yet supported")
-    if allow_filtering:
-        return
-    restricted = restrictions.restricted(table.clustering)
-    check_no_gap(table, restricted)
-    if others or (restricted and not keyed):
+    if not allow_filtering and path.remaining:
+        check_no_gap(table, restrictions.restricted(table.clustering))
+        check_slice_is_last(table, restrictions)
         raise invalid(NEEDS_FILTERING)
 
 
@@ -199,7 +185,7 @@ def _check_distinct(table: Table, selection: Selection, restrictions: Restrictio
     for column in table.partition:
         if column not in selection.columns:
             raise invalid(f"SELECT DISTINCT queries must request all the partition key columns (missing {column.name})")
-    if restrictions.restricted(table.clustering):
+    if restrictions.on_any((*table.clustering, *table.regular)):
         raise invalid(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns."
         )
@@ -258,23 +244,3 @@ def _grouped(table: Table, select: Select, restrictions: Restrictions) -> int | 
     if position < len(table.partition):
         raise invalid("Group by is not supported on only a part of the partition key")
     return position - len(table.partition)
-
-
-def _keys(table: Table, restrictions: Restrictions) -> Keys:
-    """The partition keys that are named, each once, in the order of their columns' types."""
-    named = [(column, restriction) for column in table.partition if (restriction := restrictions.on(column))]
-
-    def keys(bindings: Bindings) -> list[bytes]:
-        return [joined(values) for values in product(*(_values(*part, bindings) for part in named))]
-
-    return keys
-
-
-def _values(column: Column, restriction: Restriction, bindings: Bindings) -> list[bytes]:
-    if restriction.equal is not None:
-        return [restriction.equal(bindings)]
-    assert restriction.among is not None, "the restriction names its values"
-    values = set(restriction.among(bindings))
-    if column.type.comparator is None:
-        return sorted(values)
-    return sorted(values, key=cmp_to_key(column.type.comparator.compare))

@@ -6,7 +6,7 @@ With an aggregate among them all rows make one: what is no aggregate then comes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docstore.kernel.columns.encoding import EXPIRING
 from docstore.widecolumn.cql.errors import invalid, unsupported
@@ -45,11 +45,14 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """One column of the result. With an `aggregate`, `evaluate` gives what each row feeds it."""
+    """One column of the result. With an `aggregate`, `evaluate` gives what each row feeds it. `reads`: the table's
+    columns that it is made of.
+    """
 
     name: str
     type: CqlType
     evaluate: Evaluate
+    reads: tuple[Column, ...]
     aggregate: Aggregate | None = None
 
 
@@ -59,6 +62,11 @@ class Selection:
 
     outputs: tuple[OutputColumn, ...]
     columns: tuple[Column, ...]
+
+    @property
+    def reads(self) -> frozenset[Column]:
+        """The table's columns that the outputs are made of."""
+        return frozenset(column for output in self.outputs for column in output.reads)
 
     @property
     def is_aggregate(self) -> bool:
@@ -74,7 +82,7 @@ class Selection:
 def selection_of(preparation: Preparation, table: Table, selected: Sequence[Selector]) -> Selection:
     """The outputs of a SELECT clause; all columns where it is `*`. CqlError."""
     if not selected:
-        outputs = tuple(OutputColumn(column.name, column.type, reader(column)) for column in table.columns)
+        outputs = tuple(OutputColumn(column.name, column.type, reader(column), (column,)) for column in table.columns)
         return Selection(outputs, table.columns)
     found = [_output(preparation, table, part) for part in selected]
     plain = tuple(table.column(part.expression.name) for part in selected if isinstance(part.expression, ColumnName))
@@ -108,13 +116,13 @@ def _output(preparation: Preparation, table: Table, selected: Selector) -> Outpu
     output = _expression(preparation, table, selected.expression)
     if selected.alias is None:
         return output
-    return OutputColumn(selected.alias, output.type, output.evaluate, output.aggregate)
+    return replace(output, name=selected.alias)
 
 
 def _expression(preparation: Preparation, table: Table, expression: Expression) -> OutputColumn:
     if isinstance(expression, ColumnName):
         column = table.column(expression.name)
-        return OutputColumn(column.name, column.type, reader(column))
+        return OutputColumn(column.name, column.type, reader(column), (column,))
     if isinstance(expression, Call):
         return _call(preparation, table, expression)
     if isinstance(expression, Constant | Null):
@@ -129,15 +137,16 @@ def _call(preparation: Preparation, table: Table, call: Call) -> OutputColumn:
     if name == "token":
         return _token(table, call)
     if name == "count" and len(call.arguments) == 1 and _counts_rows(call.arguments[0]):
-        return OutputColumn("count", BIGINT, lambda row, bindings: b"", find_aggregate("count", BIGINT))
+        return OutputColumn("count", BIGINT, lambda row, bindings: b"", (), find_aggregate("count", BIGINT))
     arguments = [_argument(preparation, table, argument) for argument in call.arguments]
+    reads = tuple(column for argument in arguments for column in argument.reads)
     written = f"system.{name}({', '.join(argument.name for argument in arguments)})"
     if len(arguments) == 1:
         aggregate = find_aggregate(name, arguments[0].type)
         if aggregate is not None:
             if arguments[0].aggregate is not None:
                 raise invalid("aggregate functions cannot be used as arguments of aggregate functions")
-            return OutputColumn(written, aggregate.result, arguments[0].evaluate, aggregate)
+            return OutputColumn(written, aggregate.result, arguments[0].evaluate, reads, aggregate)
     function = find_function(name, [argument.type for argument in arguments])
     if function is None:
         raise invalid(f"Unknown function '{name}'")
@@ -152,7 +161,7 @@ def _call(preparation: Preparation, table: Table, call: Call) -> OutputColumn:
     def evaluate(row: Row, bindings: Bindings) -> Value:
         return found.evaluate([argument.evaluate(row, bindings) for argument in arguments], bindings.time)
 
-    return OutputColumn(written, found.result, evaluate)
+    return OutputColumn(written, found.result, evaluate, reads)
 
 
 def _counts_rows(argument: Expression) -> bool:
@@ -162,7 +171,7 @@ def _counts_rows(argument: Expression) -> bool:
 def _argument(preparation: Preparation, table: Table, argument: Expression) -> OutputColumn:
     if isinstance(argument, Constant) and argument.kind is ConstantKind.INTEGER:
         evaluate = preparation.term(argument, Receiver("arg", BIGINT))
-        return OutputColumn(argument.text, BIGINT, lambda row, bindings: as_value(evaluate(bindings), "arg"))
+        return OutputColumn(argument.text, BIGINT, lambda row, bindings: as_value(evaluate(bindings), "arg"), ())
     return _expression(preparation, table, argument)
 
 
@@ -180,7 +189,7 @@ def _of_cell(table: Table, call: Call) -> OutputColumn:
             cell = cell_of(row, column)
             return None if cell is None else BIGINT.serialise(cell.timestamp)
 
-        return OutputColumn(name, BIGINT, written_at)
+        return OutputColumn(name, BIGINT, written_at, (column,))
 
     def remaining(row: Row, bindings: Bindings) -> Value:
         cell = cell_of(row, column)
@@ -188,7 +197,7 @@ def _of_cell(table: Table, call: Call) -> OutputColumn:
             return None
         return INT.serialise(cell.local_deletion - bindings.time.seconds)
 
-    return OutputColumn(name, INT, remaining)
+    return OutputColumn(name, INT, remaining, (column,))
 
 
 def _token(table: Table, call: Call) -> OutputColumn:
@@ -201,4 +210,5 @@ def _token(table: Table, call: Call) -> OutputColumn:
         f"system.token({', '.join(names)})",
         token_type(partitioner),
         lambda row, bindings: token_value(partitioner, row.key),
+        table.partition,
     )

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import NamedTuple
 
 from docstore.widecolumn.cql.errors import invalid
+from docstore.widecolumn.cql.plan.access_path import PartitionKeys, access_path
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Variable
-from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, ClusteringRanges, clustering_ranges
+from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, ClusteringRanges
 from docstore.widecolumn.cql.plan.partition_keys import joined
-from docstore.widecolumn.cql.plan.restrictions import Restrictions, gather, present
-from docstore.widecolumn.cql.plan.select import check_no_gap
+from docstore.widecolumn.cql.plan.restrictions import Restrictions, check_slice_is_last, gather, present
+from docstore.widecolumn.cql.plan.select import NEEDS_FILTERING, check_no_gap
 from docstore.widecolumn.cql.plan.terms import TIMESTAMP_CLAUSE, TTL_CLAUSE, Evaluate, Preparation, Receiver
 from docstore.widecolumn.cql.schema.layout import (
     encode_clustering_key,
@@ -63,14 +63,17 @@ class RowTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """`has_timestamp`: the statement says USING TIMESTAMP. `one_row`: its WHERE names one row, `target`."""
+    """`has_timestamp`: the statement says USING TIMESTAMP. `target`: the row it is of, where `restrictions`, those of
+    its WHERE, name one. `of_statics`: it is of the static columns of a partition.
+    """
 
     table: Table
     variables: tuple[Variable, ...]
     has_timestamp: bool
     write: Write
-    one_row: bool
     target: Callable[[Bindings], RowTarget]
+    restrictions: Restrictions
+    of_statics: bool
 
     def writes(self, writing: WriteContext) -> list[RowWrite]:
         """The merges that the statement makes. CqlError."""
@@ -79,8 +82,9 @@ class WritePlan:
 
 class _ResolvedWrite(NamedTuple):
     write: Write
-    one_row: bool
     target: Callable[[Bindings], RowTarget]
+    restrictions: Restrictions
+    of_statics: bool
 
 
 def write_plan(table: Table, statement: Modification) -> WritePlan:
@@ -212,7 +216,7 @@ def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resol
         entries += _cells(values, clustering_key or b"", timestamp, ttl, writing)
         return _row_write(table, key, entries)
 
-    return _ResolvedWrite(writes, True, target)
+    return _ResolvedWrite(writes, target, Restrictions(), of_statics)
 
 
 def _cells(
@@ -239,21 +243,19 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
     for name in names:
         if names.count(name) > 1:
             raise invalid(f"Multiple incompatible setting of column {name}")
-    restrictions = _where(preparation, table, statement)
-    of_statics = _value_columns(values) and not restrictions.restricted(table.clustering)
+    where = _where(preparation, table, statement)
+    of_statics = _is_of_statics(table, [column for column, _ in values], statement, where.restrictions)
     if not of_statics:
-        restricted = [column.name for column in restrictions.restricted(table.clustering)]
+        restricted = [column.name for column in where.restrictions.restricted(table.clustering)]
         _check_present(table.clustering, restricted, "clustering keys")
-    keys = _keys(table, restrictions)
-    rows = clustering_ranges(table, restrictions)
-    if not of_statics and not rows.whole:
-        raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
+        if not where.rows.whole:
+            raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
 
     def writes(writing: WriteContext) -> list[RowWrite]:
         timestamp, ttl = times.at(writing), times.to_live(writing)
         found: list[RowWrite] = []
-        region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
-        for key in keys(writing.bindings):
+        region = [EVERYTHING] if of_statics else where.rows.region(writing.bindings)
+        for key in where.keys(writing.bindings):
             entries = [
                 entry
                 for clustering_key, _ in region
@@ -262,19 +264,34 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
             found += _row_write(table, key, entries)
         return found
 
-    return _ResolvedWrite(writes, True, _target_of(keys, None if of_statics else rows))
+    return _ResolvedWrite(writes, _target_of(where, of_statics), where.restrictions, of_statics)
 
 
-def _target_of(
-    keys: Callable[[Bindings], list[bytes]], rows: ClusteringRanges | None
-) -> Callable[[Bindings], RowTarget]:
-    """The row that conditions on all of the key name; `rows` None where they are about static columns."""
+def _is_of_statics(
+    table: Table, columns: Sequence[Column], statement: Update | Delete, restrictions: Restrictions
+) -> bool:
+    """Whether the statement changes and judges static columns alone, so it is about no row. CqlError where its WHERE
+    names rows nevertheless.
+    """
+    judged = [table.column(relation.column) for relation in statement.conditions or ()]
+    if not columns or any(column.kind is not ColumnKind.STATIC for column in (*columns, *judged)):
+        return False
+    if restrictions.on_any(table.clustering):
+        kind = "UPDATE" if isinstance(statement, Update) else "DELETE"
+        raise invalid(
+            f"Invalid restrictions on clustering columns since the {kind} statement modifies only static columns"
+        )
+    return True
+
+
+def _target_of(where: _Where, of_statics: bool) -> Callable[[Bindings], RowTarget]:
+    """The row, for a WHERE that names one."""
 
     def target(bindings: Bindings) -> RowTarget:
-        (key,) = keys(bindings)
-        if rows is None:
+        (key,) = where.keys(bindings)
+        if of_statics:
             return RowTarget(key, None)
-        ((clustering_key, _),) = rows.region(bindings)
+        ((clustering_key, _),) = where.rows.region(bindings)
         return RowTarget(key, clustering_key)
 
     return target
@@ -291,10 +308,18 @@ def _assignment(preparation: Preparation, table: Table, assignment: Assignment) 
     return column, preparation.term(assignment.value, Receiver(column.name, column.type))
 
 
-def _where(preparation: Preparation, table: Table, statement: Update | Delete) -> Restrictions:
-    """The conditions of a modification: on the key alone, and on all of its partition part."""
+class _Where(NamedTuple):
+    """The conditions of a modification, all of them turned into `keys` and `rows`."""
+
+    restrictions: Restrictions
+    keys: PartitionKeys
+    rows: ClusteringRanges
+
+
+def _where(preparation: Preparation, table: Table, statement: Update | Delete) -> _Where:
+    """The rows that a modification names. CqlError for every condition that keys and ranges of rows do not serve."""
     restrictions = gather(preparation, table, statement.where)
-    others = [column.name for column in restrictions.restricted(table.columns) if not column.kind.is_key]
+    others = [column.name for column in restrictions.restricted((*table.static, *table.regular))]
     if others:
         raise invalid(f"Non PRIMARY KEY columns found in where clause: {', '.join(others)} ")
     if restrictions.token is not None:
@@ -302,28 +327,19 @@ def _where(preparation: Preparation, table: Table, statement: Update | Delete) -
         raise invalid(f"The token function cannot be used in WHERE clauses for {kind} statements")
     restricted = restrictions.restricted(table.partition)
     _check_present(table.partition, [column.name for column in restricted], "partition key parts")
-    for column in table.partition:
-        restriction = restrictions.on(column)
-        if restriction is None or not restriction.is_point:
-            raise invalid(
-                "Only EQ and IN relation are supported on the partition key (unless you use the token() function)"
-            )
-    return restrictions
-
-
-def _keys(table: Table, restrictions: Restrictions) -> Callable[[Bindings], list[bytes]]:
-    def keys(bindings: Bindings) -> list[bytes]:
-        parts: list[list[bytes]] = []
-        for column in table.partition:
-            restriction = restrictions.on(column)
-            assert restriction is not None, "the partition key is given whole"
-            if restriction.equal is not None:
-                parts.append([restriction.equal(bindings)])
-            elif restriction.among is not None:
-                parts.append(list(dict.fromkeys(restriction.among(bindings))))
-        return [joined(values) for values in product(*parts)]
-
-    return keys
+    path = access_path(table, restrictions)
+    if path.keys is None:
+        raise invalid(
+            "Only EQ and IN relation are supported on the partition key (unless you use the token() function)"
+        )
+    if path.remaining:
+        if isinstance(statement, Update):
+            restricted = restrictions.restricted(table.clustering)
+            _check_present(table.clustering, [column.name for column in restricted], "clustering keys")
+        check_no_gap(table, restrictions.restricted(table.clustering))
+        check_slice_is_last(table, restrictions)
+        raise invalid(NEEDS_FILTERING)
+    return _Where(restrictions, path.keys, path.ranges)
 
 
 # DELETE
@@ -334,19 +350,15 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resol
     if statement.using.ttl is not None:
         raise invalid("TTL is not supported in DELETE statements")
     times = _times(preparation, table, statement.using)
-    restrictions = _where(preparation, table, statement)
-    restricted = restrictions.restricted(table.clustering)
-    check_no_gap(table, restricted)
-    keys = _keys(table, restrictions)
-    rows = clustering_ranges(table, restrictions)
-    of_statics = bool(columns) and all(column.kind is ColumnKind.STATIC for column in columns) and not restricted
-    if columns and not of_statics and not rows.whole:
+    where = _where(preparation, table, statement)
+    of_statics = _is_of_statics(table, columns, statement, where.restrictions)
+    if columns and not of_statics and not where.rows.whole:
         raise invalid("Range deletions are not supported for specific columns")
 
     def writes(writing: WriteContext) -> list[RowWrite]:
         timestamp = times.at(writing)
         if columns:
-            region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
+            region = [EVERYTHING] if of_statics else where.rows.region(writing.bindings)
             dead = tombstone(timestamp, writing.now)
             entries = [
                 static_entry(column, dead)
@@ -356,15 +368,15 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resol
                 for column in columns
             ]
         else:
-            entries = _deletions(rows, bool(restricted), writing.bindings, Deletion(timestamp, writing.now))
-        return [write for key in keys(writing.bindings) for write in _row_write(table, key, entries)]
+            entries = _deletions(where.rows, writing.bindings, Deletion(timestamp, writing.now))
+        return [write for key in where.keys(writing.bindings) for write in _row_write(table, key, entries)]
 
-    return _ResolvedWrite(writes, of_statics or rows.whole, _target_of(keys, None if of_statics else rows))
+    return _ResolvedWrite(writes, _target_of(where, of_statics), where.restrictions, of_statics)
 
 
-def _deletions(rows: ClusteringRanges, restricted: bool, bindings: Bindings, deletion: Deletion) -> list[Entry]:
+def _deletions(rows: ClusteringRanges, bindings: Bindings, deletion: Deletion) -> list[Entry]:
     """Of the partition, of single rows, or of ranges of them."""
-    if not restricted:
+    if not rows.consumed:
         return [row_deletion_entry(deletion)]
     if rows.whole:
         return [row_deletion(clustering_key, deletion) for clustering_key, _ in rows.region(bindings)]

@@ -91,6 +91,10 @@ class Table:
         return self.of_kind(ColumnKind.STATIC)
 
     @cached_property
+    def regular(self) -> tuple[Column, ...]:
+        return self.of_kind(ColumnKind.REGULAR)
+
+    @cached_property
     def clustering_comparators(self) -> tuple[Comparator, ...]:
         return tuple(column.comparator for column in self.clustering)
 

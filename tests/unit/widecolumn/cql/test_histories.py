@@ -96,7 +96,8 @@ def carry_out(cql: Cql, model: Model, statement: tuple[str, Key, int, dict[str, 
         model.markers[key] = max(model.markers.get(key, NEVER), stamp)
     elif kind == "update":
         settings = ", ".join(f"{name} = {shown(value)}" for name, value in given_values.items())
-        cql.run(f"UPDATE t {using} SET {settings} WHERE a = {a} AND b = {b} AND c = {c}")
+        row = "" if set(given_values) == {"s"} else f" AND b = {b} AND c = {c}"
+        cql.run(f"UPDATE t {using} SET {settings} WHERE a = {a}{row}")
     elif kind == "cell":
         cql.run(f"DELETE v FROM t {using} WHERE a = {a} AND b = {b} AND c = {c}")
         model.write(key, "v", stamp, None)
