@@ -49,6 +49,7 @@ from mongos.stored_functions import stored_functions
 from mongos.table import TABLE
 from mongos.widecolumn.hints.handoff import Hints
 from mongos.widecolumn.hints.log import HintLog, HintsInUse
+from mongos.widecolumn.hints.rows import owners_of_command
 
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
@@ -92,7 +93,9 @@ async def serve(process: Process, options: Options) -> None:
         parts[Router] = router
         hint_log = _hint_log(options)
         if hint_log is not None:
-            router.hints = Hints(hint_log, partial(_carry_out, router, pool), time)
+            router.hints = Hints(
+                hint_log, partial(_carry_out, router, pool), partial(owners_of_command, router), time, monotonic
+            )
             parameters.add(router.hints.parameters())
 
         async def run_scripts(context: Context, begin: Callable[[], Any]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import bson
 from bson.binary import Binary
+from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import append_fields, documents_array, get_field
 from docstore.errors import Code, CommandError
@@ -79,10 +80,19 @@ class RouterExecutor(RouterSchema):
             found = await self.family(keyspace, name)
             if found is None:
                 raise family_absent(name)
-            hint = _with_writes(bson.encode({"_wcApply": name, "familyId": Binary(found.id.bytes)}), _documents(writes))
-            if await keep(self.router, keyspace, hint, level):
+            command = _with_writes(bson.encode({"_wcApply": name}), _documents(writes))
+            if await keep(self, keyspace, name, command, level, planned=found.id):
                 warnings.append(f"the write to {keyspace}.{name} waits for a primary as a hint")
         return warnings
+
+    async def apply_hint(self, keyspace: str, family: str, writes: Sequence[RowWrite], hint: bytes) -> list[str]:
+        """Carry out writes that were kept as a hint, where `hint`, its origin, is the shard's to judge."""
+        base = bson.encode({"_wcApply": family, "consistency": Level.ONE.value, "hint": RawBSONDocument(hint)})
+        rows = list(zip((write.key for write in writes), _documents(writes), strict=True))
+        namespace = f"{keyspace}.{family}"
+        return warnings_of(
+            await self.writing(Level.ONE, lambda: self.write_at_owners(namespace, rows, partial(_with_writes, base)))
+        )
 
     async def apply_if(
         self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level

@@ -16,20 +16,17 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import (
     INT32,
-    STRING,
     Value,
     append_fields,
     array_value,
     document_from,
     documents_array,
     from_python,
-    get_field,
 )
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.errors import CommandError
-from docstore.query.value.values import text_of
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.replies import check_reply_size
@@ -38,6 +35,7 @@ from docstore.widecolumn.model.values import binary_value, partition_key_of
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.shards import each
 from mongos.widecolumn.executor import RouterExecutor
+from mongos.widecolumn.hints.rows import Keyed, mutations_by_family
 from mongos.widecolumn.owners import home_of, owner_of, parts_of
 from mongos.widecolumn.replies import joined, rows_of, warnings_of
 from mongos.widecolumn.schema_executor import mark_of
@@ -149,7 +147,7 @@ async def write_batch(context: Context, arguments: Arguments) -> Result:
     executor, level = RouterExecutor(context), level_named(arguments["consistency"])
     mutations: list[bytes] = arguments["mutations"]
     base = forwarded(context.raw, without=("mutations",), add=_timestamp(arguments))
-    families, mark = _families(mutations), mark_of(context.db)
+    families, mark = mutations_by_family(mutations), mark_of(context.db)
     whole = _with_mutations(base, mutations)
     if families is None:
         answer = await executor.writing(level, lambda: executor.at_home(mark, whole, repeatable=True))
@@ -169,24 +167,6 @@ async def write_batch(context: Context, arguments: Arguments) -> Result:
     if warnings:
         fields.append(("warnings", *from_python(warnings)))
     return document_from(fields)
-
-
-Keyed = list[tuple[bytes | None, bytes]]
-"""(row key, mutation)"""
-
-
-def _families(mutations: list[bytes]) -> dict[str, Keyed] | None:
-    """The mutations by column family; None where one of them does not say where it belongs, for a shard to refuse."""
-    found: dict[str, Keyed] = {}
-    for raw in mutations:
-        family, key = get_field(raw, "columnFamily"), get_field(raw, "key")
-        if family is None or family[0] != STRING or key is None:
-            return None
-        try:
-            found.setdefault(text_of(family), []).append((partition_key_of(key), raw))
-        except CommandError:
-            return None
-    return found or None
 
 
 def _with_mutations(base: bytes, mutations: Sequence[bytes]) -> bytes:

@@ -90,7 +90,7 @@ async def drop_family(context: Context, arguments: Arguments) -> Result:
 
 async def truncate(context: Context, arguments: Arguments) -> Result:
     """On every shard that may have rows."""
-    request = forwarded(context.raw)
+    request = forwarded(context.raw, without=("truncatedAt",))
     return (await RouterSchema(context).truncate_at_owners(context.db, arguments.value, request)).relayed()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import bson
 
+from docstore.bson import append_fields
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -26,7 +27,7 @@ from mongos.routing.shards import Shard
 from mongos.routing.targeting import primary_of
 from mongos.widecolumn.definition_cache import Definition, Schema, stored_schema
 from mongos.widecolumn.owners import home_of, owners_of
-from mongos.widecolumn.shard_requests import ShardRequests
+from mongos.widecolumn.shard_requests import TIMESTAMPS, ShardRequests
 
 
 def mark_of(keyspace: str) -> str:
@@ -194,13 +195,17 @@ class RouterSchema(ShardRequests):
 
     async def truncate_at_owners(self, keyspace: str, name: str, request: bytes) -> ShardReply:
         """On every shard that may have rows; the answer of that of the definitions. All of them must do it under one
-        routing, and a shard that is moving rows away gives that up, so no row gets past it.
+        routing, and a shard that is moving rows away gives that up, so no row gets past it. All note the same time.
         """
+        stamped = append_fields(request, b"\x12truncatedAt\0" + TIMESTAMPS.next().to_bytes(8, "little", signed=True))
 
         async def attempt(routing: Routing) -> ShardReply:
-            return (await self.ask(routing, owners_of(routing), request))[0]
+            return (await self.ask(routing, owners_of(routing), stamped))[0]
 
-        return await self.routed(f"{keyspace}.{name}", attempt)
+        try:
+            return await self.routed(f"{keyspace}.{name}", attempt)
+        finally:
+            self.changed(keyspace)
 
 
 def _definition_command(family: ColumnFamily, *, create: bool = False) -> bytes:

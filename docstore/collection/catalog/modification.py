@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _OBJECT = 3
 _VALIDATION = ("validator", "validationLevel", "validationAction")
-_WIDE = ("keyspace", "columnFamily")
+_WIDE = ("keyspace", "columnFamily", "truncatedAt")
 _SERIES = "timeseries"
 _IMAGES = "changeStreamPreAndPostImages"
 _EXPIRY = "expireAfterSeconds"

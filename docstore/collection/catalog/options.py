@@ -22,7 +22,7 @@ NO_MAXIMUM = 0x7FFFFFFF
 ORDER = (
     "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
     "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "clusteredIndex",
-    "expireAfterSeconds", "timeseries", "keyspace", "columnFamily",
+    "expireAfterSeconds", "timeseries", "keyspace", "columnFamily", "truncatedAt",
 )  # fmt: skip
 """The order in which options are stored."""
 
@@ -36,7 +36,8 @@ class CollectionOptions:
     streams may ask for documents as they were before a change. `clustered` is the raw specification of the index that
     a clustered collection is ordered by, and `expire_after` the seconds after which its documents expire.
     `timeseries`: what it holds are the buckets of a time-series collection. `keyspace` and `family` are the raw
-    definitions of what is a keyspace's mark or a column family.
+    definitions of what is a keyspace's mark or a column family; `truncated_at`: when the family was truncated last, in
+    microseconds since 1970; 0: never.
     """
 
     raw: bytes = EMPTY_DOCUMENT
@@ -53,6 +54,7 @@ class CollectionOptions:
     timeseries: TimeseriesDefinition | None = None
     keyspace: bytes | None = None
     family: bytes | None = None
+    truncated_at: int = 0
 
     def changed(self, changes: Mapping[str, Value | None]) -> CollectionOptions:
         """The options with some of them replaced, or removed where the new value is None."""
@@ -106,6 +108,7 @@ def parse_options(raw: bytes) -> CollectionOptions:
         timeseries=parse_definition(fields["timeseries"][1]) if "timeseries" in fields else None,
         keyspace=fields["keyspace"][1] if "keyspace" in fields else None,
         family=fields["columnFamily"][1] if "columnFamily" in fields else None,
+        truncated_at=int(of("truncatedAt", 0)),
     )
 
 

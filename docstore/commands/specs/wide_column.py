@@ -9,6 +9,8 @@ from docstore.commands.declaration import INTERNAL, Exceptional, Parameter, Priv
 CONSISTENCY = Parameter("consistency", Type.STRING, default="ONE")
 SCHEMA = Parameter("schema", Type.ANY)
 """The digest of the definition that the sender works by (`docstore.widecolumn.model.definition_commands.digest_of`)."""
+HINT = Parameter("hint", Type.OBJECT, internal=True)
+"""The origin of a write that a router has kept as a hint (`docstore.widecolumn.model.hint_origin`)."""
 SPREAD = Exceptional(
     "of a router: column families are spread over the shards",
     Parameter("spread", Type.BOOL, default=False, internal=True),
@@ -97,6 +99,7 @@ DROP_COLUMN_FAMILY = Spec(
 )  # fmt: skip
 TRUNCATE = Spec(
     "wcTruncate", privilege=_REMOVE, role=Role.PRIMARY, value=Type.COLLECTION,
+    parameters=(Parameter("truncatedAt", Type.LONG, internal=True),),
     help="take all rows out of a column family",
 )  # fmt: skip
 
@@ -111,12 +114,13 @@ INSERT = Spec(
         Parameter("ttl", Type.ANY),
         Parameter("valueType", Type.ANY),
         CONSISTENCY,
+        HINT,
     ),
     help="insert a column into a row of a column family",
 )  # fmt: skip
 REMOVE = Spec(
     "wcRemove", privilege=_REMOVE, role=Role.ANY, value=Type.COLLECTION,
-    parameters=(_KEY, _SUPER_COLUMN, _COLUMN, _TIMESTAMP, CONSISTENCY),
+    parameters=(_KEY, _SUPER_COLUMN, _COLUMN, _TIMESTAMP, CONSISTENCY, HINT),
     help="delete a column, a super column or a row of a column family",
 )  # fmt: skip
 BATCH_MUTATE = Spec(
@@ -125,6 +129,7 @@ BATCH_MUTATE = Spec(
         Parameter("mutations", Type.DOCUMENTS, required=True),
         CONSISTENCY,
         Parameter("timestamp", Type.ANY, internal=True),
+        HINT,
     ),
     needs=batch_mutate_needs, help="insert and delete columns of many rows",
 )  # fmt: skip
@@ -165,7 +170,7 @@ APPLY_ROWS = Spec(
         SCHEMA,
         Parameter("writes", Type.DOCUMENTS, required=True),
         Parameter("seen", Type.DOCUMENTS),
-        Parameter("familyId", Type.ANY),
+        HINT,
         CONSISTENCY,
     ),
     help="internal: merge mutations into rows",

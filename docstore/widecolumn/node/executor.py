@@ -24,6 +24,7 @@ from docstore.widecolumn.model.executor import (
     Stored,
     StoredFamily,
 )
+from docstore.widecolumn.model.hint_origin import HintOrigin
 from docstore.widecolumn.model.keys import STATISTICS, encode_row_key
 from docstore.widecolumn.model.slices import Steps as PlainSteps
 from docstore.widecolumn.model.slices import finished
@@ -98,9 +99,9 @@ class NodeExecutor:
 
     # Rows
 
-    async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
+    async def apply(self, writes: Sequence[RowWrite], level: Level, hint: HintOrigin | None = None) -> list[str]:
         rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
-        return await finish_steps(self._context, write_rows(self._context, self._node, rows, level))
+        return await finish_steps(self._context, write_rows(self._context, self._node, rows, level, hint=hint))
 
     async def apply_if(
         self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level

@@ -11,6 +11,7 @@ in the reply.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -29,8 +30,10 @@ from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import invalid_request
+from docstore.widecolumn.model.hint_origin import HintOrigin
 from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import Entry
+from docstore.widecolumn.node.hinted_writes import check_hint, wait_durable
 from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 from docstore.widecolumn.node.replicas import check_write, wait_written
 from docstore.widecolumn.node.rows import merge_row
@@ -66,10 +69,14 @@ def write_rows(
     rows: Sequence[RowChange],
     level: Level,
     guard: Callable[[], bool] | None = None,
+    hint: HintOrigin | None = None,
 ) -> Steps[list[str]]:
     """Merge all rows and wait for the level; the warnings. `guard` is asked in the step in which the one row is
-    merged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; Outdated where the guard says no.
+    merged, and a `hint` judged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; ConditionFailed where the guard
+    says no; those of `hint_outdated`.
     """
+    if hint is not None:
+        guard = partial(_may_carry_out, node, [row.found for row in rows], hint)
     for row in rows:
         if any(entry.record[1:9] == LOWEST_STAMP for entry in row.entries):
             raise invalid_request(f"Out of bound timestamp, must be in [{1 - (1 << 63)}, {(1 << 63) - 1}]")
@@ -92,7 +99,14 @@ def write_rows(
     if needed > 1:
         # What has changed nothing may still be on its way to the others.
         yield wait_written(context, node, writing.last or node.store.last_optime, level, needed)
+    if hint is not None:
+        yield wait_durable(context, node, writing.last or node.store.last_optime)
     return writing.warnings
+
+
+def _may_carry_out(node: DataNode, families: Sequence[FamilyStore], hint: HintOrigin) -> bool:
+    check_hint(node, families, hint)
+    return True
 
 
 def write_one(node: DataNode, found: FamilyStore, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from bson.int64 import Int64
+
 from docstore.bson import OBJECT, from_python
 from docstore.collection.catalog.ddl import truncate_family
 from docstore.collection.catalog.modification import modify_options
@@ -78,10 +80,15 @@ class SchemaChange:
         self._existing(keyspace, name)
         self._store.drop_collection(self._unit, f"{keyspace}.{name}")
 
-    def truncate(self, keyspace: str, name: str) -> None:
-        """NamespaceNotFound."""
-        found = self._existing(keyspace, name)
-        truncate_family(self._store.catalog, self._unit, found.collection)
+    def truncate(self, keyspace: str, name: str, at: int | None = None) -> None:
+        """Take all rows out, and note when, by which hints are judged. `at`: microseconds since 1970, the same on all
+        shards; the time of this node without it. NamespaceNotFound.
+        """
+        collection = self._existing(keyspace, name).collection
+        stamp = max(collection.options.truncated_at, self._wide.timestamp() if at is None else at)
+        truncate_family(self._store.catalog, self._unit, collection)
+        changes = {"truncatedAt": from_python(Int64(stamp))}
+        modify_options(self._store.catalog, self._unit, collection, changes)
 
     def define(self, keyspaces: Sequence[Keyspace], families: Mapping[str, Sequence[ColumnFamily]]) -> list[str]:
         """Make what is not there yet; the keyspaces that were made. NamespaceExists for a definition that differs from

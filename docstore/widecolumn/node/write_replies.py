@@ -9,6 +9,7 @@ from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.node.slices import Steps
 from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.hint_origin import HintOrigin
 from docstore.widecolumn.model.requests import WriteContext
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import RowChange, shown_key, write_rows
@@ -37,10 +38,10 @@ def large_values(node: DataNode, *rows: RowChange) -> list[str]:
     return warnings
 
 
-def write_row(context: Context, node: DataNode, row: RowChange, level: Level) -> Steps[bytes]:
+def write_row(context: Context, node: DataNode, row: RowChange, level: Level, hint: HintOrigin | None) -> Steps[bytes]:
     """Write one entry into a row; the reply."""
     warnings = large_values(node, row)
-    warnings += yield from write_rows(context, node, (row,), level)
+    warnings += yield from write_rows(context, node, (row,), level, hint=hint)
     return reply_written(row.entries[0].record, warnings)
 
 

@@ -13,6 +13,7 @@ from docstore.node.node import node_of
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.executor import RowWrite
+from docstore.widecolumn.model.hint_origin import parse_hint_origin
 from docstore.widecolumn.model.internal_requests import seen_parts, writes_of
 from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
@@ -30,7 +31,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
         _check_values(context, write)
     level = level_named(arguments["consistency"])
     if arguments["seen"] is None:
-        return {"n": len(writes), "warnings": await executor_of(context).apply(writes, level)}
+        hint = parse_hint_origin(arguments["hint"])
+        return {"n": len(writes), "warnings": await executor_of(context).apply(writes, level, hint)}
     if len(writes) != 1:
         raise CommandError(Code.BadValue, "what was seen is of one row")
     seen = seen_parts(arguments["seen"], writes[0])

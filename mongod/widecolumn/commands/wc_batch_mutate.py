@@ -11,6 +11,7 @@ from docstore.commands.specs.wide_column import BATCH_MUTATE
 from docstore.node.node import node_of
 from docstore.node.slices import Steps, run_steps
 from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.hint_origin import parse_hint_origin
 from docstore.widecolumn.model.requests import timestamp_of
 from docstore.widecolumn.node.batches import batch_rows
 from docstore.widecolumn.node.column_reads import given
@@ -32,7 +33,8 @@ def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
     warnings: list[str] = []
     if not arguments["check"]:
         warnings += large_values(node, *rows)
-        warnings += yield from write_rows(context, node, rows, level)
+        hint = parse_hint_origin(arguments["hint"])
+        warnings += yield from write_rows(context, node, rows, level, hint=hint)
     told = b"\x04warnings\0" + from_python(warnings)[1] if warnings else b""
     return enclosed(b"\x10n\0" + len(mutations).to_bytes(4, "little") + told)
 

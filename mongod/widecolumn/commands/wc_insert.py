@@ -9,6 +9,7 @@ from docstore.commands.specs.wide_column import INSERT
 from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.hint_origin import parse_hint_origin
 from docstore.widecolumn.model.requests import check_path, insert_entry
 from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
@@ -29,7 +30,8 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
     fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}
     entry = insert_entry(found.definition, super_name, fields, write_context_of(node), name_field="column")
-    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level))
+    hint = parse_hint_origin(arguments["hint"])
+    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level, hint))
 
 
 _FIELDS = frozenset(("column", "value", "valueType", "timestamp", "ttl"))

@@ -9,6 +9,7 @@ from docstore.commands.specs.wide_column import REMOVE
 from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.hint_origin import parse_hint_origin
 from docstore.widecolumn.model.requests import removal_entry, timestamp_of
 from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
@@ -25,7 +26,8 @@ def run(context: Context, arguments: Arguments) -> Response:
     super_name = super_column_of(found, arguments)
     timestamp = timestamp_of(given(arguments["timestamp"]), wide_of(node).timestamp())
     entry = removal_entry(found.definition, super_name, given(arguments["column"]), timestamp, wide_of(node).now())
-    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level))
+    hint = parse_hint_origin(arguments["hint"])
+    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level, hint))
 
 
 COMMAND = REMOVE.command(run)

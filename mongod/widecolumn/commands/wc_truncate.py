@@ -15,7 +15,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
 
     def act(schema: SchemaChange) -> None:
-        schema.truncate(context.db, arguments.value)
+        schema.truncate(context.db, arguments.value, arguments["truncatedAt"])
 
     return await change_schema(context, act)
 

@@ -1,9 +1,13 @@
-"""Writes at ANY that had no primary: kept on this router, and carried out when there is one.
+"""Hinted handoff: writes at ANY that had no primary are kept on this router, and carried out when there is one.
 
-A hint is the client's command with the timestamp that the write got here, so carrying it out late, twice, or after
-newer ones changes nothing that it should not. The hints of a keyspace are carried out in the order in which they came,
-through this router's own listener, as writes at ONE; what has waited for longer than `max_age_seconds` is dropped, and
-so is what turns out to be no valid request. A hint is never an acknowledgement of ONE.
+A hint is the client's command with the timestamp that the write got here and its origin
+(`docstore.widecolumn.model.hint_origin`), so carrying it out late, twice, or after newer ones changes nothing that it
+should not. Invariants:
+
+* a hint is forgotten when a majority of its shard has the write, when it is outdated or no valid request, or when it
+  has waited for longer than `max_age_seconds`;
+* hints wait for their own shards alone. Their order is free, since timestamps decide;
+* a hint is never an acknowledgement of ONE.
 """
 
 from __future__ import annotations
@@ -22,10 +26,16 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError
 from docstore.widecolumn.model.errors import unavailable
-from mongos.widecolumn.hints.log import Hint, HintLog
+from docstore.widecolumn.model.hint_origin import OUTDATED
+from mongos.widecolumn.hints.log import Hint, HintLog, HintRef
 
 LOG = component("WIDE")
 _LOOK_SECONDS = 0.5
+_LOOK_SECONDS_PER_HINT = 1e-4
+"""Looking at one takes about a fifth of that, so the router has time for others however many are pending."""
+MAX_PASS_HINTS = 1000
+_SHARD_BACKOFF_SECONDS = 2.0
+"""A shard that could not carry a hint out is left alone for so long."""
 _REFUSALS = ("InvalidRequestException", "ConfigurationException")
 _REFUSED = (
     Code.NamespaceNotFound, Code.CommandNotSupported, Code.TypeMismatch, Code.BadValue, Code.BSONObjectTooLarge,
@@ -34,6 +44,8 @@ _REFUSED = (
 
 Ask = Callable[[str, bytes], Awaitable[object]]
 """Carry out a command on a database. Errors: CommandError, NetworkError."""
+Owners = Callable[[str, bytes], Awaitable[frozenset[str]]]
+"""The shards that own the rows of a keyspace which a command writes. Errors: CommandError, NetworkError."""
 
 
 @dataclass(slots=True)
@@ -44,19 +56,28 @@ class HintMetrics:
     replayed: int = 0
     expired: int = 0
     refused: int = 0
+    outdated: int = 0
     overflowed: int = 0
 
 
 class Hints:
-    """`clock` gives seconds since 1970."""
+    """`clock` gives seconds since 1970, `monotonic` those since any moment."""
 
-    def __init__(self, log: HintLog, ask: Ask, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, log: HintLog, ask: Ask, owners: Owners, clock: Callable[[], float], monotonic: Callable[[], float]
+    ) -> None:
         self.max_bytes = 64 * 1024 * 1024
         self.max_age_seconds = 3 * 3600
         self.metrics = HintMetrics()
         self._log = log
         self._ask = ask
+        self._owners = owners
         self._clock = clock
+        self._monotonic = monotonic
+        self._next_trials: dict[frozenset[str], float] = {}
+        """When hints of these shards are tried again, which could not be carried out."""
+        self._trials: dict[frozenset[str], asyncio.Future[None]] = {}
+        """What carries out hints of these shards now."""
 
     def parameters(self) -> Iterable[ServerParameter]:
         """As getParameter and setParameter know them."""
@@ -84,6 +105,7 @@ class Hints:
             "replayed": metrics.replayed,
             "expired": metrics.expired,
             "refused": metrics.refused,
+            "outdated": metrics.outdated,
             "overflowed": metrics.overflowed,
         }
 
@@ -101,27 +123,76 @@ class Hints:
 
     async def run(self) -> None:
         """Carry hints out as long as the router runs."""
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            await asyncio.gather(*(self.replay(keyspace) for keyspace in self._log.keyspaces()))
+        try:
+            while True:
+                await self.look()
+                await asyncio.sleep(_LOOK_SECONDS + len(self._log) * _LOOK_SECONDS_PER_HINT)
+        finally:
+            for trial in self._trials.values():
+                trial.cancel()
 
-    async def replay(self, keyspace: str) -> None:
-        """Carry out the hints of a keyspace in their order, until one has to wait."""
-        while (hint := self._log.first(keyspace)) is not None:
-            age = int(self._clock()) - hint.at
-            if age > self.max_age_seconds:
-                self.metrics.expired += 1
-            elif not await self._carry_out(keyspace, hint, max(age, 0)):
-                return
-            self._log.done(keyspace, hint)
+    async def replay(self) -> None:
+        """Try every pending hint once, but those of shards that have just failed."""
+        await self.look()
+        await asyncio.gather(*self._trials.values())
 
-    async def _carry_out(self, keyspace: str, hint: Hint, age: int) -> bool:
+    async def look(self) -> None:
+        """Drop the hints that are too old, and begin trials of the others, but those of shards that are being tried or
+        have just failed. Shards do not wait for each other.
+        """
+        refs = self._log.pending()
+        for start in range(0, len(refs), MAX_PASS_HINTS):
+            groups: dict[frozenset[str], list[HintRef]] = {}
+            for ref in refs[start : start + MAX_PASS_HINTS]:
+                hint = self._log.read(ref)
+                if hint is None:
+                    continue
+                if self._age(hint) > self.max_age_seconds:
+                    self.metrics.expired += 1
+                    await self._log.forget(ref)
+                else:
+                    groups.setdefault(await self._owners_of(ref.keyspace, hint), []).append(ref)
+            for owners, group in groups.items():
+                if owners not in self._trials and self._monotonic() >= self._next_trials.get(owners, 0.0):
+                    self._trials[owners] = asyncio.ensure_future(self._try(owners, group))
+            await asyncio.sleep(0)
+
+    def _age(self, hint: Hint) -> int:
+        return max(int(self._clock()) - hint.at, 0)
+
+    async def _owners_of(self, keyspace: str, hint: Hint) -> frozenset[str]:
+        """The shards that a hint waits for; none where they are not known now."""
+        try:
+            return await self._owners(keyspace, hint.command)
+        except (CommandError, NetworkError):
+            return frozenset()
+
+    async def _try(self, owners: frozenset[str], refs: list[HintRef]) -> None:
+        """Carry out hints of the same shards, until one has to wait."""
+        try:
+            for ref in refs:
+                hint = self._log.read(ref)
+                if hint is None:
+                    continue
+                if not await self._carry_out(ref.keyspace, aged(hint.command, self._age(hint))):
+                    self._next_trials[owners] = self._monotonic() + _SHARD_BACKOFF_SECONDS
+                    return
+                await self._log.forget(ref)
+            self._next_trials.pop(owners, None)
+        finally:
+            del self._trials[owners]
+
+    async def _carry_out(self, keyspace: str, command: bytes) -> bool:
         """Whether it need not be tried again."""
         try:
-            await self._ask(keyspace, aged(hint.command, age))
+            await self._ask(keyspace, command)
         except NetworkError:
             return False
         except CommandError as error:
+            if OUTDATED in error.extra:
+                self.metrics.outdated += 1
+                LOG.info("A hint is outdated", keyspace=keyspace, reason=error.message)
+                return True
             if error.extra.get("wcException") not in _REFUSALS and error.code not in _REFUSED:
                 return False
             self.metrics.refused += 1

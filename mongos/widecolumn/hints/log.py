@@ -1,4 +1,4 @@
-"""Hints on disk: one file a keyspace, its hints in the order in which they came.
+"""Hints on disk: one file for each keyspace.
 
 A record is the number of bytes behind its head (4 bytes), their CRC-32 (4), the second in which it was kept (8) and the
 command's document; numbers are little-endian. Invariants:
@@ -6,18 +6,21 @@ command's document; numbers are little-endian. Invariants:
 * what `append` has returned for is on disk, whatever becomes of the process;
 * a file ends at the first record that is not whole or has another checksum: it is cut there when it is opened, since
   nothing behind that was acknowledged;
-* a file is emptied only when all of its hints are done; after a crash those that were done may come again;
+* hints are forgotten in any order. A file is emptied when none of its hints is pending, and written anew when pending
+  ones are the smaller part of it; after a crash those that were forgotten may come again;
 * one process at a time uses a directory.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,17 +28,27 @@ from docstore.log import component
 from docstore.net.threads import on_thread
 
 LOG = component("WIDE")
+MIN_GARBAGE_BYTES = 1024 * 1024
+"""A file is written anew when so much of it, and more than half, is forgotten."""
 _HEAD = struct.Struct("<II")
 _AT = struct.Struct("<Q")
 _SUFFIX = ".hints"
 
 
 class Hint(NamedTuple):
-    """`at`: the second, since 1970, in which it was kept; `end`: where the next one stands in the file."""
+    """`at`: the second, since 1970, in which it was kept."""
 
     at: int
     command: bytes
-    end: int
+
+
+@dataclass(eq=False, slots=True)
+class HintRef:
+    """A pending hint: its keyspace, and the bytes of its file that hold it."""
+
+    keyspace: str
+    start: int
+    size: int
 
 
 class HintsInUse(Exception):
@@ -43,40 +56,80 @@ class HintsInUse(Exception):
 
 
 class _File:
-    """`start` is where the first hint stands that is not done, `size` where the next one goes."""
+    """The hints of one keyspace. `size`: where the next one goes; `pending_bytes`: those of `pending`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, keyspace: str, path: Path) -> None:
+        self.path = path
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self.start = self.size = self.hints = 0
-        for hint in self._whole():
-            self.size = hint.end
-            self.hints += 1
-        found = os.fstat(self.fd).st_size
-        if found > self.size:
-            LOG.warning("Hints that were not written whole are cut off", path=str(path), bytes=found - self.size)
+        self.size = self.pending_bytes = 0
+        self.pending: dict[HintRef, None] = {}
+        self.lock = asyncio.Lock()
+        """Held while the file is appended to or written anew."""
+        for size in self._record_sizes():
+            self.add(HintRef(keyspace, self.size, size))
+        stored = os.fstat(self.fd).st_size
+        if stored > self.size:
+            LOG.warning("Hints that were not written whole are cut off", path=str(path), bytes=stored - self.size)
             os.ftruncate(self.fd, self.size)
             os.fsync(self.fd)
 
-    def _whole(self) -> Iterator[Hint]:
-        at = 0
-        while (hint := self.read(at)) is not None:
-            yield hint
-            at = hint.end
+    def _record_sizes(self) -> Iterator[int]:
+        start = 0
+        while (hint := self.read(start)) is not None:
+            size = _HEAD.size + _AT.size + len(hint.command)
+            yield size
+            start += size
 
-    def read(self, at: int) -> Hint | None:
+    def add(self, ref: HintRef) -> None:
+        """Note the hint that stands at the end of the file."""
+        self.pending[ref] = None
+        self.size = ref.start + ref.size
+        self.pending_bytes += ref.size
+
+    def read(self, start: int) -> Hint | None:
         """The hint that stands there; None where there is none that is whole."""
-        head = os.pread(self.fd, _HEAD.size, at)
+        head = os.pread(self.fd, _HEAD.size, start)
         if len(head) < _HEAD.size:
             return None
         size, checksum = _HEAD.unpack(head)
-        data = os.pread(self.fd, size, at + _HEAD.size)
+        data = os.pread(self.fd, size, start + _HEAD.size)
         if len(data) < max(size, _AT.size) or zlib.crc32(data) != checksum:
             return None
-        return Hint(_AT.unpack_from(data)[0], data[_AT.size :], at + _HEAD.size + size)
+        return Hint(_AT.unpack_from(data)[0], data[_AT.size :])
+
+    @property
+    def is_mostly_garbage(self) -> bool:
+        garbage = self.size - self.pending_bytes
+        return garbage >= MIN_GARBAGE_BYTES and garbage > self.pending_bytes
+
+    async def compact(self) -> None:
+        """Write the file anew without what is forgotten. Errors: OSError, and then it stays as it is."""
+        refs = list(self.pending)
+        fresh = self.path.with_suffix(".new")
+        fd, starts = await on_thread(lambda: self._copy(refs, fresh))
+        os.replace(fresh, self.path)
+        os.close(self.fd)
+        self.fd, self.size = fd, 0
+        for ref, start in zip(refs, starts, strict=True):
+            ref.start = start
+            self.size = start + ref.size
+
+    def _copy(self, refs: list[HintRef], path: Path) -> tuple[int, list[int]]:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        starts: list[int] = []
+        size = 0
+        for ref in refs:
+            if os.pwrite(fd, os.pread(self.fd, ref.size, ref.start), size) < ref.size:
+                os.close(fd)
+                raise OSError("the hints could not be written whole")
+            starts.append(size)
+            size += ref.size
+        os.fdatasync(fd)
+        return fd, starts
 
 
 class HintLog:
-    """The hints of a directory. `size`: the bytes that they take."""
+    """The hints of a directory. `size`: the bytes that pending ones take."""
 
     def __init__(self, directory: Path) -> None:
         """Errors: OSError, HintsInUse."""
@@ -88,7 +141,11 @@ class HintLog:
         except BlockingIOError:
             os.close(self._lock)
             raise HintsInUse(str(directory)) from None
-        self._files = {path.name.removesuffix(_SUFFIX): _File(path) for path in sorted(directory.glob(f"*{_SUFFIX}"))}
+        names = (path.name.removesuffix(_SUFFIX) for path in sorted(directory.glob(f"*{_SUFFIX}")))
+        self._files = {name: self._open(name) for name in names}
+
+    def _open(self, keyspace: str) -> _File:
+        return _File(keyspace, self._directory / f"{keyspace}{_SUFFIX}")
 
     def close(self) -> None:
         for file in self._files.values():
@@ -97,46 +154,57 @@ class HintLog:
 
     @property
     def size(self) -> int:
-        return sum(file.size for file in self._files.values())
+        return sum(file.pending_bytes for file in self._files.values())
 
     def __len__(self) -> int:
-        """How many hints wait."""
-        return sum(file.hints for file in self._files.values())
+        """How many hints are pending."""
+        return sum(len(file.pending) for file in self._files.values())
 
-    def keyspaces(self) -> list[str]:
-        """Those that have hints."""
-        return [name for name, file in self._files.items() if file.hints]
+    def pending(self) -> list[HintRef]:
+        """The pending hints, those of a keyspace in the order in which they came."""
+        return [ref for file in self._files.values() for ref in file.pending]
 
     async def append(self, keyspace: str, at: int, command: bytes) -> None:
         """Keep a hint; it is on disk when this returns. Errors: OSError, and then it is not kept."""
         file = self._files.get(keyspace)
         if file is None:
-            file = self._files[keyspace] = _File(self._directory / f"{keyspace}{_SUFFIX}")
+            file = self._files[keyspace] = self._open(keyspace)
             await on_thread(self._flush_directory)
         data = _AT.pack(at) + command
         record = _HEAD.pack(len(data), zlib.crc32(data)) + data
-        begin = file.size
-        if os.pwrite(file.fd, record, begin) < len(record):
-            os.ftruncate(file.fd, begin)
-            raise OSError("the hint could not be written whole")
-        file.size += len(record)
-        file.hints += 1
-        await on_thread(lambda: os.fdatasync(file.fd))
+        async with file.lock:
+            fd = file.fd
+            try:
+                if os.pwrite(fd, record, file.size) < len(record):
+                    raise OSError("the hint could not be written whole")
+                await on_thread(lambda: os.fdatasync(fd))
+            except OSError:
+                os.ftruncate(fd, file.size)
+                raise
+            file.add(HintRef(keyspace, file.size, len(record)))
 
-    def first(self, keyspace: str) -> Hint | None:
-        """The oldest hint of a keyspace that is not done."""
-        file = self._files[keyspace]
-        return file.read(file.start) if file.hints else None
+    def read(self, ref: HintRef) -> Hint | None:
+        """The hint; None where it has been forgotten."""
+        file = self._files[ref.keyspace]
+        return file.read(ref.start) if ref in file.pending else None
 
-    def done(self, keyspace: str, hint: Hint) -> None:
-        """The oldest hint is not needed any more."""
-        file = self._files[keyspace]
-        file.start = hint.end
-        file.hints -= 1
-        if not file.hints:
+    async def forget(self, ref: HintRef) -> None:
+        """The hint is not needed any more."""
+        file = self._files[ref.keyspace]
+        if ref not in file.pending:
+            return
+        del file.pending[ref]
+        file.pending_bytes -= ref.size
+        if file.lock.locked() or not (file.is_mostly_garbage or not file.pending):
+            return
+        async with file.lock:
             with contextlib.suppress(OSError):
-                os.ftruncate(file.fd, 0)
-            file.start = file.size = 0
+                if not file.pending:
+                    os.ftruncate(file.fd, 0)
+                    file.size = 0
+                elif file.is_mostly_garbage:
+                    await file.compact()
+                    await on_thread(self._flush_directory)
 
     def _flush_directory(self) -> None:
         fd = os.open(self._directory, os.O_RDONLY)

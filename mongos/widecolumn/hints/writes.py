@@ -5,8 +5,9 @@ At ANY the hint is the acknowledgement. At ZERO nothing is promised: the write i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 from bson.int64 import Int64
 
@@ -14,12 +15,14 @@ from docstore.bson import NULL, UNDEFINED, append_fields, document_to_python, do
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.widecolumn.model.consistency import Level, level_named
-from docstore.widecolumn.model.errors import unavailable
-from mongos.router import Router, router_of
+from docstore.widecolumn.model.errors import invalid_request, unavailable
+from docstore.widecolumn.model.hint_origin import HintOrigin
 from mongos.routing.requests import forwarded
-from mongos.widecolumn.shard_requests import TIMESTAMPS, let_tell
+from mongos.widecolumn.hints.rows import family_identity, mutations_by_family
+from mongos.widecolumn.schema_executor import RouterSchema
+from mongos.widecolumn.shard_requests import TIMESTAMPS, SchemaIsStale, let_tell
 
 Write = Callable[[Context, Arguments], Awaitable[Result]]
 
@@ -48,13 +51,21 @@ def can_wait(error: CommandError, level: Level) -> bool:
     return error.extra.get("wcException") == "UnavailableException" and level in (Level.ANY, Level.ZERO)
 
 
-async def keep(router: Router, keyspace: str, command: bytes, level: Level) -> bool:
-    """Keep a write as a hint; whether it is one. Errors: Unavailable at ANY, which promises that."""
+async def keep(
+    schema: RouterSchema, keyspace: str, family: str, command: bytes, level: Level, planned: UUID | None = None
+) -> bool:
+    """Keep a write of a column family as a hint; whether it is one. `planned`: the identity that the write was planned
+    for. Errors: Unavailable at ANY, which promises that; SchemaIsStale.
+    """
+    hints = schema.router.hints
     try:
-        if router.hints is None:
+        if hints is None:
             why = "this router keeps no hints (see --wideColumnHintsPath)"
             raise unavailable(level.value, 1, 0, write=True, why=why)
-        await router.hints.keep(keyspace, command)
+        origin = await _origin(schema, keyspace, family, level)
+        if planned not in (None, origin.family):
+            raise SchemaIsStale(f"{keyspace}.{family}")
+        await hints.keep(keyspace, forwarded(command, add={"hint": origin.document()}))
     except CommandError:
         if level is Level.ANY:
             raise
@@ -63,15 +74,44 @@ async def keep(router: Router, keyspace: str, command: bytes, level: Level) -> b
 
 
 async def _keep_request(context: Context, arguments: Arguments, level: Level) -> dict[str, Any]:
-    """Keep the request as a hint; the reply says whether it is one."""
+    """Keep the request as hints, one for each column family; the reply says whether it is kept."""
     add: dict[str, Any] = {"consistency": Level.ONE.value}
     given = arguments["timestamp"]
     if given is None or given[0] in (NULL, UNDEFINED):
         add["timestamp"] = Int64(TIMESTAMPS.next())
     body = forwarded(context.raw, without=("lsid", "txnNumber", "maxTimeMS", "mutations", "$readPreference"), add=add)
-    batch = context.command.name == "wcBatchMutate"
-    if batch:
-        body = append_fields(body, b"\x04mutations\0" + documents_array(arguments["mutations"]))
-    written = document_to_python(body)["timestamp"]
-    reply: dict[str, Any] = {"n": len(arguments["mutations"])} if batch else {"timestamp": Int64(written)}
-    return {**reply, "hinted": True} if await keep(router_of(context), context.db, body, level) else reply
+    if context.command.name == "wcBatchMutate":
+        mutations = arguments["mutations"]
+        commands = _commands_by_family(body, mutations)
+        reply: dict[str, Any] = {"n": len(mutations)}
+    else:
+        commands = {arguments.value: body}
+        reply = {"timestamp": Int64(document_to_python(body)["timestamp"])}
+    schema, kept = RouterSchema(context), []
+    for family, command in commands.items():
+        kept.append(await keep(schema, context.db, family, command, level))
+    return {**reply, "hinted": True} if all(kept) else reply
+
+
+def _commands_by_family(body: bytes, mutations: Sequence[bytes]) -> dict[str, bytes]:
+    families = mutations_by_family(mutations)
+    if families is None:
+        raise invalid_request("a mutation does not say which row of which column family it is of")
+    return {
+        family: append_fields(body, b"\x04mutations\0" + documents_array([raw for _, raw in rows]))
+        for family, rows in families.items()
+    }
+
+
+async def _origin(schema: RouterSchema, keyspace: str, family: str, level: Level) -> HintOrigin:
+    """The origin of a hint that is kept now. Errors: NamespaceNotFound; Unavailable where no one knows the column
+    family.
+    """
+    try:
+        identity = await family_identity(schema, keyspace, family)
+    except CommandError as error:
+        if error.code == Code.NamespaceNotFound:
+            raise
+        why = f"which column family {family} is cannot be found out: {error.message}"
+        raise unavailable(level.value, 1, 0, write=True, why=why) from error
+    return HintOrigin(identity, TIMESTAMPS.next())

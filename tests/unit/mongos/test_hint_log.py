@@ -9,15 +9,17 @@ import bson
 import pytest
 
 from mongos.widecolumn.hints.handoff import aged
-from mongos.widecolumn.hints.log import HintLog, HintsInUse
+from mongos.widecolumn.hints.log import HintLog, HintRef, HintsInUse
 
 
-def kept(log: HintLog, keyspace: str) -> list[tuple[int, bytes]]:
-    found = []
-    while (hint := log.first(keyspace)) is not None:
-        found.append((hint.at, hint.command))
-        log.done(keyspace, hint)
-    return found
+def commands(log: HintLog) -> list[tuple[str, int, bytes]]:
+    """(keyspace, second, command) of the pending hints."""
+    return [(ref.keyspace, *hint) for ref in log.pending() if (hint := log.read(ref)) is not None]
+
+
+def forget(log: HintLog, *refs: HintRef) -> None:
+    for ref in refs:
+        asyncio.run(log.forget(ref))
 
 
 def filled(directory: Path, count: int) -> None:
@@ -27,32 +29,53 @@ def filled(directory: Path, count: int) -> None:
     log.close()
 
 
-def test_hints_come_in_their_order_and_by_keyspace(tmp_path: Path) -> None:
+def test_hints_come_again_until_they_are_forgotten(tmp_path: Path) -> None:
     filled(tmp_path, 3)
     log = HintLog(tmp_path)
     asyncio.run(log.append("other", 7, b"x"))
-    assert sorted(log.keyspaces()) == ["ks", "other"]
+    assert commands(log) == [
+        ("ks", 0, b"command 0"), ("ks", 1, b"command 1"), ("ks", 2, b"command 2"), ("other", 7, b"x"),
+    ]  # fmt: skip
     assert len(log) == 4
-    assert kept(log, "ks") == [(0, b"command 0"), (1, b"command 1"), (2, b"command 2")]
-    assert log.keyspaces() == ["other"]
+    first, second, third, _ = log.pending()
+    forget(log, second)
+    assert [command for _, _, command in commands(log)] == [b"command 0", b"command 2", b"x"]
+    forget(log, first, third)
     asyncio.run(log.append("ks", 9, b"again"))
-    assert kept(log, "ks") == [(9, b"again")]
+    assert commands(log) == [("ks", 9, b"again"), ("other", 7, b"x")]
     log.close()
     again = HintLog(tmp_path)
-    assert again.keyspaces() == ["other"]
+    assert commands(again) == [("ks", 9, b"again"), ("other", 7, b"x")]
     again.close()
 
 
-def test_hints_that_are_not_done_come_again(tmp_path: Path) -> None:
+def test_hints_that_are_not_forgotten_come_again(tmp_path: Path) -> None:
     filled(tmp_path, 2)
     log = HintLog(tmp_path)
-    first = log.first("ks")
-    assert first is not None
-    log.done("ks", first)
+    forget(log, log.pending()[0])
     log.close()
     again = HintLog(tmp_path)
     assert len(again) == 2
     again.close()
+
+
+def test_a_file_that_is_mostly_forgotten_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One hint that waits does not keep the bytes of all that came with it."""
+    monkeypatch.setattr("mongos.widecolumn.hints.log.MIN_GARBAGE_BYTES", 100)
+    filled(tmp_path, 20)
+    log = HintLog(tmp_path)
+    path = tmp_path / "ks.hints"
+    whole = path.stat().st_size
+    first, *others, last = log.pending()
+    forget(log, *others)
+    assert path.stat().st_size < whole // 2
+    assert log.size == first.size + last.size
+    asyncio.run(log.append("ks", 21, b"after"))
+    expected = [("ks", 0, b"command 0"), ("ks", 19, b"command 19"), ("ks", 21, b"after")]
+    assert [part for part in commands(log) if part[2] in (b"command 0", b"command 19", b"after")] == expected
+    forget(log, last)
+    assert b"command 0" in [command for _, _, command in commands(log)]
+    log.close()
 
 
 @pytest.mark.parametrize("torn", [1, 5, 8, 20])
@@ -64,7 +87,7 @@ def test_a_torn_tail_is_cut_off(tmp_path: Path, torn: int) -> None:
     log = HintLog(tmp_path)
     assert path.read_bytes() == whole
     asyncio.run(log.append("ks", 5, b"next"))
-    assert [command for _, command in kept(log, "ks")] == [b"command 0", b"command 1", b"next"]
+    assert [command for _, _, command in commands(log)] == [b"command 0", b"command 1", b"next"]
     log.close()
 
 
@@ -75,7 +98,7 @@ def test_a_damaged_hint_ends_the_file(tmp_path: Path) -> None:
     whole[len(whole) // 3 + 20] ^= 1
     path.write_bytes(whole)
     log = HintLog(tmp_path)
-    assert [command for _, command in kept(log, "ks")] == [b"command 0"]
+    assert [command for _, _, command in commands(log)] == [b"command 0"]
     log.close()
 
 

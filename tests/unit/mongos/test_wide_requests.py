@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import bson
+import pytest
+from bson.binary import Binary
 
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import unavailable
+from docstore.widecolumn.model.hint_origin import HintOrigin
 from mongos.router import Router
 from mongos.routing.requests import ShardReply
+from mongos.widecolumn.hints import writes
 from mongos.widecolumn.hints.writes import hinted
 from mongos.widecolumn.shard_requests import ShardRequests
 
@@ -65,7 +70,7 @@ def test_a_write_goes_to_the_primary_and_is_given_up_before_a_long_deadline() ->
     assert shard.asked == [(105.0, PRIMARY)]
 
 
-def test_a_write_that_is_given_up_late_still_becomes_a_hint() -> None:
+def test_a_write_that_is_given_up_late_still_becomes_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop may be busy when its time comes: the transport must not cut it off before it was kept."""
     kept: list[bytes] = []
 
@@ -76,17 +81,28 @@ def test_a_write_that_is_given_up_late_still_becomes_a_hint() -> None:
     async def write(context: Context, arguments: Any) -> Any:
         raise unavailable("ANY", 1, 0, write=True)
 
+    async def origin(*_: Any) -> HintOrigin:
+        return HintOrigin(UUID(int=7), 8)
+
+    monkeypatch.setattr(writes, "_origin", origin)
     router = SimpleNamespace(hints=Log())
     context = SimpleNamespace(
         services=SimpleNamespace(parts={Router: router}), db="ks",
-        deadline=100.0, progress=SimpleNamespace(deadline=None),
+        deadline=100.0, progress=SimpleNamespace(deadline=None), read_preference=SECONDARY,
         raw=bson.encode({"wcInsert": "F", "key": "k", "maxTimeMS": 500}), command=SimpleNamespace(name="wcInsert"),
     )  # fmt: skip
-    awaited = hinted(write)(cast(Context, context), cast(Any, {"consistency": "ANY", "timestamp": None}))
+    arguments = _Arguments(consistency="ANY", timestamp=None)
+    awaited = hinted(write)(cast(Context, context), cast(Any, arguments))
     assert context.progress.deadline > 101, "before the command waits"
 
     async def reply() -> Any:
         return await awaited
 
     assert asyncio.run(reply())["hinted"] is True
-    assert len(kept) == 1
+    (command,) = map(bson.decode, kept)
+    assert command["hint"] == {"family": Binary.from_uuid(UUID(int=7)), "at": 8}
+    assert "maxTimeMS" not in command
+
+
+class _Arguments(dict[str, Any]):
+    value = "F"

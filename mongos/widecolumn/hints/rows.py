@@ -1,0 +1,90 @@
+"""Rows that kept writes are about: their column families, their identities, their owners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from docstore.bson import STRING, array_documents, elements, get_field
+from docstore.errors import CommandError
+from docstore.query.value.values import text_of
+from docstore.widecolumn.model.errors import family_absent, invalid_request
+from docstore.widecolumn.model.values import partition_key_of
+from mongos.router import Router
+from mongos.widecolumn.owners import owner_of
+from mongos.widecolumn.schema_executor import RouterSchema
+
+_CONFIG_SECONDS = 1.0
+"""The config servers are asked for so long which column family has a name now."""
+
+Keyed = list[tuple[bytes | None, bytes]]
+"""(row key, mutation); None for a key that is none."""
+
+
+def mutations_by_family(mutations: Sequence[bytes]) -> dict[str, Keyed] | None:
+    """The mutations by column family; None where one of them does not say where it belongs, for a shard to refuse."""
+    families: dict[str, Keyed] = {}
+    for raw in mutations:
+        family, key = get_field(raw, "columnFamily"), get_field(raw, "key")
+        if family is None or family[0] != STRING or key is None:
+            return None
+        try:
+            families.setdefault(text_of(family), []).append((partition_key_of(key), raw))
+        except CommandError:
+            return None
+    return families or None
+
+
+def rows_of_command(command: bytes) -> list[tuple[str, bytes | None]]:
+    """(column family, row key) of what a kept command writes. InvalidRequest for a batch that does not say."""
+    name, code, value = next(iter(elements(command)))
+    if name == "wcBatchMutate":
+        listed = get_field(command, "mutations")
+        families = None if listed is None else mutations_by_family(array_documents(listed[1]))
+        if families is None:
+            raise invalid_request("a mutation does not say which row of which column family it is of")
+        return [(family, key) for family, rows in families.items() for key, _ in rows]
+    family = text_of((code, value))
+    listed = get_field(command, "writes")
+    if listed is None:
+        return [(family, _key_of(command))]
+    return [(family, _key_of(raw)) for raw in array_documents(listed[1])]
+
+
+def _key_of(document: bytes) -> bytes | None:
+    key = get_field(document, "key")
+    try:
+        return None if key is None else partition_key_of(key)
+    except CommandError:
+        return None
+
+
+async def owners_of_command(router: Router, keyspace: str, command: bytes) -> frozenset[str]:
+    """The shards that own rows which a kept command writes. Errors: CommandError."""
+    owners: set[str] = set()
+    for family, key in rows_of_command(command):
+        routing = await router.cache.get(f"{keyspace}.{family}")
+        owners.update(owner_of(routing, key).shards)
+    return frozenset(owners)
+
+
+async def family_identity(schema: RouterSchema, keyspace: str, name: str) -> UUID:
+    """The identity of the column family that has the name now. Errors: NamespaceNotFound, those of the shard that has
+    the definitions.
+
+    The config servers know that of families that are spread; where they do not answer, what is known here stands.
+    """
+    namespace = f"{keyspace}.{name}"
+    cache = schema.router.cache
+    try:
+        async with asyncio.timeout(_CONFIG_SECONDS):
+            routing = await cache.refresh(namespace)
+    except (CommandError, TimeoutError):
+        routing = await cache.get(namespace)
+    if routing.collection is not None:
+        return UUID(bytes=bytes(routing.collection.uuid))
+    family = await schema.family(keyspace, name)
+    if family is None:
+        raise family_absent(name)
+    return family.id
