@@ -11,7 +11,7 @@ from typing import Any
 
 import bson
 
-from docstore.bson import append_fields
+from docstore.bson import append_fields, get_field
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -194,13 +194,16 @@ class RouterSchema(ShardRequests):
         await self.truncate_at_owners(keyspace, name, bson.encode({"wcTruncate": name}))
 
     async def truncate_at_owners(self, keyspace: str, name: str, request: bytes) -> ShardReply:
-        """On every shard that may have rows; the answer of that of the definitions. All of them must do it under one
-        routing, and a shard that is moving rows away gives that up, so no row gets past it. All note the same time.
+        """On every shard that may have rows; the answer of that of the definitions, or of one that may lose the change
+        again. All of them must do it under one routing, and a shard that is moving rows away gives that up, so no row
+        gets past it. All note the same time.
         """
         stamped = append_fields(request, b"\x12truncatedAt\0" + TIMESTAMPS.next().to_bytes(8, "little", signed=True))
 
         async def attempt(routing: Routing) -> ShardReply:
-            return (await self.ask(routing, owners_of(routing), stamped))[0]
+            answers = await self.ask(routing, owners_of(routing), stamped)
+            unsafe = (answer for answer in answers if get_field(answer.body, "writeConcernError") is not None)
+            return next(unsafe, answers[0])
 
         try:
             return await self.routed(f"{keyspace}.{name}", attempt)

@@ -45,7 +45,7 @@ def install(world: World) -> None:
     moments.install()
     workers.Workers.start = _start_no_workers  # type: ignore[method-assign]
     workers._Process.spawn = classmethod(_no_worker)  # type: ignore[method-assign,assignment]
-    os.fsync = lambda descriptor: note_fsync(
+    os.fsync = os.fdatasync = lambda descriptor: note_fsync(
         descriptor if isinstance(descriptor, int) else descriptor.fileno(), world.machines
     )
 
@@ -105,14 +105,18 @@ def data_node(set_name: str, role: ClusterRole = ClusterRole.NONE, *, oplog_byte
     return program
 
 
-def router(config_set: str, config_hosts: Sequence[str], parameters: dict[str, str] | None = None) -> Program:
-    """A mongos."""
+def router(
+    config_set: str, config_hosts: Sequence[str], parameters: dict[str, str] | None = None, *, hints: bool = False
+) -> Program:
+    """A mongos. `hints`: it keeps hints on its disk."""
 
     async def program(process: Incarnation) -> None:
         options = Options(
             network=NetworkOptions((process.machine.name,), PORT),
             storage=StorageOptions(scripting=False),
-            router=RouterOptions(f"{config_set}/{','.join(config_hosts)}"),
+            router=RouterOptions(
+                f"{config_set}/{','.join(config_hosts)}", str(process.machine.disk.path / "hints") if hints else None
+            ),
             parameters=parameters or {},
         )
         await mongos_process.serve(process.control, options)

@@ -39,6 +39,7 @@ class SimulatedCluster:
     def __init__(
         self, world: World, *, shards: int = 2, members: int = 3, configs: int = 3, routers: int = 2, spares: int = 0,
         oplog_bytes: int | None = None,
+        hints: bool = False,
     ) -> None:  # fmt: skip
         self.world = world
         self.config = SimulatedSet(world, "config", configs, role=ClusterRole.CONFIG, prefix="c")
@@ -50,7 +51,7 @@ class SimulatedCluster:
         }
         self.shards = dict(list(sets.items())[:shards])
         self.spares = dict(list(sets.items())[shards:])
-        program = router("config", self.config.hosts)
+        program = router("config", self.config.hosts, hints=hints)
         self.routers = [world.machine(f"r{number}", program) for number in range(routers)]
         self.pool = Pool(application="administrator", connect_timeout=1.0)
 

@@ -14,6 +14,7 @@ NEW_SEEDS = {
     "drops": 3, "drops-deaths": 3, "drops-deposed": 3, "indexes": 3, "drain-ddl": 3, "primaries": 3,
     "primaries-deaths": 3, "routed-streams": 4, "routed-streams-faults": 3, "repeated-commits": 6, "waiting": 2,
     "prepared-changes": 3,
+    "hints": 3,
 }  # fmt: skip
 """How many schedules of each scenario a run tries."""
 

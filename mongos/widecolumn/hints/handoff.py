@@ -78,6 +78,8 @@ class Hints:
         """When hints of these shards are tried again, which could not be carried out."""
         self._trials: dict[frozenset[str], asyncio.Future[None]] = {}
         """What carries out hints of these shards now."""
+        self._tried: set[HintRef] = set()
+        """The hints that are being carried out, so that they neither expire nor are tried twice."""
 
     def parameters(self) -> Iterable[ServerParameter]:
         """As getParameter and setParameter know them."""
@@ -144,18 +146,22 @@ class Hints:
         for start in range(0, len(refs), MAX_PASS_HINTS):
             groups: dict[frozenset[str], list[HintRef]] = {}
             for ref in refs[start : start + MAX_PASS_HINTS]:
-                hint = self._log.read(ref)
-                if hint is None:
-                    continue
-                if self._age(hint) > self.max_age_seconds:
-                    self.metrics.expired += 1
-                    await self._log.forget(ref)
-                else:
+                hint = None if ref in self._tried else await self._unexpired(ref)
+                if hint is not None:
                     groups.setdefault(await self._owners_of(ref.keyspace, hint), []).append(ref)
             for owners, group in groups.items():
                 if owners not in self._trials and self._monotonic() >= self._next_trials.get(owners, 0.0):
                     self._trials[owners] = asyncio.ensure_future(self._try(owners, group))
             await asyncio.sleep(0)
+
+    async def _unexpired(self, ref: HintRef) -> Hint | None:
+        """The hint; None where it is forgotten, as it is here when it is too old."""
+        hint = self._log.read(ref)
+        if hint is None or self._age(hint) <= self.max_age_seconds:
+            return hint
+        self.metrics.expired += 1
+        await self._log.forget(ref)
+        return None
 
     def _age(self, hint: Hint) -> int:
         return max(int(self._clock()) - hint.at, 0)
@@ -171,10 +177,15 @@ class Hints:
         """Carry out hints of the same shards, until one has to wait."""
         try:
             for ref in refs:
-                hint = self._log.read(ref)
+                hint = await self._unexpired(ref)
                 if hint is None:
                     continue
-                if not await self._carry_out(ref.keyspace, aged(hint.command, self._age(hint))):
+                self._tried.add(ref)
+                try:
+                    done = await self._carry_out(ref.keyspace, aged(hint.command, self._age(hint)))
+                finally:
+                    self._tried.discard(ref)
+                if not done:
                     self._next_trials[owners] = self._monotonic() + _SHARD_BACKOFF_SECONDS
                     return
                 await self._log.forget(ref)

@@ -7,6 +7,7 @@ from tests.simulation.plants import (
     ddl,
     groups,
     history,
+    hints,
     replication,
     routed_transactions,
     sharding,
@@ -16,4 +17,5 @@ from tests.simulation.plants import (
 from tests.simulation.plants.plant import Plant
 
 MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, history)
+MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, hints)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

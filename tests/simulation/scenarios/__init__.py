@@ -13,6 +13,7 @@ from tests.simulation.scenarios import (
     groups,
     handover,
     heirs,
+    hints,
     lost_disks,
     membership,
     moments,
@@ -42,6 +43,10 @@ MODULES = (
     moves, handover, groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members,
     streams, primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
     prepared_changes, repeated_commits, retries, waiting,
+    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
+    groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
+    primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
+    hints,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

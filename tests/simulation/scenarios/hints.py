@@ -1,0 +1,341 @@
+"""Cells of two column families are written at ANY and QUORUM while shards have no primary, so routers keep hints.
+
+Hints are carried out when a shard is back: to a primary that its members do not follow, into a column family that has
+been truncated or made anew meanwhile, late, by a router that was down itself. In the end every hint is done, what was
+acknowledged is there, and what was deleted or cleared has not come back (`tests.harness.cell_history`). All the while a
+shard that is back has its hints soon, whatever the other one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import bson
+from bson.int64 import Int64
+
+from docstore.errors import Code, CommandError
+from docstore.net import NetworkError, Pool
+from docstore.widecolumn.node.keyspaces import wide_of
+from mongos.widecolumn.hints.rows import rows_of_command
+from tests.harness.cell_history import History, Write
+from tests.simulation.process import Machine
+from tests.simulation.programs import address
+from tests.simulation.schedule import Scenario
+from tests.simulation.sharded import SimulatedCluster
+from tests.simulation.world import Broken, World
+
+KEYSPACE = "ks"
+LASTING, BRIEF = "F", "G"
+"""Column families: one with the usual grace period, which is cleared; one whose tombstones go after seconds."""
+BRIEF_GRACE_SECONDS = 2
+KEYS = tuple(f"k{number}" for number in range(6))
+COLUMNS = ("a", "b")
+PATIENCE_MS = 700
+HINTS_SECONDS = 15.0
+"""A shard that has had a primary for so long has all hints that had been kept for it before."""
+DONE_SECONDS = 40.0
+Cell = tuple[str, str, str]
+"""(column family, row key, column)"""
+
+
+async def a_cluster(world: World) -> SimulatedCluster:
+    cluster = SimulatedCluster(world, configs=1, hints=True)
+    await cluster.start()
+    await cluster.admin({"createKeyspace": KEYSPACE})
+    await cluster.admin({"createColumnFamily": LASTING}, KEYSPACE)
+    await cluster.admin({"createColumnFamily": BRIEF, "gcGraceSeconds": BRIEF_GRACE_SECONDS}, KEYSPACE)
+    for machine in cluster.routers:
+        for family in (LASTING, BRIEF):
+            for key in KEYS:
+                await cluster.admin(_slice(family, key, "ONE"), KEYSPACE, on=machine)
+    return cluster
+
+
+def _slice(family: str, key: str, level: str) -> dict[str, Any]:
+    predicate: dict[str, Any] = {"sliceRange": {}}
+    return {"wcGetSlice": family, "key": key, "predicate": predicate, "consistency": level, "maxTimeMS": PATIENCE_MS}
+
+
+class Clients:
+    """Clients of the cluster's routers, and what they were told."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.histories = {name: History(name, clock=lambda: self.world.now) for name in (LASTING, BRIEF)}
+        self.hinted: list[Write] = []
+        self.over = False
+        self.counts = {"acknowledged": 0, "hinted": 0, "reads": 0}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, count: int) -> None:
+        for _ in range(count):
+            dice = random.Random(self.world.client_dice.getrandbits(64))
+            self._tasks.append(asyncio.ensure_future(self._work(dice)))
+        self._tasks.append(asyncio.ensure_future(self._clear(random.Random(self.world.client_dice.getrandbits(64)))))
+
+    async def stop(self) -> None:
+        self.over = True
+        await asyncio.gather(*self._tasks)
+
+    async def _work(self, dice: random.Random) -> None:
+        pool = Pool(application="client", connect_timeout=1.0)
+        while not self.over:
+            machine = dice.choice(self.cluster.routers)
+            family, key = dice.choice((LASTING, BRIEF)), dice.choice(KEYS)
+            if dice.random() < 0.3:
+                await self.read(pool, machine, family, key)
+            else:
+                removes = dice.random() < (0.5 if family == BRIEF else 0.15)
+                # What is hinted is mostly to be written, what is certain to be deleted.
+                level = dice.choice(("QUORUM", "QUORUM", "ANY") if removes else ("QUORUM", "ANY", "ANY"))
+                await self._write(pool, machine, (family, key, dice.choice(COLUMNS)), level, removes=removes)
+            await asyncio.sleep(dice.expovariate(1 / 0.15))
+
+    async def _write(self, pool: Pool, machine: Machine, cell: Cell, level: str, *, removes: bool) -> None:
+        family, key, column = cell
+        write = self.histories[family].write(cell, removes=removes)
+        command: dict[str, Any] = {"wcRemove" if removes else "wcInsert": family, "key": key, "column": column}
+        if not removes:
+            command["value"] = "v"
+        command |= {"timestamp": Int64(write.timestamp), "consistency": level, "maxTimeMS": PATIENCE_MS}
+        try:
+            reply = bson.decode(await pool.command(address(machine.name), KEYSPACE, command, timeout=5.0))
+        except (CommandError, NetworkError):
+            return
+        write.end = self.world.now
+        self.counts["acknowledged"] += 1
+        if level == "ANY":
+            # One member has it, or a router: the next primary may not.
+            write.weak = True
+            if reply.get("hinted"):
+                self.world.tell("client", f"{machine.name} keeps {cell} of {write.timestamp}")
+                self.hinted.append(write)
+                self.counts["hinted"] += 1
+
+    async def read(self, pool: Pool, machine: Machine, family: str, key: str) -> bool:
+        """A row at QUORUM; whether it could be read."""
+        start = self.world.now
+        try:
+            raw = await pool.command(address(machine.name), KEYSPACE, _slice(family, key, "QUORUM"), timeout=5.0)
+        except (CommandError, NetworkError):
+            return False
+        columns = {column["name"].decode(): column["timestamp"] for column in bson.decode(raw)["columns"]}
+        for column in COLUMNS:
+            self.histories[family].read((family, key, column), columns.get(column), start)
+        self.counts["reads"] += 1
+        return True
+
+    async def _clear(self, dice: random.Random) -> None:
+        """An operator who truncates the lasting family, or drops it and makes it anew."""
+        while not self.over:
+            await asyncio.sleep(dice.uniform(0.5, 4.0))
+            machine = dice.choice(self.cluster.routers)
+            clearance = self.histories[LASTING].clear()
+            drops = dice.random() < 0.4
+            if not drops:
+                if await self._admin({"wcTruncate": LASTING}, machine):
+                    clearance.end = self.world.now
+                continue
+            dropped = await self._admin({"dropColumnFamily": LASTING}, machine)
+            await self.make(machine)
+            if dropped:
+                # One that was given up may come at any time.
+                clearance.end = self.world.now
+
+    async def make(self, machine: Machine) -> None:
+        """Have the lasting family be there."""
+        while not await self._admin({"createColumnFamily": LASTING}, machine):
+            await asyncio.sleep(0.3)
+
+    async def _admin(self, command: dict[str, Any], machine: Machine) -> bool:
+        try:
+            async with asyncio.timeout(6.0):
+                reply = await self.cluster.admin(command, KEYSPACE, on=machine)
+        except CommandError as error:
+            self.world.tell("operator", f"{command}: {error!r}"[:200])
+            return error.code == Code.NamespaceExists
+        except (NetworkError, TimeoutError) as error:
+            self.world.tell("operator", f"{command}: {error!r}"[:200])
+            return False
+        self.world.tell("operator", f"{command}: {reply}"[:200])
+        return "writeConcernError" not in reply
+
+
+class Watch:
+    """Looks at the hints of routers: those of a shard that is back for long must be done."""
+
+    def __init__(self, cluster: SimulatedCluster, owners: dict[tuple[str, str], str]) -> None:
+        self.cluster = cluster
+        self._owners = owners
+        self._since: dict[str, float] = {}
+        """When each thing that hints need came up, since when it has stayed."""
+
+    async def run(self) -> None:
+        while True:
+            self._look()
+            await asyncio.sleep(0.25)
+
+    def disturbed(self, *names: str) -> None:
+        """Something happens to these shards or routers."""
+        for name in names:
+            self._since.pop(name, None)
+
+    def _look(self) -> None:
+        now = self.cluster.world.now
+        parts = {name: members.primary() is not None for name, members in self.cluster.shards.items()}
+        parts |= {machine.name: machine.ready for machine in self.cluster.routers}
+        for name, is_up in parts.items():
+            if is_up:
+                self._since.setdefault(name, now)
+            else:
+                self._since.pop(name, None)
+        for machine in self.cluster.routers:
+            if machine.name in self._since:
+                self._check(machine)
+
+    def _check(self, machine: Machine) -> None:
+        now, wall = self.cluster.world.now, machine.wall()
+        for hint in pending(machine):
+            shard = self._shard_of(hint.command)
+            if shard is None or shard not in self._since:
+                continue
+            waited = min(now - self._since[shard], now - self._since[machine.name], wall - hint.at)
+            if waited > HINTS_SECONDS:
+                raise Broken(
+                    f"{machine.name} has kept a hint for {shard} for {waited:.1f} s: {bson.decode(hint.command)}"
+                )
+
+    def _shard_of(self, command: bytes) -> str | None:
+        ((_, key),) = rows_of_command(command)
+        family = next(iter(bson.decode(command).values()))
+        return None if family != BRIEF or key is None else self._owners[family, key.decode()]
+
+
+def pending(machine: Machine) -> list[Any]:
+    """The hints that a router keeps."""
+    router = None if machine.process is None else machine.process.node
+    if router is None or router.hints is None or not machine.ready:
+        return []
+    log = router.hints._log
+    return [hint for ref in log.pending() if (hint := log.read(ref)) is not None]
+
+
+async def owners_of_rows(cluster: SimulatedCluster) -> dict[tuple[str, str], str]:
+    """The shard of each row of the brief family: the one that has something after a write."""
+    owners: dict[tuple[str, str], str] = {}
+    for key in KEYS:
+        command = {"wcInsert": BRIEF, "key": key, "column": "owner", "value": "v", "consistency": "ALL"}
+        await cluster.admin(command, KEYSPACE)
+        for name, members in cluster.shards.items():
+            primary = members.primary()
+            assert primary is not None, "nothing has happened yet"
+            assert primary.process is not None, "it runs"
+            node = primary.process.node.node
+            family = wide_of(node).find(KEYSPACE, BRIEF)
+            assert family is not None, "it is spread over all shards"
+            if family.collection.count > sum(owner == name for owner in owners.values()):
+                owners[BRIEF, key] = name
+    return owners
+
+
+async def kept(world: World, cluster: SimulatedCluster) -> None:
+    dice = world.fault_dice
+    world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (1e-3, 5e-3)))
+    watch = Watch(cluster, await owners_of_rows(cluster))
+    watching = asyncio.ensure_future(watch.run())
+    collecting = asyncio.ensure_future(collect(cluster))
+    clients = Clients(cluster)
+    clients.start(4)
+    await asyncio.sleep(0.3)
+    names = sorted(cluster.shards)
+    victims = dice.choice((names, names, names[:1], names[1:]))
+    await asyncio.gather(*(outage(cluster, watch, name, first=number == 0) for number, name in enumerate(victims)))
+    await asyncio.sleep(dice.uniform(1.0, 4.0))
+    await clients.stop()
+    for machine in world.machines.values():
+        machine.start()
+    await cluster.settled()
+    await clients.make(cluster.routers[0])
+    end = world.now + DONE_SECONDS
+    while any(pending(machine) for machine in cluster.routers):
+        if watching.done():
+            watching.result()
+        if world.now > end:
+            raise Broken(f"hints are pending after {DONE_SECONDS:g} s")
+        await asyncio.sleep(0.2)
+    watching.cancel()
+    collecting.cancel()
+    await judge(cluster, clients)
+
+
+async def collect(cluster: SimulatedCluster) -> None:
+    """Have every member look for what is dead once a second, after a restart too."""
+    while True:
+        for members in cluster.shards.values():
+            for machine, _ in members.members():
+                assert machine.process is not None, "it is a member that runs"
+                wide_of(machine.process.node.node).settings.collection_seconds = 1
+        await asyncio.sleep(0.2)
+
+
+async def outage(cluster: SimulatedCluster, watch: Watch, name: str, *, first: bool) -> None:
+    """A shard is down. When it is back its primary may be alone for a while; a router may be down then."""
+    world, dice, members = cluster.world, cluster.world.fault_dice, cluster.shards[name]
+    long = not first and dice.random() < 0.6
+    for machine in members.machines:
+        machine.kill("an outage of the shard")
+    # One that lasts shows whether hints of the other one wait.
+    await asyncio.sleep(dice.uniform(22.0, 25.0) if long else dice.uniform(1.5, 5.0))
+    router = dice.choice(cluster.routers) if dice.random() < 0.5 else None
+    if router is not None:
+        router.kill("an outage of a router")
+    for machine in members.machines:
+        machine.start()
+    await members.until(lambda: members.primary() is not None, 30.0, "a primary after the outage")
+    primary = members.primary()
+    if primary is not None and dice.random() < 0.6:
+        watch.disturbed(name)
+        others = [machine.name for machine in members.machines if machine is not primary]
+        cuts = {pair for other in others for pair in ((primary.name, other), (other, primary.name))}
+        world.tell("fault", f"{primary.name} is cut off from the other members")
+        world.network.cut |= cuts
+        await asyncio.sleep(dice.uniform(1.0, 4.5))
+        world.network.cut -= cuts
+        world.tell("fault", f"{primary.name} is heard again")
+        watch.disturbed(name)
+    if router is not None:
+        # Later than tombstones of the brief family live.
+        await asyncio.sleep(dice.uniform(1.0, 6.0))
+        router.start()
+
+
+async def judge(cluster: SimulatedCluster, clients: Clients) -> None:
+    """Read everything a last time through every router, and hold it against what clients were told."""
+    world = cluster.world
+    for write in clients.hinted:
+        if write.cell[0] == LASTING:
+            write.weak, write.seen_from = False, world.now
+    await asyncio.sleep(0.1)
+    pool = Pool(application="client", connect_timeout=1.0)
+    for machine in cluster.routers:
+        for family in (LASTING, BRIEF):
+            for key in KEYS:
+                if not await clients.read(pool, machine, family, key):
+                    raise Broken(f"{machine.name} does not read {family} {key} in the end")
+    world.counts |= {"operations": sum(len(history.writes) for history in clients.histories.values()), **clients.counts}
+    faults = [fault for history in clients.histories.values() for fault in history.check()]
+    if faults:
+        raise Broken("\n".join(faults[:5]))
+
+
+SCENARIOS = (
+    Scenario(
+        name="hints",
+        what="two shards of three: writes at ANY are kept as hints while shards are down, beside truncations and drops",
+        topology=a_cluster,
+        run=kept,
+    ),
+)
