@@ -115,8 +115,11 @@ class Cluster:
         raw = self._tables.one(DATABASES, name)
         return None if raw is None else DatabaseRecord.from_raw(raw)
 
-    def ensure_database(self, name: str, *, partitioned: bool, primary: str | None) -> DatabaseRecord:
-        """The database, made when it is not there, marked as partitioned when asked for.
+    def ensure_database(
+        self, name: str, *, partitioned: bool, primary: str | None, keyspace: bool = False
+    ) -> DatabaseRecord:
+        """The database, made when it is not there, marked as partitioned when asked for. Names of keyspaces are quoted
+        identifiers, so they may differ in upper and lower case only.
 
         Errors: InvalidNamespace; InvalidOptions for the databases that every node has; NamespaceExists when its
         primary is another than `primary`; DatabaseDifferCase; ShardNotFound.
@@ -126,7 +129,8 @@ class Cluster:
             raise CommandError(Code.InvalidOptions, f"can't shard the {name} database")
         known = self.database(name)
         if known is None:
-            self._check_spelling(name)
+            if not keyspace:
+                self._check_spelling(name)
             known = self._new_database(name, primary or self._least_used(), partitioned)
             self.shard(known.primary)
         elif primary is not None and primary != known.primary:

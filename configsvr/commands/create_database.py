@@ -7,13 +7,15 @@ from typing import Any
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Role, Type
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     server = server_of(context)
     server.ready()
-    database = server.cluster.ensure_database(arguments.value, partitioned=False, primary=None)
+    database = server.cluster.ensure_database(
+        arguments.value, partitioned=False, primary=None, keyspace=arguments["keyspace"]
+    )
     await server.committed()
     return {"primary": database.primary, "partitioned": database.partitioned}
 
@@ -25,5 +27,6 @@ COMMAND = Command(
     role=Role.PRIMARY,
     write_concern=False,
     value=Type.STRING,
+    parameters=(Parameter("keyspace", Type.BOOL, default=False, internal=True),),
     help="give a database a primary shard",
 )

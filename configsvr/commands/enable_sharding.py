@@ -14,7 +14,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     server = server_of(context)
     server.ready()
     primary = arguments["primaryShard"]
-    database = server.cluster.ensure_database(arguments.value, partitioned=True, primary=primary)
+    database = server.cluster.ensure_database(
+        arguments.value, partitioned=True, primary=primary, keyspace=arguments["keyspace"]
+    )
     server.changelog.add("enableSharding", arguments.value, {"primary": database.primary})
     await server.committed()
     return {"primary": database.primary, "partitioned": True}
@@ -27,6 +29,9 @@ COMMAND = Command(
     role=Role.PRIMARY,
     write_concern=False,
     value=Type.STRING,
-    parameters=(Parameter("primaryShard", Type.STRING, internal=True),),
+    parameters=(
+        Parameter("primaryShard", Type.STRING, internal=True),
+        Parameter("keyspace", Type.BOOL, default=False, internal=True),
+    ),
     help="let a database's collections be sharded",
 )

@@ -45,6 +45,7 @@ class Member:
     kind: Kind = Kind.UNKNOWN
     set_name: str | None = None
     hosts: tuple[str, ...] = ()
+    arbiters: frozenset[str] = frozenset()
     me: str | None = None
     election: tuple[bytes, int] = _NEVER_ELECTED
     tags: frozenset[tuple[str, str]] = frozenset()
@@ -74,6 +75,7 @@ def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float,
         kind,
         set_name,
         tuple(hosts),
+        frozenset(host.lower() for host in hello.get("arbiters", ())),
         me.lower() if me else None,
         (election_id.binary if election_id is not None else b"", int(hello.get("setVersion", -1))),
         frozenset((name, str(value)) for name, value in hello.get("tags", {}).items()),
@@ -95,6 +97,12 @@ class Topology:
         self.set_name = set_name
         self.members: dict[str, Member] = {seed.lower(): Member(seed.lower()) for seed in seeds}
         self._newest_election = _NEVER_ELECTED
+
+    @property
+    def data_bearing(self) -> list[Member]:
+        """The members that hold data, but hidden ones, which no member names."""
+        arbiters = frozenset[str]().union(*(member.arbiters for member in self.members.values()))
+        return [member for address, member in self.members.items() if address not in arbiters]
 
     @property
     def primary(self) -> Member | None:

@@ -47,15 +47,17 @@ def remove_shard(name: str) -> dict[str, Any]:
     return {"_configsvrRemoveShard": name}
 
 
-def create_database(database: str) -> dict[str, Any]:
-    """Give a database a primary shard (the one with fewest databases) unless it has one.
+def create_database(database: str, *, keyspace: bool = False) -> dict[str, Any]:
+    """Give a database a primary shard (the one with fewest databases) unless it has one. The name of a `keyspace` may
+    differ from that of another database in upper and lower case only.
 
     -> `{primary: shard, partitioned: bool}`. ShardNotFound while there is no shard; DatabaseDifferCase (13297).
     """
-    return {"_configsvrCreateDatabase": database}
+    command: dict[str, Any] = {"_configsvrCreateDatabase": database}
+    return {**command, "keyspace": True} if keyspace else command
 
 
-def enable_sharding(database: str, primary_shard: str | None = None) -> dict[str, Any]:
+def enable_sharding(database: str, primary_shard: str | None = None, *, keyspace: bool = False) -> dict[str, Any]:
     """As `create_database`, and mark it partitioned. NamespaceExists when its primary is another than the one asked
     for.
 
@@ -64,7 +66,7 @@ def enable_sharding(database: str, primary_shard: str | None = None) -> dict[str
     command: dict[str, Any] = {"_configsvrEnableSharding": database}
     if primary_shard is not None:
         command["primaryShard"] = primary_shard
-    return command
+    return {**command, "keyspace": True} if keyspace else command
 
 
 def commit_shard_collection(

@@ -110,7 +110,7 @@ async def load_storage_conf(context: Context, arguments: Arguments) -> Result:
         )
     home = next(iter(homes), None)
     for keyspace in loaded.keyspaces:
-        command = requests.enable_sharding(keyspace.name, home)
+        command = requests.enable_sharding(keyspace.name, home, keyspace=True)
         await router.config.command("admin", command, repeatable=True)
         home = primary_of(await router.cache.refresh(mark_of(keyspace.name)))
     if home is None:

@@ -98,8 +98,10 @@ class RouterSchema(ShardRequests):
     async def place_keyspace(self, name: str) -> Shard:
         """The shard of a keyspace, whose database is made when it is not there."""
         namespace = mark_of(name)
-        await self.router.cache.refresh(namespace)
-        await self.router.ensure_database(namespace)
+        if (await self.router.cache.refresh(namespace)).primary is None:
+            command = requests.create_database(name, keyspace=True)
+            await self.router.config.command("admin", command, repeatable=True)
+            await self.router.cache.refresh(namespace)
         return await self.router.shards.get(primary_of(await self.router.cache.get(namespace)))
 
     async def alter_keyspace(self, keyspace: Keyspace) -> None:
@@ -131,7 +133,7 @@ class RouterSchema(ShardRequests):
     async def spread_family(self, keyspace: str, name: str, request: bytes) -> ShardReply:
         """Have a column family made that is spread over the shards. Errors: NamespaceNotFound."""
         home_of(await self.router.cache.get(mark_of(keyspace)))
-        await self.router.config.command("admin", requests.enable_sharding(keyspace), repeatable=True)
+        await self.router.config.command("admin", requests.enable_sharding(keyspace, keyspace=True), repeatable=True)
         answer = await self.at_home(mark_of(keyspace), request, repeatable=False)
         self.router.cache.forget(f"{keyspace}.{name}")
         self.changed(keyspace)

@@ -14,13 +14,14 @@ from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.net.topology import Kind
 from docstore.sharding.routing import Routing
-from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
+from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level, members_needed
 from docstore.widecolumn.model.errors import STALE_SCHEMA, read_timed_out, unavailable, write_timed_out
 from mongos.router import router_of
 from mongos.routing.cache import version_for
 from mongos.routing.requests import ShardReply, versioned
-from mongos.routing.shards import OutcomeUnknown, each
+from mongos.routing.shards import OutcomeUnknown, Shard, each
 from mongos.routing.targeting import Target
 from mongos.widecolumn.owners import home_of, owner_of
 
@@ -78,6 +79,8 @@ class ShardRequests:
         self.read_preference = context.read_preference if read_preference is None else read_preference
         self._context = context
         self._deadline = context.deadline
+        self._failed_shard: Shard | None = None
+        """The last one that did not do its part."""
 
     async def reading(self, level: Level, work: Callable[[], Awaitable[T]]) -> T:
         """What a read gives. Errors: Unavailable where no member that may answer was found, TimedOut where none did."""
@@ -88,9 +91,9 @@ class ShardRequests:
             if "wcException" in error.extra:
                 raise
             if error.code in _NO_TIME:
-                raise read_timed_out(level.value, 1, 0) from error
+                raise read_timed_out(level.value, self._members_needed(level), 0) from error
             if error.code in _NO_MEMBER:
-                raise unavailable(level.value, 1, 0, write=False) from error
+                raise unavailable(level.value, self._members_needed(level), 0, write=False) from error
             raise
 
     async def writing(self, level: Level, work: Callable[[], Awaitable[T]]) -> T:
@@ -105,10 +108,27 @@ class ShardRequests:
             if "wcException" in error.extra:
                 raise
             if isinstance(error, OutcomeUnknown):
-                raise write_timed_out(level.value, 1, 0, error.message) from error
+                raise write_timed_out(level.value, self._members_needed(level), 0, error.message) from error
             if error.code not in (*_NO_MEMBER, *_NO_TIME, Code.NotWritablePrimary):
                 raise
-            raise unavailable(level.value, 1, 0, write=True) from error
+            needed, alive = self._members_needed(level), self._members_alive()
+            # Where enough are there, what is missing is a primary among them.
+            raise unavailable(level.value, needed, alive if alive < needed else 0, write=True) from error
+
+    def _members_needed(self, level: Level) -> int:
+        """How many members of the shard that failed the level asks for, as far as this router knows them."""
+        if self._failed_shard is None:
+            return 1
+        schema = self.router.definitions.known(self._context.db)
+        declared = 1 if schema is None else schema.keyspace.replication_factor or 1
+        return max(members_needed(level, max(declared, len(self._failed_shard.client.topology.data_bearing))), 1)
+
+    def _members_alive(self) -> int:
+        """How many members of the shard that failed serve, as far as this router knows."""
+        if self._failed_shard is None:
+            return 0
+        members = self._failed_shard.client.topology.data_bearing
+        return sum(member.kind in (Kind.PRIMARY, Kind.SECONDARY) for member in members)
 
     def _telling_deadline(self) -> float | None:
         asked = self._context.deadline
@@ -127,10 +147,14 @@ class ShardRequests:
             if self._context.max_time_ms and self._deadline is not None:
                 left = max(int((self._deadline - self.router.clock()) * 1000), 1)
                 request = append_fields(request, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
-            return await shard.command(
-                database, request, read_preference=self.read_preference if reading else PRIMARY,
-                repeatable=repeatable, deadline=self._deadline,
-            )  # fmt: skip
+            try:
+                return await shard.command(
+                    database, request, read_preference=self.read_preference if reading else PRIMARY,
+                    repeatable=repeatable, deadline=self._deadline,
+                )  # fmt: skip
+            except CommandError:
+                self._failed_shard = shard
+                raise
 
         return await each(shards, one)
 

@@ -88,18 +88,21 @@ class ColumnFamily {
   }
 
   // insert(key, name, value, options), in a super column with options.superColumn; or a whole super column:
-  // insert(key, {sc: name, columns: {...}}, options).
+  // insert(key, {sc: name, columns: {...}}, options). A number is stored as its text, unless options.valueType says
+  // otherwise.
   insert(key, name, value, options) {
     if (name !== null && typeof name === "object" && name.sc !== undefined) {
       const { timestamp, ...others } = value || {};
       const stamp = timestamp === undefined ? {} : { timestamp: long(timestamp) };
-      const columns = Object.entries(name.columns).map(([column, text]) => ({ name: column, value: text, ...stamp }));
+      const columns = Object.entries(name.columns).map(([column, content]) => ({
+        name: column, value: contentOf(content), ...stamp,
+      }));
       const mutation = { key, columnFamily: this._name, insertSuper: { name: name.sc, columns } };
       return this._run({ wcBatchMutate: 1, mutations: [mutation], ...others }, "insert failed");
     }
     const fields = { ...options };
     if (fields.timestamp !== undefined) fields.timestamp = long(fields.timestamp);
-    return this._run({ wcInsert: this._name, key, column: name, value, ...fields }, "insert failed");
+    return this._run({ wcInsert: this._name, key, column: name, value: contentOf(value, fields), ...fields }, "insert failed");
   }
   // get(key, name), get(key, superColumn) and get(key, superColumn, name).
   get(key, name, sub, options) {
@@ -203,6 +206,11 @@ timeUUID.date = (uuid) => {
   const ticks = BigInt("0x" + hex.slice(13, 16) + hex.slice(8, 12) + hex.slice(0, 8));
   return new Date(Number((ticks - TICKS_BEFORE_1970) / 10000n));
 };
+
+// What is stored of a value: columns hold bytes, so a number is its text.
+function contentOf(value, { valueType } = {}) {
+  return typeof value === "number" && valueType === undefined ? String(value) : value;
+}
 
 function long(value) {
   return value !== null && typeof value === "object" ? value : NumberLong(String(value));

@@ -80,3 +80,20 @@ def test_a_published_definition_is_loaded(cluster: Cluster) -> None:
     assert [keyspace["keyspace"] for keyspace in listed] == ["BloggyAppy"]
     assert [family["name"] for family in listed[0]["columnFamilies"]] == ["Authors", "Comments"]
     cluster.client.BloggyAppy.command({"dropKeyspace": 1})
+
+
+def test_keyspaces_may_differ_in_upper_and_lower_case(cluster: Cluster) -> None:
+    """A quoted identifier of CQL is another one than the same without quotes; databases of documents are not."""
+    client = cluster.client
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    for name, value in (("foo", 1), ('"Foo"', 2)):
+        client.admin.command({"cql": f"CREATE KEYSPACE {name} WITH replication = {replication}"})
+        client.admin.command({"cql": f"CREATE TABLE {name}.t (a int PRIMARY KEY, v int)"})
+        client.admin.command({"cql": f"INSERT INTO {name}.t (a, v) VALUES (1, {value})"})
+    for name, value in (("foo", 1), ('"Foo"', 2)):
+        assert client.admin.command({"cql": f"SELECT v FROM {name}.t"})["rows"] == [[value]]
+    client.documents.c.insert_one({})
+    assert refused(cluster, "Documents", {"insert": "c", "documents": [{}]}) == 13297
+    assert refused(cluster, "FOO", {"insert": "c", "documents": [{}]}) == 13297
+    for name in ("foo", "Foo"):
+        client[name].command({"dropKeyspace": 1})

@@ -45,12 +45,16 @@ def check_takes_documents(store: Store, namespace: str) -> None:
     check_database_case(store, namespace)
 
 
-def check_database_case(store: Store, namespace: str) -> None:
-    """DatabaseDifferCase when there is a database whose name differs in upper and lower case only."""
+def check_database_case(
+    store: Store, namespace: str, may_differ: Callable[[str], bool] = lambda _database: False
+) -> None:
+    """DatabaseDifferCase when there is a database whose name differs in upper and lower case only, unless it is one
+    that `may_differ`.
+    """
     database = split_namespace(namespace)[0]
     folded = database.lower()
     for other in store.databases():
-        if other.lower() == folded and other != database:
+        if other.lower() == folded and other != database and not may_differ(other):
             raise CommandError(
                 Code.DatabaseDifferCase,
                 f"db already exists with different case already have: [{other}] trying to create [{database}]",

@@ -20,7 +20,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.query.value.values import TYPE_NAMES
-from docstore.widecolumn.commands.permissions import check_permissions
+from docstore.widecolumn.commands.permissions import check_permissions, visible_schema
 from docstore.widecolumn.cql.errors import invalid, protocol, translated
 from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
@@ -63,7 +63,7 @@ async def _run(
         page_size=arguments["pageSize"],
         paging_state=_paging_state(arguments["pagingState"]),
     )
-    result = await execute(executor, environment, prepared, request)
+    result = await execute(executor, environment, prepared, request, visible_schema(context, executor))
     return await reply_of(result, environment.pause)
 
 

@@ -45,7 +45,7 @@ class SchemaChange:
             raise already_exists("keyspace", name)
         if self._store.catalog.in_database(name):
             raise CommandError(Code.NamespaceExists, f"the database {name} holds documents")
-        check_database_case(self._store, f"{name}.{MARK}")
+        check_database_case(self._store, f"{name}.{MARK}", may_differ=self._wide.is_keyspace)
         options = options_of({"keyspace": keyspace.to_options()})
         self._store.create_collection(self._unit, f"{name}.{MARK}", options)
 

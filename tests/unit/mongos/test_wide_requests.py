@@ -13,6 +13,8 @@ from bson.binary import Binary
 
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.net.topology import Kind, Member, Topology
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import unavailable
@@ -102,6 +104,28 @@ def test_a_write_that_is_given_up_late_still_becomes_a_hint(monkeypatch: pytest.
     (command,) = map(bson.decode, kept)
     assert command["hint"] == {"family": Binary.from_uuid(UUID(int=7)), "at": 8}
     assert "maxTimeMS" not in command
+
+
+def test_unavailable_says_how_many_members_are_needed_and_there() -> None:
+    """One of three members is up: a quorum needs two."""
+    hosts = ("a:1", "b:1", "c:1")
+    topology = Topology(hosts, "one")
+    topology.update(Member("a:1", Kind.SECONDARY, "one", hosts))
+
+    async def command(*_: Any, **__: Any) -> ShardReply:
+        raise CommandError(Code.FailedToSatisfyReadPreference, "no primary")
+
+    shard = Shard()
+    shard.command = command  # type: ignore[method-assign]
+    shard.client = SimpleNamespace(topology=topology)  # type: ignore[attr-defined]
+    requests = requests_to(shard, deadline=130.0)
+    requests.router.definitions = SimpleNamespace(known=lambda _: None)  # type: ignore[assignment]
+    requests._context.db = "ks"
+    for level, counts in ((Level.QUORUM, (2, 1)), (Level.ALL, (3, 1)), (Level.ONE, (1, 0)), (Level.ANY, (1, 0))):
+        with pytest.raises(CommandError) as failure:
+            asyncio.run(requests.writing(level, ask(requests, reading=False)))
+        assert failure.value.extra["wcException"] == "UnavailableException"
+        assert (failure.value.extra["required"], failure.value.extra["alive"]) == counts
 
 
 class _Arguments(dict[str, Any]):

@@ -20,7 +20,7 @@ from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows
 from docstore.widecolumn.cql.run.select import ReadOptions, read_page
 from docstore.widecolumn.cql.schema.changes import change_schema
-from docstore.widecolumn.cql.schema.describe import describe
+from docstore.widecolumn.cql.schema.describe import SchemaReader, describe
 from docstore.widecolumn.cql.statements import Describe, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
 from docstore.widecolumn.model.executor import Executor
@@ -61,8 +61,16 @@ class Request:
     timestamp: int | None = None
 
 
-async def execute(executor: Executor, environment: Environment, prepared: Prepared, request: Request) -> Result:
-    """Execute a prepared statement with values. CqlError, and the errors of the executor."""
+async def execute(
+    executor: Executor,
+    environment: Environment,
+    prepared: Prepared,
+    request: Request,
+    schema: SchemaReader | None = None,
+) -> Result:
+    """Execute a prepared statement with values. `schema`: what the client may be told of, where that is not everything.
+    CqlError, and the errors of the executor.
+    """
     plan = prepared.plan
     timestamp = executor.timestamp()
     bindings = bind(prepared.variables, request.values, ExecutionTime(timestamp, executor.now(), environment.rng))
@@ -82,11 +90,11 @@ async def execute(executor: Executor, environment: Environment, prepared: Prepar
         warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()
         return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
     if isinstance(plan, Use):
-        if await executor.keyspace(plan.keyspace) is None:
+        if await (schema or executor).keyspace(plan.keyspace) is None:
             raise no_keyspace(plan.keyspace)
         return KeyspaceSet(plan.keyspace)
     if isinstance(plan, Describe):
-        return await describe(executor, plan, prepared.keyspace)
+        return await describe(schema or executor, plan, prepared.keyspace)
     return await change_schema(executor, plan, prepared.keyspace)
 
 

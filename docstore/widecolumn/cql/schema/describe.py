@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from docstore.widecolumn.cql.errors import invalid, no_keyspace
 from docstore.widecolumn.cql.grammar.scanner import RESERVED
@@ -14,54 +14,68 @@ from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table, tab
 from docstore.widecolumn.cql.statements import Describe, DescribeKind
 from docstore.widecolumn.cql.types.native import TEXT
 from docstore.widecolumn.model.column_families import Keyspace
-from docstore.widecolumn.model.executor import Executor
+from docstore.widecolumn.model.executor import StoredFamily
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*")
 _NAMED = ("keyspace_name", "type", "name")
 _NOTHING = (DescribeKind.TYPES, DescribeKind.FUNCTIONS, DescribeKind.AGGREGATES)
 _CLUSTER = "Docstore"
 
+
+class SchemaReader(Protocol):
+    """What DESCRIBE and USE read; an `Executor` is one."""
+
+    async def keyspaces(self) -> list[Keyspace]:
+        """All of them."""
+
+    async def keyspace(self, name: str) -> Keyspace | None:
+        """The keyspace of that name."""
+
+    async def families(self, keyspace: str) -> list[StoredFamily]:
+        """The column families of a keyspace, in the order of their names."""
+
+
 Element = tuple[str, str, str, str]
 """(keyspace, kind, name, statement that makes it)"""
 
 
-async def describe(executor: Executor, statement: Describe, in_use: str | None) -> Rows:
+async def describe(schema: SchemaReader, statement: Describe, in_use: str | None) -> Rows:
     """What a DESCRIBE gives. CqlError for what is not there."""
     what = statement.what
     if what is DescribeKind.CLUSTER:
-        return await _cluster(executor, in_use)
+        return await _cluster(schema, in_use)
     if what is DescribeKind.KEYSPACES:
-        return _listed([(name, "keyspace", name) for name in await _keyspaces(executor)])
+        return _listed([(name, "keyspace", name) for name in await _keyspaces(schema)])
     if what in _NOTHING:
         return _listed([])
     if what is DescribeKind.TABLES:
-        names = await _keyspaces(executor) if in_use is None else [in_use]
-        return _listed([(name, "table", table.name) for name in names for table in await _tables(executor, name)])
-    return _shown(await _elements(executor, statement, in_use))
+        names = await _keyspaces(schema) if in_use is None else [in_use]
+        return _listed([(name, "table", table.name) for name in names for table in await _tables(schema, name)])
+    return _shown(await _elements(schema, statement, in_use))
 
 
-async def _elements(executor: Executor, statement: Describe, in_use: str | None) -> list[Element]:
+async def _elements(schema: SchemaReader, statement: Describe, in_use: str | None) -> list[Element]:
     what, name = statement.what, statement.name
     if what is DescribeKind.SCHEMA:
-        return [element for found in await _keyspaces(executor) for element in await _whole(executor, found)]
+        return [element for found in await _keyspaces(schema) for element in await _whole(schema, found)]
     if what is DescribeKind.KEYSPACE:
         wanted = name or in_use
         if wanted is None:
             raise invalid("No keyspace specified and no current keyspace")
-        return await _whole(executor, wanted)
+        return await _whole(schema, wanted)
     if what is DescribeKind.NAME and statement.keyspace is None:
         assert name is not None, "the statement names something"
-        if await executor.keyspace(name) is not None:
-            return await _whole(executor, name)
+        if await schema.keyspace(name) is not None:
+            return await _whole(schema, name)
         if in_use is None:
             raise invalid(f"'{name}' not found in keyspaces")
     space = statement.keyspace or in_use
     assert name is not None, "the statement names something"
     if space is None:
         raise invalid("No keyspace specified and no current keyspace")
-    if await executor.keyspace(space) is None:
+    if await schema.keyspace(space) is None:
         raise invalid(f"'{space}' not found in keyspaces") if statement.keyspace else no_keyspace(space)
-    for table in await _tables(executor, space) if what in (DescribeKind.TABLE, DescribeKind.NAME) else ():
+    for table in await _tables(schema, space) if what in (DescribeKind.TABLE, DescribeKind.NAME) else ():
         if table.name == name:
             return [(space, "table", name, table_statement(table))]
     if what is DescribeKind.TABLE:
@@ -69,27 +83,27 @@ async def _elements(executor: Executor, statement: Describe, in_use: str | None)
     raise invalid(f"'{name}' not found in keyspace '{space}'")
 
 
-async def _whole(executor: Executor, name: str) -> list[Element]:
+async def _whole(schema: SchemaReader, name: str) -> list[Element]:
     """A keyspace and what is in it."""
-    keyspace = await executor.keyspace(name)
+    keyspace = await schema.keyspace(name)
     if keyspace is None:
         raise invalid(f"'{name}' not found in keyspaces")
     found: list[Element] = [(name, "keyspace", name, keyspace_statement(keyspace))]
-    return found + [(name, "table", table.name, table_statement(table)) for table in await _tables(executor, name)]
+    return found + [(name, "table", table.name, table_statement(table)) for table in await _tables(schema, name)]
 
 
-async def _keyspaces(executor: Executor) -> list[str]:
-    return sorted(keyspace.name for keyspace in await executor.keyspaces())
+async def _keyspaces(schema: SchemaReader) -> list[str]:
+    return sorted(keyspace.name for keyspace in await schema.keyspaces())
 
 
-async def _tables(executor: Executor, keyspace: str) -> list[Table]:
+async def _tables(schema: SchemaReader, keyspace: str) -> list[Table]:
     """The tables of a keyspace in the order of their names; column families are none."""
-    found = [table_of(*stored) for stored in await executor.families(keyspace) if stored.definition.table is not None]
+    found = [table_of(*stored) for stored in await schema.families(keyspace) if stored.definition.table is not None]
     return sorted(found, key=lambda table: table.name)
 
 
-async def _cluster(executor: Executor, in_use: str | None) -> Rows:
-    keyspace = None if in_use is None else await executor.keyspace(in_use)
+async def _cluster(schema: SchemaReader, in_use: str | None) -> Rows:
+    keyspace = None if in_use is None else await schema.keyspace(in_use)
     partitioner = (Keyspace(name="") if keyspace is None else keyspace).partitioner.name
     return _rows(("cluster", "partitioner", "snitch"), [(_CLUSTER, partitioner, "SimpleSnitch")])
 

@@ -188,3 +188,15 @@ def test_what_may_wait_for_others_is_a_task_and_rows_need_none() -> None:
             assert bson.decode(await outcome.finish())["ok"] == 1
 
     story(told())
+
+
+def test_keyspaces_may_differ_in_upper_and_lower_case() -> None:
+    async def told() -> None:
+        node = CqlNode()
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        for name in ("foo", '"Foo"'):
+            await node.run({"cql": f"CREATE KEYSPACE {name} WITH replication = {replication}"}, "admin")
+        reply = await node.reply({"create": "c"}, "FOO")
+        assert reply["code"] == 13297
+
+    story(told())

@@ -148,6 +148,61 @@ def test_permissions_on_tables_are_held_against_the_tables_of_statements() -> No
     story(told())
 
 
+def test_a_conditional_write_needs_what_a_select_needs() -> None:
+    """It shows the values that stand against it."""
+
+    async def told() -> None:
+        node = await begun()
+        await node.cql("INSERT INTO u (a, v) VALUES ('1', 'secret')")
+        await node.cql("CREATE USER boss WITH PASSWORD 'r' SUPERUSER")
+        await node.cql("CREATE USER ann WITH PASSWORD 'x'")
+        await node.cql("GRANT MODIFY ON u TO ann")
+        node.services.access.enabled = True
+        conditional = (
+            "UPDATE u SET v = 'x' WHERE a = '1' IF v = 'guess'",
+            "DELETE FROM u WHERE a = '1' IF v = 'guess'",
+            "INSERT INTO u (a, v) VALUES ('1', 'x') IF NOT EXISTS",
+        )
+        await become(node, "ann", "x")
+        for text in conditional:
+            reply = await node.reply({"cql": text}, "ks")
+            assert reply["code"] == Code.Unauthorized, text
+            assert "secret" not in json.dumps(reply, default=json_util.default)
+        await become(node, "boss", "r")
+        await node.cql("GRANT SELECT ON u TO ann")
+        await become(node, "ann", "x")
+        for text in conditional:
+            assert (await node.rows(text))[0][0] is False
+
+    story(told())
+
+
+def test_the_schema_is_told_as_far_as_the_user_has_privileges() -> None:
+    async def told() -> None:
+        node = await begun()
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        await node.run({"cql": f"CREATE KEYSPACE hidden WITH replication = {replication}"}, "admin")
+        await node.run({"cql": "CREATE TABLE hidden.secrets (a text PRIMARY KEY)"}, "admin")
+        await node.cql("CREATE USER boss WITH PASSWORD 'r' SUPERUSER")
+        await node.cql("CREATE USER ann WITH PASSWORD 'x'")
+        await node.cql("GRANT SELECT ON KEYSPACE ks TO ann")
+        node.services.access.enabled = True
+        await become(node, "ann", "x")
+        assert await node.rows("DESCRIBE KEYSPACES") == [["ks", "keyspace", "ks"]]
+        for text in ("DESCRIBE TABLES", "DESCRIBE SCHEMA", "DESCRIBE CLUSTER"):
+            assert "hidden" not in str(await node.rows(text)), text
+        for text in ("DESCRIBE KEYSPACE hidden", "DESCRIBE hidden", "USE hidden"):
+            reply, absent = [
+                await node.reply({"cql": text.replace("hidden", name)}, "ks") for name in ("hidden", "nope")
+            ]
+            assert reply["ok"] == 0, text
+            assert reply["errmsg"] == absent["errmsg"].replace("nope", "hidden")
+        await become(node, "boss", "r")
+        assert ["hidden", "keyspace", "hidden"] in await node.rows("DESCRIBE KEYSPACES")
+
+    story(told())
+
+
 def test_a_word_that_hides_in_a_literal_opens_no_table() -> None:
     async def told() -> None:
         node = await begun()
