@@ -13,6 +13,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 from click import Command
 from click.testing import CliRunner, Result
@@ -231,6 +232,66 @@ def test_the_log_of_the_time_of_a_dump(
     client.drop_database("later")
     run(replica_set.uri, restore.main, "--oplogLimit", "1:1", *replaying)
     assert client["later"]["made"].count_documents({}) == 0
+
+
+def test_a_log_with_rows_of_column_families(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns and super columns are written, deleted and truncated between the beginning of the dump and its rows, and
+    a table of CQL, which a dump does not hold.
+    """
+    keyspace = client["ks"]
+    client.admin.command({"createKeyspace": "ks"})
+    for family, columns in (("F", {"compareWith": "LongType"}), ("C", {}), ("S", {"columnType": "Super"})):
+        keyspace.command({"createColumnFamily": family, **columns})
+    keyspace.command({"cql": "CREATE TABLE t (a int PRIMARY KEY, v int)"})
+
+    def write(family: str, key: str, column: Any, value: str, **more: Any) -> None:
+        keyspace.command({"wcInsert": family, "key": key, "column": column, "value": value, **more})
+
+    def rows() -> dict[str, Any]:
+        command = {"predicate": {"sliceRange": {}}, "range": {"startKey": "", "endKey": ""}, "excludeEmpty": True}
+        return {family: keyspace.command({"wcGetRangeSlices": family, **command})["rows"] for family in ("F", "C", "S")}
+
+    for name in range(4):
+        write("F", "before", Int64(name), "old")
+        write("C", "before", f"c{name}", "old")
+    found = dump.sources_of
+
+    def while_dumped(*arguments: Any) -> Any:
+        write("F", "before", Int64(1), "new", ttl=50000)
+        write("F", "later", Int64(9), "new")
+        keyspace.command({"wcRemove": "F", "key": "before", "column": Int64(2)})
+        write("S", "row", "sub", "new", superColumn="one")
+        write("S", "row", "sub", "new", superColumn="two")
+        keyspace.command({"wcRemove": "S", "key": "row", "superColumn": "two"})
+        keyspace.command({"wcTruncate": "C"})
+        write("C", "after", "c", "new")
+        keyspace.command({"cql": "INSERT INTO t (a, v) VALUES (1, 2)"})
+        sources = found(*arguments)
+        keyspace.command({"wcRemove": "C", "key": "after"})
+        write("C", "after", "d", "newest")
+        return sources
+
+    monkeypatch.setattr(dump, "sources_of", while_dumped)
+    run(replica_set.uri, dump.main, "--oplog", f"--out={tmp_path}")
+    expected = rows()
+    assert expected["F"]
+    assert [row["key"] for row in expected["C"]] == ["after"]
+    keyspace.command({"dropKeyspace": 1})
+    for _ in range(2):
+        run(replica_set.uri, restore.main, "--oplogReplay", f"--dir={tmp_path}")
+        assert _without_ttl(rows()) == _without_ttl(expected)
+    keyspace.command({"dropKeyspace": 1})
+
+
+def _without_ttl(value: Any) -> Any:
+    """Without what is left of times to live, which differs from second to second."""
+    if isinstance(value, list):
+        return [_without_ttl(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_ttl(item) for name, item in value.items() if name != "ttl"}
+    return value
 
 
 def test_a_log_with_a_new_name_of_a_collection(

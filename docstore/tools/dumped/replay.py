@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure
 
 from docstore.tools.connection import Client
 from docstore.tools.dumped.restoration import Indexes
+from docstore.tools.dumped.row_log import RowLog
 from docstore.tools.terminal import ToolFailed
 from docstore.tools.text.extended_json import EXACT
 
@@ -39,6 +40,7 @@ class Replay:
     def __init__(self, client: Client, indexes: Indexes) -> None:
         self._client = client
         self._indexes = indexes
+        self._rows = RowLog(client)
         self._pending: list[DeleteOne | ReplaceOne[dict[str, Any]]] = []
         self._place = ""
         self._transactions: dict[tuple[bytes, int], list[Operation]] = {}
@@ -73,6 +75,8 @@ class Replay:
             self._put(entry["ns"], DeleteOne({"_id": entry["o"]["_id"]}))
         elif entry["op"] == "u":
             self._update(entry)
+        elif entry["op"] == "m":
+            self._rows.apply(entry["ns"], entry["o"])
         else:
             raise ToolFailed(f"the oplog has an entry of an unknown kind: {entry['op']}")
 
@@ -153,6 +157,10 @@ class Replay:
             self._client.drop_database(database)
         elif name == "renameCollection":
             self._rename(command)
+        elif name == "truncate":
+            self._rows.truncate(f"{database}.{command['truncate']}")
+        elif name == "collMod" and "truncatedAt" in command:
+            return  # The truncation, which comes first, notes its time anew.
         elif name in ("createIndexes", "commitIndexBuild", "dropIndexes", "deleteIndexes", "collMod"):
             self._define_indexes(target, name, command)
         elif name not in ("startIndexBuild", "abortIndexBuild"):
