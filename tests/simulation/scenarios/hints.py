@@ -293,23 +293,29 @@ async def outage(cluster: SimulatedCluster, watch: Watch, name: str, *, first: b
         machine.kill("an outage of the shard")
     # One that lasts shows whether hints of the other one wait.
     await asyncio.sleep(dice.uniform(22.0, 25.0) if long else dice.uniform(1.5, 5.0))
-    router = dice.choice(cluster.routers) if dice.random() < 0.5 else None
+    router = dice.choice(cluster.routers) if dice.random() < 0.4 else None
     if router is not None:
         router.kill("an outage of a router")
+    pairs = [(one.name, other.name) for one in members.machines for other in members.machines if one is not other]
+    lonely = dice.random() < 0.7
+    if lonely:
+        # What the next primary takes on is not with the others yet when it is cut off.
+        world.network.slow.update(dict.fromkeys(pairs, dice.uniform(0.05, 0.15)))
     for machine in members.machines:
         machine.start()
     await members.until(lambda: members.primary() is not None, 30.0, "a primary after the outage")
     primary = members.primary()
-    if primary is not None and dice.random() < 0.6:
-        watch.disturbed(name)
-        others = [machine.name for machine in members.machines if machine is not primary]
-        cuts = {pair for other in others for pair in ((primary.name, other), (other, primary.name))}
+    if lonely and primary is not None:
+        await asyncio.sleep(dice.uniform(0.0, 0.15))
+        cuts = {pair for pair in pairs if primary.name in pair}
         world.tell("fault", f"{primary.name} is cut off from the other members")
         world.network.cut |= cuts
-        await asyncio.sleep(dice.choice((dice.uniform(1.0, 3.0), dice.uniform(3.0, 5.0))))
+        await asyncio.sleep(dice.uniform(2.5, 5.0))
         world.network.cut -= cuts
         world.tell("fault", f"{primary.name} is heard again")
-        watch.disturbed(name)
+    for pair in pairs:
+        world.network.slow.pop(pair, None)
+    watch.disturbed(name)
     if router is not None:
         # Later than tombstones of the brief family live.
         await asyncio.sleep(dice.uniform(1.0, 6.0))
