@@ -11,7 +11,7 @@ from typing import Any
 
 import bson
 
-from docstore.bson import append_fields, get_field
+from docstore.bson import append_fields, document_to_python, get_field
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -19,7 +19,7 @@ from docstore.sharding import requests
 from docstore.sharding.ddl.requests import drop_collection
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
-from docstore.widecolumn.model.errors import family_absent
+from docstore.widecolumn.model.errors import change_timed_out, family_absent
 from docstore.widecolumn.model.executor import StoredFamily
 from mongos.routing.broadcast import coordinated, drop_whole_database
 from mongos.routing.requests import ShardReply
@@ -92,8 +92,10 @@ class RouterSchema(ShardRequests):
 
     async def create_keyspace(self, keyspace: Keyspace) -> None:
         shard = await self.place_keyspace(keyspace.name)
-        await shard.command(keyspace.name, {"_wcDefine": "", "keyspace": keyspace.to_options(), "create": True})
+        command = {"_wcDefine": "", "keyspace": keyspace.to_options(), "create": True}
+        answer = await shard.command(keyspace.name, command)
         self.changed(keyspace.name)
+        _check_safe(answer)
 
     async def place_keyspace(self, name: str) -> Shard:
         """The shard of a keyspace, whose database is made when it is not there."""
@@ -107,9 +109,9 @@ class RouterSchema(ShardRequests):
     async def alter_keyspace(self, keyspace: Keyspace) -> None:
         """On its shard first, then wherever rows of it are."""
         command = bson.encode({"_wcDefine": "", "keyspace": keyspace.to_options()})
-        home = (await self.at_home(mark_of(keyspace.name), command, repeatable=False)).shard
+        answer = await self.at_home(mark_of(keyspace.name), command, repeatable=False)
         for shard in await self.router.shards.all():
-            if shard.name == home:
+            if shard.name == answer.shard:
                 continue
             try:
                 await shard.command(keyspace.name, command, repeatable=True)
@@ -117,6 +119,7 @@ class RouterSchema(ShardRequests):
                 if error.code != Code.NamespaceNotFound:
                     raise
         self.changed(keyspace.name)
+        _check_safe(answer)
 
     async def drop_keyspace(self, name: str) -> None:
         """On all shards, and what the config servers know of its database."""
@@ -124,7 +127,8 @@ class RouterSchema(ShardRequests):
         self.changed(name)
 
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
-        await self.spread_family(keyspace, family.name, _definition_command(family, create=True))
+        answer = await self.spread_family(keyspace, family.name, _definition_command(family, create=True))
+        _check_safe(answer)
         made = await self.family(keyspace, family.name)
         if made is None:
             raise CommandError(Code.NamespaceNotFound, f"{keyspace}.{family.name} has been dropped")
@@ -140,8 +144,9 @@ class RouterSchema(ShardRequests):
         return answer
 
     async def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
-        await self.at_home(mark_of(keyspace), _definition_command(family), repeatable=False)
+        answer = await self.at_home(mark_of(keyspace), _definition_command(family), repeatable=False)
         await self.copy_definition(keyspace, family.name)
+        _check_safe(answer)
 
     async def copy_definition(self, keyspace: str, name: str) -> None:
         """Have the shards that own rows of a column family follow its definition, which has changed or may have.
@@ -193,7 +198,7 @@ class RouterSchema(ShardRequests):
         return schema, found
 
     async def truncate(self, keyspace: str, name: str) -> None:
-        await self.truncate_at_owners(keyspace, name, bson.encode({"wcTruncate": name}))
+        _check_safe(await self.truncate_at_owners(keyspace, name, bson.encode({"wcTruncate": name})))
 
     async def truncate_at_owners(self, keyspace: str, name: str, request: bytes) -> ShardReply:
         """On every shard that may have rows; the answer of that of the definitions, or of one that may lose the change
@@ -211,6 +216,13 @@ class RouterSchema(ShardRequests):
             return await self.routed(f"{keyspace}.{name}", attempt)
         finally:
             self.changed(keyspace)
+
+
+def _check_safe(answer: ShardReply) -> None:
+    """Errors: TimedOut where a change of the schema may be lost again."""
+    failure = get_field(answer.body, "writeConcernError")
+    if failure is not None:
+        raise change_timed_out(document_to_python(failure[1])["errmsg"])
 
 
 def _definition_command(family: ColumnFamily, *, create: bool = False) -> bytes:

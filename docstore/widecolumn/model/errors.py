@@ -64,6 +64,11 @@ def write_timed_out(level: str, needed: int, received: int, reason: str) -> Comm
     )
 
 
+def change_timed_out(reason: str) -> CommandError:
+    """TimedOutException: the schema has been changed on the primary, and whether that will survive is not known."""
+    return write_timed_out("QUORUM", 2, 1, reason)
+
+
 def read_timed_out(level: str, needed: int, received: int) -> CommandError:
     """TimedOutException: too few members have answered in time."""
     return CommandError(

@@ -14,6 +14,7 @@ from docstore.node.slices import PAUSE, Steps, finish_steps
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.errors import change_timed_out
 from docstore.widecolumn.model.executor import (
     ObservedPage,
     PartitionRead,
@@ -73,29 +74,35 @@ class NodeExecutor:
         return None if found is None else stored(found)
 
     async def create_keyspace(self, keyspace: Keyspace) -> None:
-        await change_schema(self._context, lambda schema: schema.create_keyspace(keyspace))
+        await self._change(lambda schema: schema.create_keyspace(keyspace))
 
     async def alter_keyspace(self, keyspace: Keyspace) -> None:
-        await change_schema(self._context, lambda schema: schema.alter_keyspace(keyspace))
+        await self._change(lambda schema: schema.alter_keyspace(keyspace))
 
     async def drop_keyspace(self, name: str) -> None:
-        await change_schema(self._context, lambda schema: schema.drop_keyspace(name))
+        await self._change(lambda schema: schema.drop_keyspace(name))
 
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
-        await change_schema(self._context, lambda schema: schema.create_family(keyspace, family))
+        await self._change(lambda schema: schema.create_family(keyspace, family))
         return stored(self._found(keyspace, family.name))
 
     async def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
-        await change_schema(self._context, lambda schema: schema.alter_family(keyspace, family))
+        await self._change(lambda schema: schema.alter_family(keyspace, family))
 
     async def drop_family(self, keyspace: str, name: str) -> None:
         def act(schema: SchemaChange) -> None:
             schema.drop_family(keyspace, name)
 
-        await change_schema(self._context, act)
+        await self._change(act)
 
     async def truncate(self, keyspace: str, name: str) -> None:
-        await change_schema(self._context, lambda schema: schema.truncate(keyspace, name))
+        await self._change(lambda schema: schema.truncate(keyspace, name))
+
+    async def _change(self, act: Callable[[SchemaChange], None]) -> None:
+        """Change the schema. Errors: TimedOut where the change may be lost again."""
+        failure = (await change_schema(self._context, act)).get("writeConcernError")
+        if failure is not None:
+            raise change_timed_out(failure["errmsg"])
 
     # Rows
 

@@ -200,3 +200,19 @@ def test_keyspaces_may_differ_in_upper_and_lower_case() -> None:
         assert reply["code"] == 13297
 
     story(told())
+
+
+def test_a_change_of_the_schema_that_may_be_lost_is_not_acknowledged() -> None:
+    async def told() -> None:
+        node = CqlNode(replicated=True)
+        await node.begin_tables()
+
+        async def wait_write(*_: Any) -> Any:
+            return {"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+
+        node.node.replication.wait_write = wait_write  # type: ignore[method-assign]
+        for text in ("TRUNCATE t", "ALTER TABLE t ADD w text", "CREATE TABLE u (a int PRIMARY KEY)", "DROP TABLE t"):
+            reply = await node.reply({"cql": text}, "ks")
+            assert (reply["ok"], reply.get("wcException")) == (0, "TimedOutException"), text
+
+    story(told())
