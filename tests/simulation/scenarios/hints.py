@@ -29,7 +29,7 @@ from tests.simulation.world import Broken, World
 KEYSPACE = "ks"
 CLEARED, BRIEF, LASTING = FAMILIES = "F", "G", "H"
 """Column families: one that is cleared, one whose tombstones go after seconds, one to which nothing happens."""
-BRIEF_GRACE_SECONDS = 2
+BRIEF_GRACE_SECONDS = 1
 KEYS = tuple(f"k{number}" for number in range(6))
 COLUMNS = ("a", "b")
 PATIENCE_MS = 700
@@ -87,7 +87,7 @@ class Clients:
         pool = Pool(application="client", connect_timeout=1.0)
         while not self.over:
             machine = dice.choice(self.cluster.routers)
-            family, key = dice.choice(FAMILIES), dice.choice(KEYS)
+            family, key = dice.choices(FAMILIES, (40, 20, 40))[0], dice.choice(KEYS)
             if dice.random() < 0.3:
                 await self.read(pool, machine, family, key)
             else:
@@ -117,6 +117,12 @@ class Clients:
                 self.world.tell("client", f"{machine.name} keeps {cell} of {write.timestamp}")
                 self.hinted.append(write)
                 self.counts["hinted"] += 1
+
+    async def sweep(self, machine: Machine) -> None:
+        """Delete all cells of the brief family, as far as that can be done."""
+        pool = Pool(application="client", connect_timeout=1.0)
+        cells = [(BRIEF, key, column) for key in KEYS for column in COLUMNS]
+        await asyncio.gather(*(self._write(pool, machine, cell, "QUORUM", removes=True) for cell in cells))
 
     async def read(self, pool: Pool, machine: Machine, family: str, key: str) -> bool:
         """A row at QUORUM; whether it could be read."""
@@ -256,7 +262,7 @@ async def kept(world: World, cluster: SimulatedCluster) -> None:
     await asyncio.sleep(0.3)
     names = sorted(cluster.shards)
     victims = dice.choice((names, names, names[:1], names[1:]))
-    await asyncio.gather(*(outage(cluster, watch, name, first=number == 0) for number, name in enumerate(victims)))
+    await asyncio.gather(*(outage(clients, watch, name, first=number == 0) for number, name in enumerate(victims)))
     await asyncio.sleep(dice.uniform(1.0, 4.0))
     await clients.stop()
     for machine in world.machines.values():
@@ -285,9 +291,10 @@ async def collect(cluster: SimulatedCluster) -> None:
         await asyncio.sleep(0.2)
 
 
-async def outage(cluster: SimulatedCluster, watch: Watch, name: str, *, first: bool) -> None:
+async def outage(clients: Clients, watch: Watch, name: str, *, first: bool) -> None:
     """A shard is down. When it is back its primary may be alone for a while; a router may be down then."""
-    world, dice, members = cluster.world, cluster.world.fault_dice, cluster.shards[name]
+    cluster, world, dice = clients.cluster, clients.world, clients.world.fault_dice
+    members = cluster.shards[name]
     long = not first and dice.random() < 0.6
     for machine in members.machines:
         machine.kill("an outage of the shard")
@@ -317,8 +324,9 @@ async def outage(cluster: SimulatedCluster, watch: Watch, name: str, *, first: b
         world.network.slow.pop(pair, None)
     watch.disturbed(name)
     if router is not None:
-        # Later than tombstones of the brief family live.
-        await asyncio.sleep(dice.uniform(1.0, 6.0))
+        # What it has kept comes when the tombstones that hide it are gone.
+        await clients.sweep(next(machine for machine in cluster.routers if machine is not router))
+        await asyncio.sleep(dice.uniform(BRIEF_GRACE_SECONDS + 1.5, BRIEF_GRACE_SECONDS + 4.0))
         router.start()
 
 
