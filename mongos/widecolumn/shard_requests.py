@@ -116,7 +116,7 @@ class ShardRequests:
             raise unavailable(level.value, needed, alive if alive < needed else 0, write=True) from error
 
     def _members_needed(self, level: Level) -> int:
-        """How many members of the shard that failed the level asks for, as far as this router knows them."""
+        """Return the number of members that the level asks for, of the shard that failed as this router knows it."""
         if self._failed_shard is None:
             return 1
         schema = self.router.definitions.known(self._context.db)
@@ -124,7 +124,7 @@ class ShardRequests:
         return max(members_needed(level, max(declared, len(self._failed_shard.client.topology.data_bearing))), 1)
 
     def _members_alive(self) -> int:
-        """How many members of the shard that failed serve, as far as this router knows."""
+        """Return the number of members that serve, of the shard that failed as this router knows it."""
         if self._failed_shard is None:
             return 0
         members = self._failed_shard.client.topology.data_bearing

@@ -135,7 +135,7 @@ def _floor(evidence: list[_Evidence], read: Read, clearances: list[Clearance]) -
 
 
 def _separates(clearance: Clearance, write: Write, read: Read) -> bool:
-    """Whether the write was certainly there before the clearance, and the read after it."""
+    """Return whether the write was certainly there before the clearance, and the read after it."""
     return (
         clearance.end is not None
         and clearance.end < read.start

@@ -73,7 +73,7 @@ def test_a_step_back_is_noticed(story: Story) -> None:
 
 
 def test_a_value_that_comes_back_after_its_deletion_is_noticed(story: Story) -> None:
-    """Whether it was acknowledged or waited somewhere does not matter: the deletion is newer."""
+    """The deletion is newer, so it does not matter that the write waited somewhere."""
     hinted = story.write()
     hinted.weak = True
     story.write(removes=True)

@@ -90,7 +90,7 @@ class RowLog:
 
 
 def _mutations(family: _Family, entries: tuple[Entry, ...]) -> Iterator[dict[str, Any]]:
-    """What the entries do, as mutations of `wcBatchMutate` without their row."""
+    """Yield what the entries do as mutations of `wcBatchMutate`, without their row."""
     for path, record, _ in entries:
         if path == ROW_DELETION:
             yield {"deletion": _deletion(record)}

@@ -1,4 +1,4 @@
-"""What a statement of CQL needs, by its tables: held against the client's user before anything is read or written.
+"""Permissions of CQL statements on the tables that they name, checked before anything is read or written.
 
 A conditional write shows values, so it needs what a SELECT needs too. Keyspaces and tables on which the user has no
 privilege are not there for statements that tell of the schema (`VisibleSchema`).

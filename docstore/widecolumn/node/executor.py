@@ -74,35 +74,29 @@ class NodeExecutor:
         return None if found is None else stored(found)
 
     async def create_keyspace(self, keyspace: Keyspace) -> None:
-        await self._change(lambda schema: schema.create_keyspace(keyspace))
+        await _change(self._context, lambda schema: schema.create_keyspace(keyspace))
 
     async def alter_keyspace(self, keyspace: Keyspace) -> None:
-        await self._change(lambda schema: schema.alter_keyspace(keyspace))
+        await _change(self._context, lambda schema: schema.alter_keyspace(keyspace))
 
     async def drop_keyspace(self, name: str) -> None:
-        await self._change(lambda schema: schema.drop_keyspace(name))
+        await _change(self._context, lambda schema: schema.drop_keyspace(name))
 
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
-        await self._change(lambda schema: schema.create_family(keyspace, family))
+        await _change(self._context, lambda schema: schema.create_family(keyspace, family))
         return stored(self._found(keyspace, family.name))
 
     async def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
-        await self._change(lambda schema: schema.alter_family(keyspace, family))
+        await _change(self._context, lambda schema: schema.alter_family(keyspace, family))
 
     async def drop_family(self, keyspace: str, name: str) -> None:
         def act(schema: SchemaChange) -> None:
             schema.drop_family(keyspace, name)
 
-        await self._change(act)
+        await _change(self._context, act)
 
     async def truncate(self, keyspace: str, name: str) -> None:
-        await self._change(lambda schema: schema.truncate(keyspace, name))
-
-    async def _change(self, act: Callable[[SchemaChange], None]) -> None:
-        """Change the schema. Errors: TimedOut where the change may be lost again."""
-        failure = (await change_schema(self._context, act)).get("writeConcernError")
-        if failure is not None:
-            raise change_timed_out(failure["errmsg"])
+        await _change(self._context, lambda schema: schema.truncate(keyspace, name))
 
     # Rows
 
@@ -190,6 +184,13 @@ class NodeExecutor:
                 view.release()
 
         return finish_steps(self._context, steps())
+
+
+async def _change(context: Context, act: Callable[[SchemaChange], None]) -> None:
+    """Change the schema. Errors: TimedOut where the change may be lost again."""
+    failure = (await change_schema(context, act)).get("writeConcernError")
+    if failure is not None:
+        raise change_timed_out(failure["errmsg"])
 
 
 def _quorum(context: Context, found: FamilyStore, level: Level, needed: int) -> Quorum:

@@ -77,7 +77,7 @@ class Hints:
         self._next_trials: dict[frozenset[str], float] = {}
         """When hints of these shards are tried again, which could not be carried out."""
         self._trials: dict[frozenset[str], asyncio.Future[None]] = {}
-        """What carries out hints of these shards now."""
+        """The tasks that carry hints out, by the shards that those wait for."""
         self._tried: set[HintRef] = set()
         """The hints that are being carried out, so that they neither expire nor are tried twice."""
 

@@ -157,7 +157,7 @@ class HintLog:
         return sum(file.pending_bytes for file in self._files.values())
 
     def __len__(self) -> int:
-        """How many hints are pending."""
+        """The number of pending hints."""
         return sum(len(file.pending) for file in self._files.values())
 
     def pending(self) -> list[HintRef]:

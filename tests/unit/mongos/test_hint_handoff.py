@@ -54,7 +54,7 @@ def keep(hints: Hints, key: str, shard: str) -> None:
 
 
 def replay(hints: Hints) -> int:
-    """How many hints have been done."""
+    """Return the number of hints that were carried out or dropped."""
     before = hints.status()["pending"]
     asyncio.run(hints.replay())
     return before - hints.status()["pending"]

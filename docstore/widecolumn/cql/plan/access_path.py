@@ -1,4 +1,4 @@
-"""How the rows that a WHERE clause asks for are reached: partitions by their keys or tokens, then ranges of rows.
+"""Access path of a statement: the partitions by their keys or tokens, then ranges of rows.
 
 Every condition is served by exactly one of three: the partition keys or the token, the clustering ranges, or nothing.
 `remaining` holds the last: a statement tests them row by row or refuses them.

@@ -165,7 +165,7 @@ class Restrictions:
         ]
 
     def restricted(self, columns: Sequence[Column]) -> list[Column]:
-        """Those of the columns that any condition but the token's is on."""
+        """Return the columns that any condition but the token's is on."""
         return [column for column in columns if self.on_any((column,))]
 
     def open_column(self, column: Column) -> Restriction:

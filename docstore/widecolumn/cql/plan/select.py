@@ -138,8 +138,10 @@ def _partition_restrictions(table: Table, restrictions: Restrictions) -> list[Re
 
 
 def _gives_statics_alone(table: Table, selection: Selection, restrictions: Restrictions) -> bool:
-    """Whether a partition that has static values alone gives a row: not where rows are selected, by a condition on
-    clustering columns or by asking for nothing that a partition without rows has.
+    """Return whether a partition that has static values alone gives a row.
+
+    It gives none where rows are selected: by a condition on clustering columns, or by asking for nothing that a
+    partition without rows has.
     """
     if not table.static or restrictions.on_any(table.clustering):
         return False

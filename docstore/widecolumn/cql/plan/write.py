@@ -270,8 +270,9 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
 def _is_of_statics(
     table: Table, columns: Sequence[Column], statement: Update | Delete, restrictions: Restrictions
 ) -> bool:
-    """Whether the statement changes and judges static columns alone, so it is about no row. CqlError where its WHERE
-    names rows nevertheless.
+    """Return whether the statement changes and tests static columns alone, so it is about no row.
+
+    CqlError where its WHERE names rows nevertheless.
     """
     judged = [table.column(relation.column) for relation in statement.conditions or ()]
     if not columns or any(column.kind is not ColumnKind.STATIC for column in (*columns, *judged)):

@@ -23,7 +23,7 @@ _CLUSTER = "Docstore"
 
 
 class SchemaReader(Protocol):
-    """What DESCRIBE and USE read; an `Executor` is one."""
+    """The schema as DESCRIBE and USE read it; an `Executor` is one."""
 
     async def keyspaces(self) -> list[Keyspace]:
         """All of them."""
