@@ -4,7 +4,7 @@
 `parse_fields` serves commands and their sub-documents (the statements of update and delete) alike: one set of error
 texts. Fields of the envelope that every command may carry are read in `docstore.commands.envelope`.
 
-A field given twice counts once, the last time, as in the real server.
+A field that stands twice is refused, so that no two readers take two values for it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from docstore.commands.values import (
 )
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name, check_database_name, split_namespace
+from docstore.query.value.option_fields import refuse_duplicate, refuse_nested_duplicates
 
 _NUMERIC = frozenset(NUMBERS)
 _ABSENT = frozenset((NULL, UNDEFINED))
@@ -130,14 +131,17 @@ def declared(*parameters: Parameter) -> dict[str, Parameter]:
 def parse_fields(where: str, raw: bytes, parameters: Mapping[str, Parameter]) -> Arguments:
     """The fields of a sub-document such as one statement of an update; `where` is its dotted name in error texts.
 
-    Errors: Location40415 unknown field, Location40414 missing field, TypeMismatch, Location51024 out of bounds.
+    Errors: Location40415 unknown field, Location40414 missing field, Location40413 duplicate field, TypeMismatch,
+    Location51024 out of bounds.
     """
     values: dict[str, Any] = {}
-    for name, code, data in elements(raw):
+    fields = elements(raw)
+    for name, code, data in fields:
         parameter = parameters.get(name)
         if parameter is None:
             raise unknown_field(where, name)
         take(where, parameter, code, data, "", values)
+    refuse_duplicate(where, [name for name, _, _ in fields])
     check_required(where, parameters, values)
     return Arguments(parameters, values)
 
@@ -162,6 +166,8 @@ def take(where: str, parameter: Parameter, code: int, data: bytes, db: str, valu
         values.pop(name, None)
         return
     value = convert(f"{where}.{name}", kind, code, data, db)
+    if parameter.distinct:
+        refuse_nested_duplicates(f"{where}.{name}", (code, data))
     if parameter.unsupported is not None and _asks(value):
         raise CommandError(Code.NotImplemented, parameter.unsupported)
     if parameter.minimum is not None and value < parameter.minimum:

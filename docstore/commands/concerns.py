@@ -18,6 +18,7 @@ from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, TIMESTAMP
 from docstore.commands.values import NUMBERS, integer_of, text_of, truth_of, type_name, value_of, wrong_type
 from docstore.errors import Code, CommandError
 from docstore.optime import pack_timestamp
+from docstore.query.value.option_fields import option_fields
 
 MAX_MEMBERS = 50
 """More members than this no replica set has, so no `w` asks for more."""
@@ -116,7 +117,9 @@ SECONDARY_PREFERRED = ReadPreference(ReadMode.SECONDARY_PREFERRED)
 
 @lru_cache(maxsize=256)
 def parse_write_concern(code: int, data: bytes) -> WriteConcern:
-    """The value of a command's `writeConcern` field. Errors: TypeMismatch, FailedToParse, BadValue, Location40415."""
+    """The value of a command's `writeConcern` field. Errors: TypeMismatch, FailedToParse, BadValue, Location40413,
+    Location40415.
+    """
     if code != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f'"writeConcern" had the wrong type. Expected object, found {type_name(code)}'
@@ -125,7 +128,7 @@ def parse_write_concern(code: int, data: bytes) -> WriteConcern:
     j: bool | None = None
     fsync = False
     timeout_ms = 0
-    for name, kind, value in elements(data):
+    for name, (kind, value) in option_fields("WriteConcernOptions", data).items():
         if name == "w":
             w = _parse_w(kind, value)
         elif name in ("j", "fsync"):

@@ -111,6 +111,7 @@ class Parameter:
     * `minimum`, `maximum`: inclusive bounds of a number (Location51024 outside).
     * `unsupported`: a sentence; the field is known, and refused with NotImplemented when it asks for something
       (anything but false, zero or an empty document, array or string).
+    * `distinct`: its value is decoded as a whole, so no document in it may have a field twice (Location40413).
     * `internal`: sent between this project's own processes; left out of what is shown to users.
     """
 
@@ -122,6 +123,7 @@ class Parameter:
     maximum: int | None = None
     unsupported: str | None = None
     internal: bool = False
+    distinct: bool = False
 
     @property
     def types(self) -> tuple[Type, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from docstore.bson import elements, get_field, validate
+from docstore.bson import elements, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
 from docstore.commands.access.identity import check_owner
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
@@ -32,6 +32,7 @@ from docstore.commands.sessions.transactions import check_statement
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_database_name
+from docstore.query.value.option_fields import option_fields, refuse_duplicate
 from docstore.wire.message import Message, Overfull
 
 _NO_FIELD = ("", 0, b"")
@@ -67,7 +68,7 @@ def open_request(
     A command that processes send each other (`_...`) may be as long as a message.
 
     Errors: BSONObjectTooLarge, InvalidLength, CommandNotFound, CommandNotSupported, Unauthorized (admin only),
-    Location40415 and 40414, TypeMismatch, and those of the fields.
+    Location40413 to 40415, TypeMismatch, and those of the fields.
     """
     if len(request.body) > MAX_INTERNAL_BYTES and request.body[5:6] != b"_":
         check_internal_size(request.body)
@@ -89,9 +90,11 @@ def _open_document(
 ) -> tuple[Context, Arguments]:
     """All that the request's document says by itself."""
     validate(request.body, MAX_REQUEST_DEPTH)
-    fields = iter(elements(request.body))
+    listed = elements(request.body)
+    fields = iter(listed)
     spelling, value_code, value_data = next(fields, _NO_FIELD)
     command = services.table.get(spelling)
+    refuse_duplicate("APIParametersFromClient", [name for name, _, _ in listed])
     envelope = Envelope()
     parameters = command.by_name
     own: list[tuple[Parameter, int, bytes]] = []
@@ -104,8 +107,6 @@ def _open_document(
             reader(envelope, code, data)
         elif name in parameters:
             own.append((parameters[name], code, data))
-        elif name == spelling:
-            value_code, value_data = code, data
         elif not command.tolerant:
             # What stands before it is looked at before.
             for parameter, kind, content in own:
@@ -141,7 +142,7 @@ def _take_sequences(command: Command, request: Message, arguments: Arguments) ->
         if parameter is None or (parameter.type is not Type.DOCUMENTS and Type.DOCUMENTS not in parameter.types):
             raise unknown_field(command.name, name)
         if name in arguments:
-            raise CommandError(40413, f"BSON field '{command.name}.{name}' is a duplicate field")
+            raise CommandError(40433, f"Duplicate field between body and document sequence {name}")
         if name != "documents":
             # Documents to be stored are checked by whoever stores them, more strictly.
             for document in documents:
@@ -287,7 +288,7 @@ def _query_options(envelope: Envelope, code: int, data: bytes) -> None:
     # How clients before 3.6 wrapped the read preference for mongos.
     if code != OBJECT:
         raise wrong_type("$queryOptions", code, "object")
-    inner = get_field(data, "$readPreference")
+    inner = option_fields("$queryOptions", data).get("$readPreference")
     if inner is not None:
         _read_preference(envelope, *inner)
 

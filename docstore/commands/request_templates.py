@@ -199,7 +199,7 @@ def _names_of_free(names: list[str], readers: list[Parameter | str | None], kind
 def _is_free(parameter: Parameter, kind: Type) -> bool:
     """Whether the parameter takes every value of that type as it is."""
     bounds = (parameter.unsupported, parameter.minimum, parameter.maximum)
-    return parameter.type is kind and bounds == (None, None, None)
+    return parameter.type is kind and bounds == (None, None, None) and not parameter.distinct
 
 
 def _own_kind(body: bytes) -> bytes:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from docstore.bson import get_field
-from docstore.bson.walk import STRING
-from docstore.commands.arguments import Arguments
+from docstore.commands.arguments import Arguments, parse_fields
 from docstore.commands.context import Context
+from docstore.commands.requests.group import GROUP_FIELDS
 from docstore.commands.specs.reads import GROUP
-from docstore.commands.values import text_of
-from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
@@ -18,10 +15,8 @@ from mongos.routing.targeting import unsharded_only
 
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
-    name = get_field(args.value, "ns")
-    if name is None or name[0] != STRING:
-        raise CommandError(Code.BadValue, "group needs 'ns', the name of a collection")
-    context = context.about(check_collection_name(context.db, text_of(name[1])))
+    fields = parse_fields("group", args.value, GROUP_FIELDS)
+    context = context.about(check_collection_name(context.db, fields["ns"]))
 
     async def attempt(routing: Routing) -> bytes:
         shard = unsharded_only(routing, "group")

@@ -114,6 +114,21 @@ def a_request_does_not_change_on_its_way(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node)} is set"
 
 
+FIRST_OF_SEVERAL = {"get_field", "get_path", "find_field"}
+
+
+def privileges_are_read_from_what_was_parsed(source: Source) -> Iterator[str]:
+    """A request's bytes may have a field twice, of which a parser takes the other one."""
+    if not source.name.startswith("docstore/commands/access/"):
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Name) and node.id in FIRST_OF_SEVERAL:
+            yield f"line {node.lineno}: {node.id} takes the first of several"
+        if isinstance(node, ast.Attribute) and node.attr in ("raw", "body", "raw_field", "documents"):
+            if ast.unparse(node.value).endswith("context"):
+                yield f"line {node.lineno}: {ast.unparse(node)} is not parsed"
+
+
 RULES: tuple[Rule, ...] = (
     a_module_begins_with_what_it_is_for,
     a_module_is_small_enough_to_read,
@@ -122,6 +137,7 @@ RULES: tuple[Rule, ...] = (
     documents_are_decoded_so_that_every_date_that_bson_has_comes_through,
     a_part_of_a_process_has_a_type,
     a_request_does_not_change_on_its_way,
+    privileges_are_read_from_what_was_parsed,
 )
 
 
@@ -156,6 +172,12 @@ def _longer(what: str, most: int) -> str:
 )
 def test_a_breach_is_found(rule: Rule, text: str) -> None:
     assert len(list(rule(Source("docstore/planted.py", text)))) == 1
+
+
+@pytest.mark.parametrize("text", ["get_field(options, 'users')", "context.raw", "context.body['op']"])
+def test_privileges_that_are_read_from_bytes_are_found(text: str) -> None:
+    planted = Source("docstore/commands/access/planted.py", text)
+    assert len(list(privileges_are_read_from_what_was_parsed(planted))) == 1
 
 
 def test_packages_are_small_but_for_tables_of_one_kind() -> None:

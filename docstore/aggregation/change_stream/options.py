@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docstore.aggregation.change_stream.token import ResumeToken, parse_token
-from docstore.bson.walk import BOOL, NULL, OBJECT, STRING, TIMESTAMP, UNDEFINED, Value, elements
+from docstore.bson.walk import BOOL, NULL, OBJECT, STRING, TIMESTAMP, UNDEFINED, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import type_name
 
 DEFAULT, LOOKUP, AVAILABLE, REQUIRED, OFF = "default", "updateLookup", "whenAvailable", "required", "off"
@@ -43,7 +44,7 @@ def parse_options(value: Value) -> ChangeStreamOptions:
         shown = display(value)
         raise CommandError(6188500, f"$changeStream must take a nested object but found: $changeStream: {shown}")
     given: dict[str, Value] = {}
-    for name, code, data in elements(value[1]):
+    for name, (code, data) in option_fields("$changeStream", value[1]).items():
         _check_type(name, (code, data))
         if code not in (NULL, UNDEFINED):
             given[name] = code, data

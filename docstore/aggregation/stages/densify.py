@@ -34,12 +34,12 @@ from docstore.bson.walk import (
     STRING,
     UNDEFINED,
     Value,
-    elements,
     values,
 )
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.projection.projection import Branch, Computed, PathCollision, plant, projection_of
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import (
@@ -229,7 +229,7 @@ _NULLABLE = frozenset(("field", "range", "step", "unit"))
 
 def _fields(name: str, value: Value, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Value]:
     given: dict[str, Value] = {}
-    for field, code, data in elements(value[1]):
+    for field, (code, data) in option_fields(name, value[1]).items():
         if field not in required and field not in optional:
             raise CommandError(40415, f"BSON field '{name}.{field}' is an unknown field.")
         if code not in (NULL, UNDEFINED) or field not in _NULLABLE:

@@ -131,13 +131,14 @@ class _FacetStream:
         return b"".join(pieces)
 
 
-def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+def read_facets(value: Value) -> list[tuple[str, list[bytes]]]:
+    """Return the pipelines of a stage by name, in order. Errors: Location40169, 40170, 40171, 16412."""
     fields = elements(value[1]) if value[0] == OBJECT else []
     if not fields:
         raise CommandError(
             40169, f"the $facet specification must be a non-empty object, but found: $facet: {display(value)}"
         )
-    facets: list[tuple[str, Pipeline]] = []
+    facets: list[tuple[str, list[bytes]]] = []
     for name, code, data in fields:
         if code != ARRAY:
             raise CommandError(40170, f"arguments to $facet must be arrays, {name} is type {type_name((code, data))}")
@@ -151,7 +152,14 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         check_field_path(name)
         if "." in name:
             raise CommandError(16412, f"the name of a facet may not contain '.': {name}")
-        facets.append((name, nesting.pipeline(array_documents(data), Place.FACET, nesting.query_context)))
+        facets.append((name, array_documents(data)))
+    return facets
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    facets = [
+        (name, nesting.pipeline(stages, Place.FACET, nesting.query_context)) for name, stages in read_facets(value)
+    ]
     return [Facet(document_from([("$facet", *value)]), tuple(facets))]
 
 

@@ -12,6 +12,7 @@ from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import string_value, text_of, type_name
 
 _METHODS = {"linear": "$linearFill", "locf": "$locf"}
@@ -26,7 +27,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
             Code.FailedToParse, f"The $fill stage specification must be an object, found {type_name(value)}"
         )
     given: dict[str, Value] = {}
-    for name, code, data in elements(value[1]):
+    for name, (code, data) in option_fields("$fill", value[1]).items():
         if name not in ("partitionBy", "partitionByFields", "sortBy", "output"):
             raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
         if code in (NULL, UNDEFINED) and name != "partitionByFields":

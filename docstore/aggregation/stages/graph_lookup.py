@@ -23,11 +23,12 @@ from docstore.aggregation.stages.graph_search import Ahead, Known, Search
 from docstore.aggregation.stages.join import BATCH
 from docstore.aggregation.stages.lookup import with_array
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, STRING, Value, elements
+from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Exists, Filter
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import (
     LONG_MAX,
@@ -134,12 +135,13 @@ class _GraphStream:
         return True
 
 
-def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+def read_graph_lookup(value: Value) -> tuple[str, dict[str, Value]]:
+    """Return (the collection, all options) of a stage. Errors: FailedToParse, InvalidNamespace, Location40413."""
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse, f"the $graphLookup stage specification must be an object, but found {type_name(value)}"
         )
-    given = {name: (code, data) for name, code, data in elements(value[1])}
+    given = option_fields("$graphLookup", value[1])
     if "from" not in given:
         raise CommandError(Code.FailedToParse, "missing 'from' option to $graphLookup stage specification")
     if given["from"][0] == OBJECT:
@@ -148,7 +150,11 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         raise CommandError(
             Code.FailedToParse, f"$graphLookup 'from' field must be a string, but found {type_name(given['from'])}"
         )
-    collection = check_collection("$graphLookup", text_of(given["from"]))
+    return check_collection("$graphLookup", text_of(given["from"])), given
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    collection, given = read_graph_lookup(value)
     paths: dict[str, str] = {}
     most: int | None = None
     conditions: list[tuple[bytes, Filter]] = []

@@ -41,6 +41,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.group.partners import PartnerJoin
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NULL_VALUE, text_of, type_name
 
@@ -234,12 +235,17 @@ class _LookupStream:
             buffers.change(size)
 
 
-def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+def read_lookup(value: Value) -> LookupOptions:
+    """Return the options of a stage. Errors: FailedToParse, TypeMismatch, InvalidNamespace, Location40413, 40415."""
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse, f"the $lookup stage specification must be an object, but found {type_name(value)}"
         )
-    given = _Given({name: (code, data) for name, code, data in elements(value[1])})
+    return LookupOptions(option_fields("$lookup", value[1]))
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    given = read_lookup(value)
     variables: dict[str, Value | None] = {}
     let: list[tuple[str, Evaluate]] = []
     for name, code, data in given.let:
@@ -276,7 +282,7 @@ _OVER_PARTNERS = frozenset(
 _CHOOSING = frozenset(("$match", "$limit", "$skip"))
 
 
-def _keyed(given: _Given, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Keyed | None:
+def _keyed(given: LookupOptions, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Keyed | None:
     """The equality that partners are found by, if there is one, and nothing that an index had better choose by."""
     names = [elements(raw)[0][0] for raw in given.pipeline or ()]
     nothing = replace(pipeline, stages=())
@@ -323,8 +329,8 @@ def _compared(condition: bytes) -> tuple[str, str] | None:
     return field[1:], variable[2:]
 
 
-class _Given:
-    """The arguments, checked as far as that can be done for each alone and for which go together."""
+class LookupOptions:
+    """The options of a `$lookup`, checked as far as that can be done for each alone and for which go together."""
 
     def __init__(self, fields: dict[str, Value]) -> None:
         self.collection: str | None = None

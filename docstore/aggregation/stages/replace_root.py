@@ -9,10 +9,11 @@ from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, Value, elements
+from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import type_name
 
 
@@ -42,7 +43,7 @@ def _parse_root(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40229, f"expected an object as specification for $replaceRoot stage, got {type_name(value)}")
     new_root: Value | None = None
-    for name, code, data in elements(value[1]):
+    for name, (code, data) in option_fields("$replaceRoot", value[1]).items():
         if name != "newRoot":
             raise CommandError(40415, f"BSON field '$replaceRoot.{name}' is an unknown field.")
         new_root = (code, data)

@@ -25,6 +25,7 @@ from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.context import QueryContext
 from docstore.query.projection.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.sort import parse_sort_fields
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NULL_VALUE, text_of, type_name
@@ -164,7 +165,7 @@ def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[S
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "the $setWindowFields stage specification must be an object")
     given: dict[str, Value] = {}
-    for name, code, data in elements(value[1]):
+    for name, (code, data) in option_fields("$setWindowFields", value[1]).items():
         if name not in ("partitionBy", "sortBy", "output"):
             raise CommandError(40415, f"BSON field '$setWindowFields.{name}' is an unknown field.")
         if code in (NULL, UNDEFINED):

@@ -15,6 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import is_true, truncated_of, type_name
 
 _STATISTICS = ("count", "latencyStats", "queryExecStats", "storageStats")
@@ -95,7 +96,7 @@ def _stage(name: str, value: Value) -> list[Stage]:
 def _parse_statistics(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(5447000, f"$collStats must take a nested object but found: {type_name(value)}")
-    for name, code, data in elements(value[1]):
+    for name, (code, data) in option_fields("$collStats", value[1]).items():
         if name not in _STATISTICS:
             raise CommandError(40415, f"BSON field '$collStats.{name}' is an unknown field.")
         if code != OBJECT:
@@ -110,7 +111,7 @@ def _parse_statistics(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def _check_latency(options: bytes) -> None:
-    for name, code, data in elements(options):
+    for name, (code, data) in option_fields("$collStats.latencyStats", options).items():
         if name != "histograms":
             raise CommandError(40415, f"BSON field '$collStats.latencyStats.{name}' is an unknown field.")
         if code != BOOL:
@@ -121,7 +122,7 @@ def _check_latency(options: bytes) -> None:
 
 
 def _check_storage(options: bytes) -> None:
-    for name, code, data in elements(options):
+    for name, (code, data) in option_fields("$collStats.storageStats", options).items():
         if name != "scale":
             continue
         scale = truncated_of((code, data))
@@ -151,12 +152,14 @@ def _parse_plan_cache(value: Value, query_context: QueryContext) -> list[Stage]:
     return _stage("$planCacheStats", value)
 
 
-def _parse_current_op(value: Value, query_context: QueryContext) -> list[Stage]:
+def read_current_op(value: Value) -> dict[str, Value]:
+    """Return the options of a `$currentOp`. Errors: TypeMismatch, FailedToParse, Location40413."""
     if value[0] != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"$currentOp options must be specified in an object, but found: {type_name(value)}"
         )
-    for name, code, data in elements(value[1]):
+    options = option_fields("$currentOp", value[1])
+    for name, (code, data) in options.items():
         if name not in _CURRENT_OP:
             raise CommandError(Code.FailedToParse, f"Unrecognized option '{name}' in $currentOp stage.")
         if code != BOOL:
@@ -165,16 +168,25 @@ def _parse_current_op(value: Value, query_context: QueryContext) -> list[Stage]:
                 f"The '{name}' parameter of the $currentOp stage must be a boolean value, but found:"
                 f" {type_name((code, data))}",
             )
+    return options
+
+
+def _parse_current_op(value: Value, query_context: QueryContext) -> list[Stage]:
+    read_current_op(value)
     return _stage("$currentOp", value)
 
 
-def _parse_sessions(stage: str, value: Value) -> list[Stage]:
+def read_sessions(stage: str, value: Value) -> bool:
+    """Return whether a stage that lists sessions asks for those of others. Errors: TypeMismatch, UnsupportedFormat,
+    Location40413, 40414, 40415.
+    """
     if value[0] != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"{stage} options must be specified in an object, but found: {type_name(value)}"
         )
     everyone, users = False, 0
-    for name, code, data in elements(value[1]):
+    options = option_fields(stage, value[1])
+    for name, (code, data) in options.items():
         if name == "allUsers":
             if code != BOOL:
                 raise _wrong_type(f"{stage}.allUsers", (code, data), "bool")
@@ -190,6 +202,11 @@ def _parse_sessions(stage: str, value: Value) -> list[Stage]:
             Code.UnsupportedFormat,
             f"{stage} may not specify {{allUsers:true}} and {{users:[...]}} at the same time",
         )
+    return everyone or "users" in options
+
+
+def _parse_sessions(stage: str, value: Value) -> list[Stage]:
+    read_sessions(stage, value)
     return _stage(stage, value)
 
 
@@ -197,7 +214,7 @@ def _check_users(stage: str, users: list[Value]) -> int:
     for user in users:
         if user[0] != OBJECT:
             raise _wrong_type(f"{stage}.users", user, "object")
-        given = {name: (code, data) for name, code, data in elements(user[1])}
+        given = option_fields(f"{stage}.users", user[1])
         for name in ("user", "db"):
             if name not in given:
                 raise CommandError(40414, f"BSON field '{stage}.users.{name}' is missing but a required field")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
 from docstore.aggregation.stages.foreign import check_collection, check_letters, foreign_of, pipeline_of
 from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value
 from docstore.errors import Code, CommandError
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import text_of, type_name
 
 if TYPE_CHECKING:
@@ -52,16 +53,17 @@ class _UnionStream:
         return self._other.next_batch(deadline)
 
 
-def _parse(value: Value, nesting: Nesting) -> list[Stage]:
-    raw = document_from([("$unionWith", *value)])
+class UnionOptions(NamedTuple):
+    """The options of a `$unionWith`; `collection` is None where none is named."""
+
+    collection: str | None
+    stages: list[bytes]
+
+
+def read_union(value: Value) -> UnionOptions:
+    """Return the options of a stage. Errors: FailedToParse, TypeMismatch, InvalidNamespace, Location40413, 40415."""
     if value[0] == STRING:
-        return [
-            UnionWith(
-                raw,
-                check_letters("$unionWith", text_of(value)),
-                nesting.pipeline([], Place.UNION, nesting.query_context),
-            )
-        ]
+        return UnionOptions(check_letters("$unionWith", text_of(value)), [])
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse,
@@ -69,16 +71,21 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         )
     collection: str | None = None
     stages: list[bytes] = []
-    for name, code, data in elements(value[1]):
-        given = (code, data)
+    for name, option in option_fields("$unionWith", value[1]).items():
         if name == "coll":
-            _check_type(name, given, STRING, "string")
-            collection = check_letters("$unionWith", text_of(given))
+            _check_type(name, option, STRING, "string")
+            collection = check_letters("$unionWith", text_of(option))
         elif name == "pipeline":
-            _check_type(name, given, ARRAY, "array")
-            stages = pipeline_of(given)
+            _check_type(name, option, ARRAY, "array")
+            stages = pipeline_of(option)
         else:
             raise CommandError(40415, f"BSON field '$unionWith.{name}' is an unknown field.")
+    return UnionOptions(collection, stages)
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    collection, stages = read_union(value)
+    raw = document_from([("$unionWith", *value)])
     pipeline = nesting.pipeline(stages, Place.UNION, nesting.query_context)
     if collection is None and (pipeline.needs_collection or not pipeline.stages):
         raise CommandError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
@@ -21,6 +22,7 @@ from docstore.namespace import check_database_name
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import Collation
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import string_value, text_of, type_name
 
@@ -118,13 +120,29 @@ class Merge(PlainStage):
         return found
 
 
-def _parse_out(value: Value, query_context: QueryContext) -> list[Stage]:
+class MergeOptions(NamedTuple):
+    """The options of a `$merge`. `database` is None for the pipeline's own; `let` and `on` are as they were given."""
+
+    database: str | None
+    collection: str
+    matched: WhenMatched
+    pipeline: tuple[bytes, ...]
+    not_matched: WhenNotMatched
+    let: Value | None
+    on: Value | None
+
+
+def read_out(value: Value) -> tuple[str | None, str]:
+    """Return (the database, None for the pipeline's own, and the collection) of a `$out`. Errors: Location16990, 16994,
+    13111, 17385, InvalidNamespace.
+    """
     database: str | None = None
     if value[0] == STRING:
         collection = text_of(value)
     elif value[0] == OBJECT:
-        given = {name: (code, data) for name, code, data in elements(value[1])}
-        if given.keys() != {"db", "coll"}:
+        fields = elements(value[1])
+        given = {name: (code, data) for name, code, data in fields}
+        if given.keys() != {"db", "coll"} or len(fields) != len(given):
             raise CommandError(16994, "If an object is passed to $out it must have exactly 2 fields: 'db' and 'coll'")
         for name, option in given.items():
             if option[0] != STRING:
@@ -138,16 +156,23 @@ def _parse_out(value: Value, query_context: QueryContext) -> list[Stage]:
         check_database_name(database)
     if collection.startswith("system."):
         raise CommandError(17385, f"Can't $out to special collection: {collection}")
-    return [Out(document_from([("$out", *value)]), database, collection)]
+    return database, collection
 
 
-def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
+def _parse_out(value: Value, query_context: QueryContext) -> list[Stage]:
+    return [Out(document_from([("$out", *value)]), *read_out(value))]
+
+
+def read_merge(value: Value) -> MergeOptions:
+    """Return the options of a `$merge`. Errors: TypeMismatch, InvalidNamespace, BadValue, Location40413, 40414, 40415,
+    and those of the fields.
+    """
     if value[0] == STRING:
         given: dict[str, Value] = {"into": value}
         if not text_of(value):
             raise CommandError(Code.InvalidNamespace, "Invalid $merge target namespace")
     elif value[0] == OBJECT:
-        given = {name: (code, data) for name, code, data in elements(value[1])}
+        given = option_fields("$merge", value[1])
     else:
         raise CommandError(
             Code.TypeMismatch, f"$merge requires a string or object argument, but found {type_name(value)}"
@@ -160,8 +185,13 @@ def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
     database, collection = _into(given["into"])
     matched, pipeline = _when_matched(given.get("whenMatched", string_value("merge")))
     not_matched = _when_not_matched(given.get("whenNotMatched", string_value("insert")))
-    let = _let(given.get("let"), matched, query_context)
-    on = _on(given["on"]) if "on" in given else None
+    return MergeOptions(database, collection, matched, pipeline, not_matched, given.get("let"), given.get("on"))
+
+
+def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
+    database, collection, matched, pipeline, not_matched, given_let, given_on = read_merge(value)
+    let = _let(given_let, matched, query_context)
+    on = None if given_on is None else _on(given_on)
     if (matched, not_matched) in _NEVER:
         raise CommandError(
             51181,
@@ -181,7 +211,7 @@ def _into(value: Value) -> tuple[str | None, str]:
         raise CommandError(
             51178, f"$merge 'into' field  must be either a string or an object, but found {type_name(value)}"
         )
-    given = {name: (code, data) for name, code, data in elements(value[1])}
+    given = option_fields("into", value[1])
     for name, option in given.items():
         if name not in ("db", "coll"):
             raise CommandError(40415, f"BSON field 'into.{name}' is an unknown field.")

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from docstore.bson import get_field
 from docstore.bson.walk import BOOL, INT32
 from docstore.commands.access.document_needs import pipeline_needs
 from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
@@ -89,7 +88,7 @@ def list_collections_needs(context: Context, arguments: Arguments) -> Iterable[N
 
 
 def profile_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    if arguments.value == -1 and not any(name in context.body for name in ("slowms", "sampleRate", "filter")):
+    if arguments.value == -1 and not any(name in arguments for name in ("slowms", "sampleRate", "filter")):
         return on_namespace(f"{context.db}.system.profile", "find")
     return on_database(context.db, "enableProfiler")
 
@@ -105,16 +104,16 @@ def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]
     return on_namespace(context.namespace, "killAnyCursor")
 
 
-def current_op_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
-    own = get_field(context.raw, "$ownOps")
-    if own is not None and (own[0] == BOOL or own[0] in NUMBERS) and truth_of(*own):
+def current_op_needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
+    code, data = arguments["$ownOps"] or (BOOL, b"\0")
+    if (code == BOOL or code in NUMBERS) and truth_of(code, data):
         return ()
     return on_cluster("inprog")
 
 
-def kill_op_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
+def kill_op_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
     """To end one's own operations needs nothing."""
-    named = get_field(context.raw, "op")
+    named = arguments["op"]
     if named is not None and named[0] == INT32:
         wanted = integer_of(*named)
         if any(each.id == wanted and each.context.owner == context.owner for each in context.services.operations):

@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from docstore.bson import document_to_python, elements, get_field
+from docstore.bson import document_to_python
 from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
 from docstore.commands.access.control import X509, AccessControl
 from docstore.commands.access.identity import keep_apart, log_in
@@ -20,6 +20,7 @@ from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.query.value.option_fields import option_fields
 from docstore.security.names import EXTERNAL, SYSTEM, UserName
 from docstore.security.restrictions import admitted
 from docstore.security.scram import Credential, Malformed
@@ -100,9 +101,9 @@ def _asked_name(asked: str | bytes) -> UserName:
 
 async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
     """The reply to the first message of a conversation that came with hello; None where it leads to nothing, and the
-    client has to begin anew. Errors: 51769 for what begins no conversation.
+    client has to begin anew. Errors: 40413; 51769 for what begins no conversation.
     """
-    fields = {name: (code, data) for name, code, data in elements(asked)}
+    fields = option_fields("hello.speculativeAuthenticate", asked)
     name = next(iter(fields), "")
     if name not in ("saslStart", "authenticate"):
         raise CommandError(51769, f"hello.speculativeAuthenticate unknown command: {name}")
@@ -115,7 +116,11 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
     if payload is None or db is None:
         return None
     options = fields.get("options")
-    short = None if options is None or options[0] != OBJECT else get_field(options[1], "skipEmptyExchange")
+    short = (
+        None
+        if options is None or options[0] != OBJECT
+        else option_fields("options", options[1]).get("skipEmptyExchange")
+    )
     try:
         reply = await start(
             context, text_of(mechanism[1]), payload_of(payload), text_of(db[1]), short=short == (BOOL, b"\1")

@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from docstore.bson import array_documents, elements, get_field
-from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value
+from docstore.aggregation.change_stream.options import parse_options
+from docstore.aggregation.stages.facet import read_facets
+from docstore.aggregation.stages.graph_lookup import read_graph_lookup
+from docstore.aggregation.stages.lookup import read_lookup
+from docstore.aggregation.stages.sources import read_current_op, read_sessions
+from docstore.aggregation.stages.union_with import read_union
+from docstore.aggregation.stages.write import MergeOptions, WhenMatched, WhenNotMatched, read_merge, read_out
+from docstore.bson import elements
+from docstore.bson.walk import BOOL, Value
 from docstore.commands.access.need import Need, on_cluster, on_namespace
+from docstore.commands.arguments import parse_fields
 from docstore.commands.requests.bulk_write import runs_of
-from docstore.commands.values import NUMBERS, text_of, truth_of
+from docstore.commands.requests.group import GROUP_FIELDS
+from docstore.commands.requests.map_reduce import Mode, output_of
+from docstore.commands.values import NUMBERS, truth_of
 from docstore.namespace import split_namespace
+from docstore.query.value.option_fields import option_fields
 
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.context import Context
 
 _BYPASS = "bypassDocumentValidation"
-_OUTPUTS = frozenset(("$out", "$merge"))
+_FALSE: Value = (BOOL, b"\0")
+_OF_SESSIONS = frozenset(("$listLocalSessions", "$listSessions"))
+_UPDATING = frozenset((WhenMatched.MERGE, WhenMatched.PIPELINE, WhenMatched.REPLACE))
 _WITHOUT_FIND = frozenset(
     (
         "$changeStream",
@@ -31,7 +44,6 @@ _WITHOUT_FIND = frozenset(
 )
 """Stages that begin a pipeline and read something else than the documents of a collection."""
 _ACTIONS = {"$collStats": "collStats", "$indexStats": "indexStats", "$planCacheStats": "planCacheRead"}
-_JOINS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 
 
 def _bypass(context: Context, arguments: Arguments) -> tuple[Need, ...]:
@@ -44,7 +56,7 @@ def insert_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
 
 def update_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
     actions = ["update"]
-    if any(b"upsert" in statement and _is_set(statement, "upsert") for statement in arguments["updates"] or ()):
+    if any(_upserts("update.updates", statement) for statement in arguments["updates"] or ()):
         actions.append("insert")
     return (*on_namespace(context.namespace, *actions), *_bypass(context, arguments))
 
@@ -53,7 +65,7 @@ def bulk_write_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """By what will be carried out. Errors: those of `runs_of`."""
     for run in runs_of(context, arguments):
         yield from on_namespace(run.namespace, "remove" if run.kind == "delete" else run.kind)
-        if run.kind == "update" and any(_is_set(statement, "upsert") for statement in run.statements):
+        if run.kind == "update" and any(_upserts("update.updates", statement) for statement in run.statements):
             yield from on_namespace(run.namespace, "insert")
         if arguments[_BYPASS]:
             yield from on_namespace(run.namespace, _BYPASS)
@@ -66,9 +78,12 @@ def find_and_modify_needs(context: Context, arguments: Arguments) -> Iterable[Ne
     return (*on_namespace(context.namespace, *actions), *_bypass(context, arguments))
 
 
-def _is_set(document: bytes, name: str) -> bool:
-    found = get_field(document, name)
-    return found is not None and (found[0] == BOOL or found[0] in NUMBERS) and truth_of(*found)
+def _upserts(where: str, statement: bytes) -> bool:
+    """Return whether a statement asks for an upsert. Errors: Location40413."""
+    if b"upsert" not in statement:
+        return False
+    code, data = option_fields(where, statement).get("upsert", _FALSE)
+    return (code == BOOL or code in NUMBERS) and truth_of(code, data)
 
 
 def get_more_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
@@ -93,19 +108,21 @@ def pipeline_needs(namespace: str, stages: Iterable[bytes], *, bypasses: bool = 
             continue
         kind, code, data = field
         if place == 0:
-            yield from _first_needs(db, name, kind, data)
+            yield from _first_needs(db, name, kind, (code, data))
         yield from _stage_needs(db, kind, (code, data), bypasses)
 
 
-def _first_needs(db: str, name: str, kind: str, options: bytes) -> Iterator[Need]:
+def _first_needs(db: str, name: str, kind: str, value: Value) -> Iterator[Need]:
     namespace = f"{db}.{name}" if name else db
     if kind == "$changeStream":
-        yield from _change_stream_needs(db, name, options)
+        everywhere = parse_options(value).whole_cluster
+        yield from on_namespace("" if everywhere else namespace, "changeStream", "find")
     elif kind == "$currentOp":
-        if _is_set(options, "allUsers"):
+        code, data = read_current_op(value).get("allUsers", _FALSE)
+        if truth_of(code, data):
             yield from on_cluster("inprog")
-    elif kind in ("$listSessions", "$listLocalSessions"):
-        if _is_set(options, "allUsers") or get_field(options, "users") is not None:
+    elif kind in _OF_SESSIONS:
+        if read_sessions(kind, value):
             yield from on_cluster("listSessions")
     elif kind in _ACTIONS:
         yield from on_namespace(namespace, _ACTIONS[kind])
@@ -113,104 +130,59 @@ def _first_needs(db: str, name: str, kind: str, options: bytes) -> Iterator[Need
         yield from on_namespace(namespace, "find")
 
 
-def _change_stream_needs(db: str, name: str, options: bytes) -> Iterator[Need]:
-    if _is_set(options, "allChangesForCluster"):
-        yield from on_namespace("", "changeStream", "find")
-    else:
-        yield from on_namespace(f"{db}.{name}" if name else db, "changeStream", "find")
-
-
 def _stage_needs(db: str, kind: str, value: Value, bypasses: bool) -> Iterator[Need]:
-    code, data = value
-    if kind in _OUTPUTS:
-        yield from _output_needs(db, kind, value, bypasses)
-    elif kind in _JOINS:
-        yield from _join_needs(db, _JOINS[kind], value)
-    elif kind == "$facet" and code == OBJECT:
-        for _, inner_code, inner in elements(data):
-            if inner_code == ARRAY:
-                for stage in array_documents(inner):
-                    for inner_kind, stage_code, stage_data in elements(stage)[:1]:
-                        yield from _stage_needs(db, inner_kind, (stage_code, stage_data), bypasses)
+    """Yield what a stage needs besides its input. Errors: those of its options."""
+    if kind == "$facet":
+        for _, stages in read_facets(value):
+            for stage in stages:
+                for inner_kind, code, data in elements(stage)[:1]:
+                    yield from _stage_needs(db, inner_kind, (code, data), bypasses)
+    elif kind == "$lookup":
+        lookup = read_lookup(value)
+        yield from _join_needs(db, lookup.collection, lookup.pipeline or [])
+    elif kind == "$unionWith":
+        yield from _join_needs(db, *read_union(value))
+    elif kind == "$graphLookup":
+        yield from _join_needs(db, read_graph_lookup(value)[0], [])
+    elif kind == "$out":
+        target, name = read_out(value)
+        yield from _output_needs(target or db, name, ["insert", "remove"], bypasses)
+    elif kind == "$merge":
+        options = read_merge(value)
+        yield from _output_needs(options.database or db, options.collection, _merge_actions(options), bypasses)
 
 
-def _join_needs(db: str, field: str, value: Value) -> Iterator[Need]:
-    code, data = value
-    if code == STRING:
-        yield from on_namespace(f"{db}.{text_of(data)}", "find")
-        return
-    if code != OBJECT:
-        return
-    source, pipeline = get_field(data, field), get_field(data, "pipeline")
-    target_db, name = (db, "") if source is None else _target(db, source)
-    stages = array_documents(pipeline[1]) if pipeline is not None and pipeline[0] == ARRAY else []
-    if name:
-        yield from on_namespace(f"{target_db}.{name}", "find")
+def _join_needs(db: str, collection: str | None, stages: list[bytes]) -> Iterator[Need]:
+    if collection:
+        yield from on_namespace(f"{db}.{collection}", "find")
     if stages:
-        yield from pipeline_needs(f"{target_db}.{name}", stages)
+        yield from pipeline_needs(f"{db}.{collection or ''}", stages)
 
 
-def _target(db: str, value: Value) -> tuple[str, str]:
-    """(database, collection) of `"name"` or `{db, coll}`; the collection is empty where it is neither."""
-    code, data = value
-    if code == STRING:
-        return db, text_of(data)
-    if code != OBJECT:
-        return db, ""
-    found = {name: text_of(inner) for name, kind, inner in elements(data) if kind == STRING}
-    return found.get("db", db), found.get("coll", "")
+def _output_needs(db: str, name: str, actions: list[str], bypasses: bool) -> Iterator[Need]:
+    yield from on_namespace(f"{db}.{name}", *actions, *((_BYPASS,) if bypasses else ()))
 
 
-def _output_needs(db: str, kind: str, value: Value, bypasses: bool) -> Iterator[Need]:
-    code, data = value
-    target = value
-    if kind == "$merge" and code == OBJECT:
-        into = get_field(data, "into")
-        target = value if into is None else into
-    target_db, name = _target(db, target)
-    if not name:
-        return
-    actions = ["insert", "remove"] if kind == "$out" else _merge_actions(value)
-    if bypasses:
-        actions.append(_BYPASS)
-    yield from on_namespace(f"{target_db}.{name}", *actions)
-
-
-def _merge_actions(value: Value) -> list[str]:
-    code, data = value
-    matched = get_field(data, "whenMatched") if code == OBJECT else None
-    missing = get_field(data, "whenNotMatched") if code == OBJECT else None
+def _merge_actions(options: MergeOptions) -> list[str]:
     actions = []
-    if missing is None or missing[0] != STRING or text_of(missing[1]) == "insert":
+    if options.not_matched is WhenNotMatched.INSERT:
         actions.append("insert")
-    if matched is None or matched[0] != STRING or text_of(matched[1]) in ("merge", "replace"):
+    if options.matched in _UPDATING:
         actions.append("update")
     return actions
 
 
 def map_reduce_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """Yield what a map-reduce needs. Errors: those of `output_of`."""
     yield from on_namespace(context.namespace, "find")
-    given = arguments["out"]
-    if given is None:
+    output = output_of(arguments, context.db)
+    if output.mode is Mode.INLINE:
         return
-    code, data = given
-    if code == STRING:
-        mode, db, name = "replace", context.db, text_of(data)
-    elif code == OBJECT:
-        fields = {field: text_of(inner) for field, kind, inner in elements(data) if kind == STRING}
-        mode = next((each for each in ("replace", "normal", "merge", "reduce") if each in fields), "")
-        db, name = fields.get("db", context.db), fields.get(mode, "")
-    else:
-        return
-    if not name:
-        return
-    actions = ["insert", "remove"] if mode in ("replace", "normal") else ["insert", "update"]
-    if arguments[_BYPASS]:
-        actions.append(_BYPASS)
-    yield from on_namespace(f"{db}.{name}", *actions)
+    actions = ["insert", "remove"] if output.mode is Mode.REPLACE else ["insert", "update"]
+    yield from _output_needs(output.database, output.collection, actions, bool(arguments[_BYPASS]))
 
 
 def group_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    named = get_field(arguments.value, "ns")
-    name = "" if named is None or named[0] != STRING else text_of(named[1])
+    """Return what a group needs. Errors: those of its fields."""
+    name = parse_fields("group", arguments.value, GROUP_FIELDS)["ns"]
     return on_namespace(f"{context.db}.{name}" if name else context.db, "find")

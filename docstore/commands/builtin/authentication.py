@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from docstore.bson import get_field
 from docstore.bson.walk import BOOL
 from docstore.commands.access import conversations
 from docstore.commands.access.identity import current, log_out
@@ -15,12 +14,13 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Response, Result, Role, Type
 from docstore.commands.eager_tasks import begun
+from docstore.query.value.option_fields import option_fields
 
 
 def sasl_start(context: Context, arguments: Arguments) -> Response:
     payload = conversations.payload_of(arguments["payload"])
     options = arguments["options"]
-    short = None if options is None else get_field(options, "skipEmptyExchange")
+    short = None if options is None else option_fields("saslStart.options", options).get("skipEmptyExchange")
     work = conversations.start(context, arguments["mechanism"], payload, context.db, short=short == (BOOL, b"\1"))
     return _under_way(context, work)
 

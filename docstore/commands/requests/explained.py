@@ -11,14 +11,17 @@ from docstore.commands.arguments import Arguments, check_required, convert, take
 from docstore.commands.context import Context
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from docstore.errors import Code, CommandError
+from docstore.query.value.option_fields import refuse_duplicate
 
 
 def explained_command(context: Context, raw: bytes, explainable: Container[str]) -> tuple[str, Arguments]:
     """Its name and arguments, for `{aggregate: 1}` with 1 as their value.
 
-    Errors: IllegalOperation for what is not explainable, InvalidNamespace, those of the command's parameters.
+    Errors: Location40413, IllegalOperation for what is not explainable, InvalidNamespace, those of the command's
+    parameters.
     """
     fields = elements(raw)
+    refuse_duplicate("explain", [field for field, _, _ in fields])
     table = context.services.table
     name = table.get(fields[0][0]).name if fields else ""
     if name not in explainable:

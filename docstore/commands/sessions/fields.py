@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from bson.binary import Binary
 
-from docstore.bson import elements
 from docstore.bson.walk import BINARY, OBJECT
 from docstore.commands.values import wrong_type
 from docstore.errors import Code, CommandError
+from docstore.query.value.option_fields import option_fields
 
 NO_USER_DIGEST = hashlib.sha256(b"").digest()
 """The digest that stands for "nobody has authenticated"."""
@@ -97,7 +97,7 @@ def parse_lsid(
     code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid", owner: bytes = NO_USER_DIGEST
 ) -> bytes:
     """The 48 bytes of an `lsid` value, of `owner` where it does not say whose. Errors: TypeMismatch, InvalidUUID,
-    Location40414, Location40415.
+    Location40413, Location40414, Location40415.
     """
     plain = plain_lsid(data, owner)
     if plain is not None:
@@ -106,7 +106,7 @@ def parse_lsid(
         raise wrong_type(field, code, "object")
     uuid: bytes | None = None
     digest = owner
-    for name, kind, value in elements(data):
+    for name, (kind, value) in option_fields(field, data).items():
         if name == "id":
             uuid = _uuid(f"{field}.id", kind, value)
         elif name == "uid":

@@ -24,7 +24,7 @@ SERVER_STATUS = Spec(
 
 CURRENT_OP = Spec(
     "currentOp", aliases=("currentop",), privilege=Privilege("inprog", Resource.CLUSTER), role=Role.ANY,
-    admin_only=True, tolerant=True, needs=current_op_needs,
+    admin_only=True, tolerant=True, parameters=(Parameter("$ownOps", Type.ANY),), needs=current_op_needs,
     help="operations in progress",
 )  # fmt: skip
 

@@ -17,11 +17,11 @@ from docstore.commands.access.user_needs import (
 )
 from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
 
-_ROLES = Parameter("roles", Type.ARRAY)
-_REQUIRED_ROLES = Parameter("roles", Type.ARRAY, required=True)
-_PRIVILEGES = Parameter("privileges", Type.DOCUMENTS)
-_REQUIRED_PRIVILEGES = Parameter("privileges", Type.DOCUMENTS, required=True)
-_RESTRICTIONS = Parameter("authenticationRestrictions", Type.DOCUMENTS)
+_ROLES = Parameter("roles", Type.ARRAY, distinct=True)
+_REQUIRED_ROLES = Parameter("roles", Type.ARRAY, required=True, distinct=True)
+_PRIVILEGES = Parameter("privileges", Type.DOCUMENTS, distinct=True)
+_REQUIRED_PRIVILEGES = Parameter("privileges", Type.DOCUMENTS, required=True, distinct=True)
+_RESTRICTIONS = Parameter("authenticationRestrictions", Type.DOCUMENTS, distinct=True)
 _ABOUT_USER = (
     Parameter("pwd", Type.STRING),
     Parameter("customData", Type.OBJECT),

@@ -55,7 +55,7 @@ def update_statements(raws: list[bytes], made: type[Made], otherwise: Callable[[
 
 
 def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
-    """(filter, update, multi, upsert); None where there is more to the statement."""
+    """(filter, update, multi, upsert); None where there is more to the statement, or a field stands twice."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -64,20 +64,20 @@ def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
     query_end: cython.Py_ssize_t = 0
     update: cython.Py_ssize_t = 0
     update_end: cython.Py_ssize_t = 0
-    many: cython.bint = False
-    upsert: cython.bint = False
+    many: cython.int = -1
+    upsert: cython.int = -1
     wanted: cython.int
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
         wanted = BOOL
-        if named == at + 2 and raw[at + 1] == 0x71:
+        if named == at + 2 and raw[at + 1] == 0x71 and not query:
             wanted, query, query_end = OBJECT, named + 1, end
-        elif named == at + 2 and raw[at + 1] == 0x75:
+        elif named == at + 2 and raw[at + 1] == 0x75 and not update:
             wanted, update, update_end = OBJECT, named + 1, end
-        elif is_named(raw, at, named, b"multi"):
+        elif many < 0 and is_named(raw, at, named, b"multi"):
             many = raw[named + 1] == 1
-        elif is_named(raw, at, named, b"upsert"):
+        elif upsert < 0 and is_named(raw, at, named, b"upsert"):
             upsert = raw[named + 1] == 1
         else:
             return None
@@ -87,7 +87,7 @@ def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
     if not query or not update:
         return None
     spend(at)
-    return part(raw, query, query_end), (OBJECT, part(raw, update, update_end)), many, upsert
+    return part(raw, query, query_end), (OBJECT, part(raw, update, update_end)), many == 1, upsert == 1
 
 
 def is_named(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:

@@ -16,9 +16,10 @@ from bson.int64 import Int64
 from docstore.bson import Value, append_fields, array_from, document_from
 from docstore.bson.walk import ARRAY, CODE, CODE_WITH_SCOPE, STRING
 from docstore.collection.read.execute import open_find
-from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.arguments import Arguments, parse_fields
 from docstore.commands.context import Context
-from docstore.commands.declaration import Parameter, Result, Type
+from docstore.commands.declaration import Result
+from docstore.commands.requests.group import GROUP_FIELDS
 from docstore.commands.specs.reads import GROUP
 from docstore.errors import Code, CommandError
 from docstore.js.grouping import GroupJob, run_group
@@ -32,16 +33,6 @@ from docstore.node.read.sources import DocumentSource
 from docstore.node.slices import finish_steps, step_end
 from docstore.query.find import FindQuery
 
-_FIELDS = declared(
-    Parameter("ns", Type.STRING, required=True),
-    Parameter("key", Type.OBJECT),
-    Parameter("$keyf", Type.ANY),
-    Parameter("$reduce", Type.ANY, required=True),
-    Parameter("initial", Type.OBJECT, required=True),
-    Parameter("cond", Type.OBJECT),
-    Parameter("finalize", Type.ANY),
-    Parameter("collation", Type.OBJECT, unsupported="the group command is older than collations"),
-)
 _FUNCTIONS = (STRING, CODE, CODE_WITH_SCOPE)
 _BATCH_DOCUMENTS = 5000
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -54,7 +45,7 @@ class _Counted:
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    fields = parse_fields("group", arguments.value, _FIELDS)
+    fields = parse_fields("group", arguments.value, GROUP_FIELDS)
     context = context.about(check_collection_name(context.db, fields["ns"]))
     job = _job(fields, stored_functions(node, context.db))
     query_context = under(query_context_at(node, None), node, context.namespace, None)

@@ -144,16 +144,16 @@ def test_documents_come_from_a_sequence_or_an_array_alike() -> None:
 def test_a_sequence_must_be_a_parameter_and_come_once() -> None:
     probe = Probe()
     assert probe.code({"insert": "c"}, updates=[bson.encode({})]) == 40415
-    assert probe.code(INSERT, documents=[bson.encode({})]) == 40413
+    assert probe.code(INSERT, documents=[bson.encode({})]) == 40433
 
 
-def test_a_repeated_field_counts_the_last_time() -> None:
+def test_a_repeated_field_is_refused() -> None:
     raw = bson.encode({"find": "c", "limit": 1, "$db": "test"})
     twice = bson.encode({"limit": 2})
     body = len(raw + twice[4:-1]).to_bytes(4, "little") + raw[4:-1] + twice[4:-1] + b"\0"
     probe = Probe()
-    probe.dispatcher.handle(Message(1, 0, body), peer())
-    assert probe.arguments["limit"] == 2
+    reply = probe.dispatcher.handle(Message(1, 0, body), peer())
+    assert isinstance(reply, bytes) and bson.decode(reply)["code"] == 40413
 
 
 @given(st.binary(max_size=200))

@@ -1,0 +1,37 @@
+"""Read documents of options: of commands, statements, stages and what is nested in them.
+
+Parsers and the checks of privileges read options here alone, so that both see one value of each field.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.errors import CommandError
+
+
+def option_fields(where: str, raw: bytes) -> dict[str, Value]:
+    """Return the values of a document by name; `where` is its dotted name in error texts. Errors: Location40413."""
+    listed = elements(raw)
+    fields = {name: (code, data) for name, code, data in listed}
+    if len(fields) < len(listed):
+        refuse_duplicate(where, [name for name, _, _ in listed])
+    return fields
+
+
+def refuse_nested_duplicates(where: str, value: Value) -> None:
+    """Raise Location40413 where any document in a value has a field twice."""
+    code, data = value
+    if code not in (ARRAY, OBJECT):
+        return
+    fields = elements(data)
+    if code == OBJECT:
+        refuse_duplicate(where, [name for name, _, _ in fields])
+    for name, kind, inner in fields:
+        refuse_nested_duplicates(where if code == ARRAY else f"{where}.{name}", (kind, inner))
+
+
+def refuse_duplicate(where: str, names: list[str]) -> None:
+    """Raise Location40413 where a name stands twice."""
+    if len(set(names)) < len(names):
+        name = next(name for position, name in enumerate(names) if name in names[:position])
+        raise CommandError(40413, f"BSON field '{where}.{name}' is a duplicate field")

@@ -1,0 +1,169 @@
+"""A field that stands twice in a request or in its options is refused: there is one value that counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.bson import document_from, elements
+from docstore.commands.dispatch import Pending
+from docstore.wire.message import Message
+from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.logging_in import another_client, log_in
+
+Fields = list[tuple[str, Any]]
+
+
+def document(*fields: tuple[str, Any]) -> bytes:
+    """A document with these fields in order, whatever their names; a list of pairs is a document of them."""
+    encoded = [
+        (name, 3, document(*value)) if _is_fields(value) else
+        (name, 4, document(*((str(n), each) for n, each in enumerate(value)))) if isinstance(value, list) else
+        elements(bson.encode({name: value}))[0]
+        for name, value in fields
+    ]  # fmt: skip
+    return document_from(encoded)
+
+
+def _is_fields(value: Any) -> bool:
+    return isinstance(value, tuple)
+
+
+async def send(node: LocalNode, *fields: tuple[str, Any]) -> dict[str, Any]:
+    answered = node.dispatcher.handle(Message(1, 0, document(*fields)), node.peer)
+    if isinstance(answered, Pending):
+        answered = await answered.finish()
+    assert isinstance(answered, bytes)
+    return bson.decode(answered)
+
+
+async def guarded() -> LocalNode:
+    """A node with secrets in the database `other`, and a client who may write to `own` alone."""
+    node = LocalNode(replicated=True)
+    await node.run({"createUser": "root", "pwd": "p", "roles": ["root"]}, "admin")
+    await node.run({"createUser": "writer", "pwd": "p", "roles": [{"role": "readWrite", "db": "own"}]}, "admin")
+    await node.run({"createRole": "reads", "privileges": [
+        {"resource": {"db": "own", "collection": "open"}, "actions": ["find", "update"]}], "roles": []}, "own")  # fmt: skip
+    await node.run({"createUser": "reader", "pwd": "p", "roles": ["reads"]}, "own")
+    for db, name in (("own", "open"), ("own", "secret"), ("other", "secret")):
+        await node.run({"insert": name, "documents": [{"_id": 1, "db": db}]}, db)
+    node.services.access.enabled = True
+    another_client(node)
+    return node
+
+
+EMPTY: tuple[tuple[str, Any], ...] = ()
+GRAPH = (("startWith", "$x"), ("connectFromField", "x"), ("connectToField", "_id"), ("as", "y"))
+TO_OTHER = (("db", "other"), ("coll", "x"))
+STAGES: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
+    "lookup": ("$lookup", (("from", "open"), ("from", "secret"), ("pipeline", []), ("as", "y"))),
+    "lookup pipeline": (
+        "$lookup",
+        (("from", "open"), ("as", "y"), ("pipeline", []), ("pipeline", [(("$unionWith", "secret"),)])),
+    ),
+    "graphLookup": ("$graphLookup", (("from", "open"), ("from", "secret"), *GRAPH)),
+    "unionWith": ("$unionWith", (("coll", "open"), ("coll", "secret"))),
+    "unionWith pipeline": (
+        "$unionWith", (("coll", "open"), ("pipeline", []), ("pipeline", [(("$unionWith", "secret"),)]))
+    ),
+    "facet": (
+        "$facet", (("a", [(("$lookup", (("from", "open"), ("from", "secret"), ("pipeline", []), ("as", "y"))),)]),)
+    ),
+    "merge": ("$merge", (("into", "open"), ("into", TO_OTHER))),
+    "merge db": ("$merge", (("into", (("db", "own"), ("db", "other"), ("coll", "x"))),)),
+    "merge actions": ("$merge", (("into", "open"), ("whenMatched", "fail"), ("whenMatched", "replace"))),
+    "out": ("$out", (("db", "own"), ("db", "other"), ("coll", "x"))),
+    "changeStream": ("$changeStream", (("allChangesForCluster", False), ("allChangesForCluster", True))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STAGES)
+def test_a_stage_whose_options_say_two_things_is_refused(case: str) -> None:
+    name, options = STAGES[case]
+
+    async def story() -> None:
+        node = await guarded()
+        assert (await log_in(node, "reader", "p", "own"))["ok"]
+        request = [("aggregate", "open"), ("pipeline", [((name, options),)]), ("cursor", EMPTY), ("$db", "own")]
+        for explained in (False, True):
+            sent = [("explain", tuple(request[:-1])), request[-1]] if explained else request
+            reply = await send(node, *sent)
+            assert reply.get("code") in (40413, 16994), reply
+        assert (await log_in(node, "root", "p"))["ok"] == 0
+        another_client(node)
+        assert (await log_in(node, "root", "p"))["ok"]
+        assert "x" not in str(await node.run({"listCollections": 1, "nameOnly": True}, "other"))
+
+    loop(story())
+
+
+REQUESTS: dict[str, list[tuple[str, Any]]] = {
+    "the command's name": [("find", "open"), ("find", "secret"), ("$db", "own")],
+    "its database": [("find", "open"), ("$db", "own"), ("$db", "other")],
+    "a parameter": [("find", "open"), ("filter", EMPTY), ("filter", EMPTY), ("$db", "own")],
+    "a pipeline": [
+        ("aggregate", "open"), ("pipeline", []), ("pipeline", [(("$unionWith", "secret"),)]), ("cursor", EMPTY),
+        ("$db", "own"),
+    ],
+    "ownOps": [("currentOp", 1), ("$ownOps", True), ("$ownOps", False), ("$db", "admin")],
+    "op": [("killOp", 1), ("op", 1), ("op", 2), ("$db", "admin")],
+    "an unknown field": [("hello", 1), ("x", 1), ("x", 1), ("$db", "own")],
+    "a comment": [("ping", 1), ("comment", 1), ("comment", 2), ("$db", "own")],
+    "a session": [("ping", 1), ("lsid", (("id", 1), ("id", 2))), ("$db", "own")],
+    "a write concern": [("insert", "open"), ("documents", []), ("writeConcern", (("w", 1), ("w", 0))), ("$db", "own")],
+    "an upsert": [
+        ("update", "open"),
+        ("updates", [(("q", (("_id", 7),)), ("u", EMPTY), ("upsert", False), ("upsert", True))]), ("$db", "own"),
+    ],
+    "a query": [
+        ("update", "open"), ("updates", [(("q", EMPTY), ("u", EMPTY), ("q", (("_id", 7),)))]), ("$db", "own"),
+    ],
+    "a deletion": [("delete", "open"), ("deletes", [(("q", EMPTY), ("q", EMPTY), ("limit", 0))]), ("$db", "own")],
+    "the database of a role": [
+        ("createUser", "u"), ("pwd", "p"), ("roles", [(("role", "read"), ("db", "own"), ("db", "admin"))]),
+        ("$db", "own"),
+    ],
+    "the resource of a privilege": [
+        ("createRole", "r"), ("roles", []),
+        ("privileges", [(("resource", (("db", "own"), ("collection", "c"), ("collection", ""))), ("actions", ["find"]))]),
+        ("$db", "own"),
+    ],
+    "a restriction": [
+        ("createUser", "u"), ("pwd", "p"), ("roles", []),
+        ("authenticationRestrictions", [(("clientSource", ["10.0.0.1"]), ("clientSource", ["127.0.0.1"]))]),
+        ("$db", "own"),
+    ],
+    "an explained command": [("explain", (("find", "open"), ("filter", EMPTY), ("filter", EMPTY))), ("$db", "own")],
+    "a cursor's options": [
+        ("aggregate", "open"), ("pipeline", []), ("cursor", (("batchSize", 1), ("batchSize", 2))), ("$db", "own"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REQUESTS)
+def test_a_request_that_says_two_things_is_refused(case: str) -> None:
+    async def story() -> None:
+        node = await guarded()
+        assert (await log_in(node, "root", "p"))["ok"]
+        reply = await send(node, *REQUESTS[case])
+        assert reply.get("code") == 40413, reply
+        assert await node.documents("open") == []
+
+    loop(story())
+
+
+def test_listing_others_sessions_and_operations_takes_one_word() -> None:
+    async def story() -> None:
+        node = await guarded()
+        assert (await log_in(node, "writer", "p"))["ok"]
+        for stage in ("$currentOp", "$listLocalSessions"):
+            for both in ((False, True), (True, False)):
+                options = tuple(("allUsers", value) for value in both)
+                reply = await send(
+                    node, ("aggregate", 1), ("pipeline", [((stage, options),)]), ("cursor", EMPTY), ("$db", "admin")
+                )
+                assert reply.get("code") == 40413, reply
+
+    loop(story())
