@@ -114,7 +114,8 @@ def a_request_does_not_change_on_its_way(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node)} is set"
 
 
-FIRST_OF_SEVERAL = {"get_field", "get_path", "find_field"}
+FIRST_OF_SEVERAL = {"get_field", "get_path"}
+UNPARSED = ("context.raw", "context.body", "context.raw_field", "context.documents")
 
 
 def privileges_are_read_from_what_was_parsed(source: Source) -> Iterator[str]:
@@ -124,9 +125,8 @@ def privileges_are_read_from_what_was_parsed(source: Source) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.Name) and node.id in FIRST_OF_SEVERAL:
             yield f"line {node.lineno}: {node.id} takes the first of several"
-        if isinstance(node, ast.Attribute) and node.attr in ("raw", "body", "raw_field", "documents"):
-            if ast.unparse(node.value).endswith("context"):
-                yield f"line {node.lineno}: {ast.unparse(node)} is not parsed"
+        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(UNPARSED):
+            yield f"line {node.lineno}: {ast.unparse(node)} is not parsed"
 
 
 RULES: tuple[Rule, ...] = (

@@ -116,11 +116,10 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
     if payload is None or db is None:
         return None
     options = fields.get("options")
-    short = (
-        None
-        if options is None or options[0] != OBJECT
-        else option_fields("options", options[1]).get("skipEmptyExchange")
-    )
+    if options is None or options[0] != OBJECT:
+        short = None
+    else:
+        short = option_fields("saslStart.options", options[1]).get("skipEmptyExchange")
     try:
         reply = await start(
             context, text_of(mechanism[1]), payload_of(payload), text_of(db[1]), short=short == (BOOL, b"\1")

@@ -153,7 +153,8 @@ def test_a_repeated_field_is_refused() -> None:
     body = len(raw + twice[4:-1]).to_bytes(4, "little") + raw[4:-1] + twice[4:-1] + b"\0"
     probe = Probe()
     reply = probe.dispatcher.handle(Message(1, 0, body), peer())
-    assert isinstance(reply, bytes) and bson.decode(reply)["code"] == 40413
+    assert isinstance(reply, bytes)
+    assert bson.decode(reply)["code"] == 40413
 
 
 @given(st.binary(max_size=200))

@@ -44,8 +44,8 @@ async def guarded() -> LocalNode:
     node = LocalNode(replicated=True)
     await node.run({"createUser": "root", "pwd": "p", "roles": ["root"]}, "admin")
     await node.run({"createUser": "writer", "pwd": "p", "roles": [{"role": "readWrite", "db": "own"}]}, "admin")
-    await node.run({"createRole": "reads", "privileges": [
-        {"resource": {"db": "own", "collection": "open"}, "actions": ["find", "update"]}], "roles": []}, "own")  # fmt: skip
+    granted = {"resource": {"db": "own", "collection": "open"}, "actions": ["find", "update"]}
+    await node.run({"createRole": "reads", "privileges": [granted], "roles": []}, "own")
     await node.run({"createUser": "reader", "pwd": "p", "roles": ["reads"]}, "own")
     for db, name in (("own", "open"), ("own", "secret"), ("other", "secret")):
         await node.run({"insert": name, "documents": [{"_id": 1, "db": db}]}, db)
@@ -127,7 +127,7 @@ REQUESTS: dict[str, list[tuple[str, Any]]] = {
     ],
     "the resource of a privilege": [
         ("createRole", "r"), ("roles", []),
-        ("privileges", [(("resource", (("db", "own"), ("collection", "c"), ("collection", ""))), ("actions", ["find"]))]),
+        ("privileges", [(("resource", (("db", "own"), ("collection", "c"), ("db", ""))), ("actions", ["find"]))]),
         ("$db", "own"),
     ],
     "a restriction": [
