@@ -49,6 +49,16 @@ USERS_NS = "admin.system.users"
 ROLES_NS = "admin.system.roles"
 SECURITY_NAMESPACES = frozenset((USERS_NS, ROLES_NS))
 """The collections in which users and roles are kept."""
+VERSIONS_NS = "admin.system.version"
+AUTH_SCHEMA = "authSchema"
+"""The `_id` in `VERSIONS_NS` of the document that is there since the first user or role was made."""
+_ACCESS_NAMESPACES = SECURITY_NAMESPACES | {VERSIONS_NS}
+
+
+def check_removable(namespace: str) -> None:
+    """Refuse to drop, rename or replace the collections that decide who is let in. Errors: IllegalOperation."""
+    if namespace in _ACCESS_NAMESPACES:
+        raise CommandError(Code.IllegalOperation, f"can't drop system collection {namespace}")
 
 
 @lru_cache(maxsize=1024)

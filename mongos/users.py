@@ -15,6 +15,7 @@ from typing import Any
 from docstore.commands.parameters import ServerParameter, whole_number
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.namespace import AUTH_SCHEMA, ROLES_NS, USERS_NS, VERSIONS_NS, split_namespace
 from docstore.security.names import UserName
 from docstore.security.scram import Credential
 from docstore.security.users import User, credentials_of, user_of_reply
@@ -39,7 +40,7 @@ class RoutedUsers:
         self._interval = _INTERVAL_SECONDS
         self._known: dict[UserName, User | None] = {}
         self._known_at = 0
-        self._has_users = False
+        self._was_used = False
         self._seen: Mapping[str, Any] | None = None
         """What the config servers answered last when they were asked for changes."""
 
@@ -63,12 +64,15 @@ class RoutedUsers:
                     self._seen = seen
                     self.invalidate()
 
-    async def is_empty(self) -> bool:
-        if not self._has_users:
-            command = {"find": "system.users", "limit": 1, "singleBatch": True}
-            reply = (await self._config.command("admin", command, repeatable=True)).decoded()
-            self._has_users = bool(reply["cursor"]["firstBatch"])
-        return not self._has_users
+    async def was_used(self) -> bool:
+        kept: dict[str, dict[str, str]] = {VERSIONS_NS: {"_id": AUTH_SCHEMA}, USERS_NS: {}, ROLES_NS: {}}
+        for namespace, condition in kept.items():
+            if not self._was_used:
+                database, name = split_namespace(namespace)
+                command = {"find": name, "filter": condition, "limit": 1, "singleBatch": True}
+                reply = (await self._config.command(database, command, repeatable=True)).decoded()
+                self._was_used = bool(reply["cursor"]["firstBatch"])
+        return self._was_used
 
     async def find(self, name: UserName) -> User | None:
         generation = self.generation

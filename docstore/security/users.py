@@ -42,8 +42,8 @@ class UserDirectory(Protocol):
     def invalidate(self) -> None:
         """Remember nothing: users or roles may have changed."""
 
-    async def is_empty(self) -> bool:
-        """Whether there is no user yet."""
+    async def was_used(self) -> bool:
+        """Return whether there has ever been a user or a role."""
 
     async def find(self, name: UserName) -> User | None:
         """The user as it is now, or was a moment ago."""
@@ -60,8 +60,8 @@ class NoUsers:
     def invalidate(self) -> None:
         return
 
-    async def is_empty(self) -> bool:
-        return True
+    async def was_used(self) -> bool:
+        return False
 
     async def credentials(self, _name: UserName) -> Mapping[str, Credential] | None:
         return None

@@ -126,7 +126,7 @@ async def _admit_nobody(access: AccessControl, context: Context, arguments: Argu
 
 async def _has_no_users(access: AccessControl) -> bool:
     if not access.had_users:
-        access.had_users = not await access.directory.is_empty()
+        access.had_users = await access.directory.was_used()
     return not access.had_users
 
 

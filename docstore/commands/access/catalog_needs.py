@@ -10,8 +10,9 @@ from docstore.bson.walk import BOOL, INT32
 from docstore.commands.access.document_needs import pipeline_needs
 from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
 from docstore.commands.values import NUMBERS, integer_of, truth_of
-from docstore.namespace import split_namespace
-from docstore.security.privileges import ALL_DATABASES, ANY_ACTION, CLUSTER, EVERYTHING
+from docstore.errors import Code, CommandError
+from docstore.namespace import SECURITY_NAMESPACES, split_namespace
+from docstore.security.privileges import ALL_DATABASES, ANY_ACTION, CLUSTER, EVERYTHING, collection, database
 
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
@@ -41,8 +42,15 @@ def create_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 
 def coll_mod_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """Yield what a change of options needs. Errors: InvalidOptions for half of a view's definition, of which the other
+    half is not known here.
+    """
     yield from on_namespace(context.namespace, "collMod")
     view_on = arguments["viewOn"]
+    if (view_on is None) != (arguments["pipeline"] is None):
+        raise CommandError(
+            Code.InvalidOptions, "Must specify both 'viewOn' and 'pipeline' when modifying a view and auth is enabled"
+        )
     if view_on is not None:
         yield from _view_needs(context, view_on, arguments)
 
@@ -55,15 +63,32 @@ def _view_needs(context: Context, view_on: str, arguments: Arguments) -> Iterato
         yield from pipeline_needs(f"{context.db}.{view_on}", arguments["pipeline"] or ())
 
 
-def rename_needs(_context: Context, arguments: Arguments) -> Iterator[Need]:
+def rename_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """Yield what a rename needs: within a database the right to rename there, which shows the user nothing new; else
+    what copying and dropping would.
+    """
     source, target = arguments.value, arguments["to"]
-    if split_namespace(source)[0] == split_namespace(target)[0]:
+    if not SECURITY_NAMESPACES.isdisjoint((source, target)):
+        yield from anything_needs(context, arguments)
+    if _may_rename_within(context, source, target):
         yield from on_database(split_namespace(source)[0], "renameCollectionSameDB")
     else:
         yield from on_namespace(source, "find", "dropCollection")
         yield from on_namespace(target, "insert", "createIndex")
     if arguments["dropTarget"]:
         yield from on_namespace(target, "dropCollection")
+
+
+def _may_rename_within(context: Context, source: str, target: str) -> bool:
+    """Return whether the right to rename in a database is enough for these two names and this user."""
+    (db, name), (target_db, target_name) = split_namespace(source), split_namespace(target)
+    identity = context.connection.identity
+    if identity is None or db != target_db or name.startswith("system.") or target_name.startswith("system."):
+        return False
+    privileges = identity.user.privileges
+    if not privileges.allow(database(db), "renameCollectionSameDB"):
+        return False
+    return privileges.allow(collection(db, name), "find") or not privileges.allow(collection(db, target_name), "find")
 
 
 def clone_as_capped_needs(context: Context, arguments: Arguments) -> Iterator[Need]:

@@ -59,7 +59,7 @@ class AccessControl:
     mechanisms: tuple[str, ...] = (X509, *MECHANISMS)
     iterations: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_ITERATIONS))
     had_users: bool = False
-    """Whether there has ever been a user: then the localhost exception is over."""
+    """Whether there has ever been a user or a role: then the localhost exception is over."""
     random_bytes: Callable[[int], bytes] = urandom
     aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
     secret: bytes = field(default_factory=lambda: urandom(32), repr=False)

@@ -14,7 +14,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import DROP
 from docstore.errors import Code, CommandError
-from docstore.namespace import split_namespace
+from docstore.namespace import check_removable, split_namespace
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import node_of
 from docstore.node.timeseries.series import check_no_series_in, drop_series, series_of
@@ -26,6 +26,7 @@ async def run(context: Context, _arguments: Arguments) -> Result:
     name = split_namespace(context.namespace)[1]
     if name == SYSTEM_PROFILE and node_of(context).profiler.of(context.db).level:
         raise CommandError(Code.IllegalOperation, "turn off profiling before dropping system.profile collection")
+    check_removable(context.namespace)
     if name not in (SYSTEM_VIEWS, SYSTEM_PROFILE):
         check_writable(context.namespace)
     store = node_of(context).store

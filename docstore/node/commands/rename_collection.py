@@ -14,7 +14,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Result, Type
 from docstore.commands.specs.catalog import RENAME_COLLECTION
 from docstore.errors import Code, CommandError
-from docstore.namespace import replicates
+from docstore.namespace import check_removable, replicates
 from docstore.node.ddl.catalog_changes import change, check_takes_documents
 from docstore.node.node import node_of
 from docstore.node.shard_filter import MustWait
@@ -27,8 +27,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.IllegalOperation, "Can't rename a collection to itself")
     if replicates(source) != replicates(target):
         raise CommandError(Code.IllegalOperation, "cannot rename between the local and another database")
-    _check_writable("source", source)
-    _check_writable("target", target)
+    for which, namespace in (("source", source), ("target", target)):
+        check_removable(namespace)
+        _check_writable(which, namespace)
     store, shard_filter = node_of(context).store, node_of(context).shard_filter
 
     def act(unit: WriteUnitOfWork) -> None:

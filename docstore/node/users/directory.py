@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from docstore.bson import document_to_python, from_python, get_field, to_python
 from docstore.collection.store import Store
 from docstore.log import component
-from docstore.namespace import ROLES_NS, USERS_NS
+from docstore.namespace import AUTH_SCHEMA, ROLES_NS, SECURITY_NAMESPACES, USERS_NS, VERSIONS_NS
 from docstore.security.names import RoleName, UserName
 from docstore.security.roles import Role, RoleGraph
 from docstore.security.scram import SALT_BYTES, SHA_1, SHA_256, Credential
@@ -58,9 +58,11 @@ class LocalUsers:
         # Asked for with each request. Both only grow.
         return self._store.security_changes + self._catalog.security_changes
 
-    async def is_empty(self) -> bool:
-        users = self._store.collection(USERS_NS)
-        return users is None or users.count == 0
+    async def was_used(self) -> bool:
+        if self._raw(VERSIONS_NS, AUTH_SCHEMA) is not None:
+            return True
+        kept = map(self._store.collection, SECURITY_NAMESPACES)
+        return any(collection is not None and collection.count > 0 for collection in kept)
 
     def invalidate(self) -> None:
         """Read everything anew."""

@@ -13,12 +13,11 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.namespace import ROLES_NS, USERS_NS
+from docstore.namespace import AUTH_SCHEMA, ROLES_NS, USERS_NS, VERSIONS_NS
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import DataNode, node_of
 
-_VERSION_NS = "admin.system.version"
-_SCHEMA = {"_id": "authSchema", "currentVersion": 5}
+_SCHEMA = {"_id": AUTH_SCHEMA, "currentVersion": 5}
 _INDEXES = {
     USERS_NS: {"v": 2, "key": {"user": 1, "db": 1}, "name": "user_1_db_1", "unique": True},
     ROLES_NS: {"v": 2, "key": {"role": 1, "db": 1}, "name": "role_1_db_1", "unique": True},
@@ -48,8 +47,8 @@ class Records:
         self._unit.insert(self._made(namespace), bson.encode(document))
 
     def _write_schema(self) -> None:
-        """Say which layout the documents have, as other programs expect it."""
-        versions = self._made(_VERSION_NS)
+        """Say which layout the documents have, as other programs expect it, and that there have been users or roles."""
+        versions = self._made(VERSIONS_NS)
         if versions.by_id(self._unit, from_python(_SCHEMA["_id"])) is None:
             self._unit.insert(versions, bson.encode(_SCHEMA))
 
