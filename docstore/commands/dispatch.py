@@ -234,7 +234,8 @@ class Dispatcher:
         told = context.cluster_time
         if told is not None and told != self._last_cluster_time and observe(told, context, self._gossip.cluster_time):
             self._last_cluster_time = told
-        if context.session is not None:
+        if context.session is not None and (context.connection.identity is not None or not services.access.enabled):
+            # Of who has not authenticated nothing is remembered.
             services.sessions.touch(context.session.lsid, context.started)
         if services.switches.require_api_version and context.api_version is None:
             raise CommandError(498870, "The apiVersion parameter is required: every command must name an API version")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from docstore.commands.sessions.fields import NO_USER_DIGEST
 from docstore.errors import Code, CommandError
 
 TIMEOUT_MINUTES = 30
 MAX_SESSIONS = 1_000_000
+MAX_USER_SESSIONS = 250_000
+"""Those of one user, so that nobody takes all there are; where users are not told apart there is no such limit."""
 
 
 class ClientSessions:
@@ -28,6 +31,8 @@ class ClientSessions:
         self._new_uuid = new_uuid
         self.timeout_seconds = timeout_seconds
         self._last_use: dict[bytes, float] = {}
+        self._counts: dict[bytes, int] = {}
+        """The number of sessions by the digest of their user."""
 
     def start(self, user_digest: bytes) -> bytes:
         """A fresh lsid for startSession."""
@@ -37,14 +42,25 @@ class ClientSessions:
 
     def touch(self, lsid: bytes, now: float | None = None) -> None:
         """A command names the session, or it is refreshed. Errors: TooManyLogicalSessions."""
-        if lsid not in self._last_use and len(self._last_use) >= MAX_SESSIONS:
-            raise CommandError(Code.TooManyLogicalSessions, "cannot add session into the cache: too many sessions")
+        if lsid not in self._last_use:
+            self._add(lsid[16:])
         self._last_use[lsid] = self._clock() if now is None else now
+
+    def _add(self, owner: bytes) -> None:
+        count = self._counts.get(owner, 0)
+        if len(self._last_use) >= MAX_SESSIONS or (count >= MAX_USER_SESSIONS and owner != NO_USER_DIGEST):
+            raise CommandError(Code.TooManyLogicalSessions, "cannot add session into the cache: too many sessions")
+        self._counts[owner] = count + 1
 
     def end(self, lsids: set[bytes]) -> None:
         """Forget sessions."""
         for lsid in lsids:
-            self._last_use.pop(lsid, None)
+            if self._last_use.pop(lsid, None) is None:
+                continue
+            owner = lsid[16:]
+            self._counts[owner] -= 1
+            if not self._counts[owner]:
+                del self._counts[owner]
 
     def expire(self) -> set[bytes]:
         """Forget and return the sessions that idled too long."""

@@ -6,6 +6,7 @@ import pytest
 
 from docstore.commands.cursors import ClientCursor, CursorRegistry
 from docstore.commands.operations.registry import OperationRegistry
+from docstore.commands.sessions.fields import NO_USER_DIGEST
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from tests.harness.dispatching import ManualClock
@@ -135,3 +136,20 @@ def test_a_killed_operation_keeps_its_first_reason_and_wakes_its_task_once() -> 
     registry.finish(operation)
     assert not registry.kill(operation.id)
     assert registry.start(None).id > operation.id  # type: ignore[arg-type]
+
+
+def test_one_user_does_not_take_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("docstore.commands.sessions.registry.MAX_USER_SESSIONS", 3)
+    sessions = ClientSessions(ManualClock(), lambda: b"n" * 16)
+    lsids = [bytes([number]) * 16 + b"u" * 32 for number in range(4)]
+    for lsid in lsids[:3]:
+        sessions.touch(lsid)
+    with pytest.raises(CommandError) as refusal:
+        sessions.touch(lsids[3])
+    assert refusal.value.code == Code.TooManyLogicalSessions
+    sessions.touch(lsids[0])
+    sessions.touch(bytes(16) + b"v" * 32)
+    sessions.end({lsids[0], b"gone" * 12})
+    sessions.touch(lsids[3])
+    for number in range(9):
+        sessions.touch(bytes([number]) * 16 + NO_USER_DIGEST)

@@ -10,7 +10,7 @@ from bson.binary import Binary
 from docstore.bson.walk import OBJECT
 from docstore.commands.access.identity import keep_apart, log_in
 from docstore.commands.client_connection import ClientConnection
-from docstore.commands.declaration import INTERNAL
+from docstore.commands.declaration import INTERNAL, PUBLIC
 from docstore.commands.sessions.fields import owned_lsid, parse_lsid, plain_lsid, user_digest
 from docstore.security.names import UserName
 from docstore.security.privileges import EVERYTHING, Privileges
@@ -58,3 +58,19 @@ def test_a_request_that_is_passed_on_says_whose_its_session_is() -> None:
             assert seen.pop() == {"do": 1, "lsid": fields, "$db": "test"}
     dispatcher.handle(request({"do": 1}), ann)
     assert "lsid" not in seen.pop()
+
+
+def test_of_who_has_not_authenticated_no_session_is_remembered() -> None:
+    dispatcher = dispatcher_of(command("do", lambda _context, _arguments: {}, privilege=PUBLIC))
+    sessions, stranger = dispatcher.services.sessions, peer()
+    lsid = {"id": Binary(bytes(16), 4)}
+    for named in (lsid, {**lsid, "uid": LSID[16:]}):
+        dispatcher.services.access.enabled = True
+        for _ in range(2):
+            dispatcher.handle(request({"do": 1, "lsid": named}), stranger)
+            assert len(sessions) == 0
+    dispatcher.handle(request({"do": 1, "lsid": lsid}), client_of("ann"))
+    assert list(sessions) == [bytes(16) + user_digest("ann", "shop")]
+    dispatcher.services.access.enabled = False
+    dispatcher.handle(request({"do": 1, "lsid": lsid}), stranger)
+    assert len(sessions) == 2
