@@ -26,6 +26,7 @@ cdef class Context:
     cdef public bint api_strict
     cdef public bint help_asked
     cdef public RequestProgress begun_progress
+    cdef public object admitted
     cdef dict _body
 
     cpdef Context like(self)

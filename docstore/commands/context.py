@@ -25,6 +25,7 @@ from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
+    from docstore.commands.access.need import Need
     from docstore.commands.access.transport_security import TransportSecurity
     from docstore.commands.audit.log import AuditLog
     from docstore.commands.client_connection import ClientConnection
@@ -226,6 +227,7 @@ class Context:
     * `shard_version`: the raw document of a router.
     * `help_asked`: answer with the command's help instead of running it.
     * `begun_progress`: its progress once there is any, which most requests never have.
+    * `admitted`: what its client needed for it, where the command's privilege does not say that.
     """
 
     def __init__(
@@ -262,6 +264,7 @@ class Context:
         self.api_strict = False
         self.help_asked = False
         self.begun_progress: RequestProgress | None = None
+        self.admitted: tuple[Need, ...] | None = None
         self._body: dict[str, Any] | None = None
         for name, value in fields.items():
             setattr(self, name, value)
@@ -294,6 +297,7 @@ class Context:
         made.api_strict = self.api_strict
         made.help_asked = self.help_asked
         made.begun_progress = self.begun_progress
+        made.admitted = self.admitted
         made._body = None
         return made
 
@@ -301,6 +305,7 @@ class Context:
         """A request that is this one but for `changes`, carried out in its place: they have one progress."""
         made = self.like()
         made.begun_progress = self.progress
+        made.admitted = self.needs
         for name, value in changes.items():
             setattr(made, name, value)
         return made
@@ -365,6 +370,17 @@ class Context:
         """Whose its cursors and operations are; None where nobody is told apart."""
         identity = self.connection.identity
         return identity.user.name if identity is not None and self.services.access.enabled else None
+
+    def admit(self, needs: tuple[Need, ...]) -> None:
+        """Note what the client needed for the request, for what outlives it."""
+        self.admitted = needs
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What the client needed for the request; nothing where users are not told apart."""
+        if self.owner is None:
+            return ()
+        return self.command.privilege.needs(self.db, self.namespace) if self.admitted is None else self.admitted
 
     @property
     def operation(self) -> Operation:

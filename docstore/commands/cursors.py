@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from docstore.commands.access.need import Need
 from docstore.errors import Code, CommandError
 from docstore.security.names import UserName
 
@@ -34,14 +35,15 @@ class ClientCursor:
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
     currentOp. `apart`: its batches run scripts or stages, where they can stand still. `created`, `last_used`: seconds
     of the registry's clock. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
-    `owner`: who opened it, where users are told apart. `time_left`: the seconds that its batches may still take
+    `owner`: who opened it, where users are told apart; `needs`: what its owner needed for that, and needs for each
+    batch. `time_left`: the seconds that its batches may still take
     together; None: no limit. `transaction`: the number of the transaction that it belongs to. `execution`: its plans,
     where they are known.
     """
 
     __slots__ = (
         "apart", "at_cluster_time", "batches", "created", "execution", "id", "killed", "last_used", "lsid", "namespace",
-        "no_timeout", "origin", "owner", "pinned", "returned", "source", "time_left", "transaction",
+        "needs", "no_timeout", "origin", "owner", "pinned", "returned", "source", "time_left", "transaction",
     )  # fmt: skip
 
     def __init__(
@@ -55,8 +57,10 @@ class ClientCursor:
         now: float,
         transaction: int | None,
         owner: UserName | None = None,
+        needs: tuple[Need, ...] = (),
     ) -> None:
         self.owner = owner
+        self.needs = needs
         self.id = cursor_id
         self.namespace = namespace
         self.source = source
@@ -100,14 +104,17 @@ class CursorRegistry:
         no_timeout: bool = False,
         origin: bytes = b"",
         owner: UserName | None = None,
+        needs: tuple[Need, ...] = (),
     ) -> ClientCursor:
         """A new cursor, not checked out. `transaction`: the number of the session's that it belongs to. `owner`: who
-        opened it.
+        opened it, for which they needed `needs`.
         """
         cursor_id = 0
         while cursor_id == 0 or cursor_id in self._cursors:
             cursor_id = self.random64() & 0x7FFFFFFFFFFFFFFF
-        cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock(), transaction, owner)
+        cursor = ClientCursor(
+            cursor_id, namespace, source, lsid, no_timeout, origin, self._clock(), transaction, owner, needs
+        )
         self._cursors[cursor_id] = cursor
         self.opened += 1
         return cursor
@@ -148,6 +155,11 @@ class CursorRegistry:
     def get(self, cursor_id: int) -> ClientCursor | None:
         """A cursor to be looked at, whoever asks; None where there is none."""
         return self._cursors.get(cursor_id)
+
+    def needs_of(self, cursor_id: int, owner: UserName | None) -> tuple[Need, ...]:
+        """Return what the next batch needs of who opened the cursor; nothing where there is none of theirs."""
+        cursor = self._cursors.get(cursor_id)
+        return () if cursor is None or cursor.owner != owner else cursor.needs
 
     def owner_of(self, cursor_id: int) -> UserName | None:
         """Who opened a cursor; None where nobody is told apart, and where there is no such cursor."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 import bson
 
 from docstore.bson.build import DocumentParts
-from docstore.commands.access.need import Needs
+from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
 from docstore.commands.limits import Face
 from docstore.errors import Code, CommandError
 
@@ -159,6 +159,16 @@ class Privilege:
 
     action: str
     resource: Resource
+
+    def needs(self, db: str, namespace: str) -> tuple[Need, ...]:
+        """Return what a request to a database, about a namespace or none, needs by this privilege."""
+        if self.resource in (Resource.NONE, Resource.USER):
+            return ()
+        if self.resource is Resource.CLUSTER:
+            return on_cluster(self.action)
+        if self.resource is Resource.DATABASE:
+            return on_database(db, self.action)
+        return on_namespace(namespace or db, self.action)
 
 
 PUBLIC = Privilege("", Resource.NONE)

@@ -82,7 +82,13 @@ async def first_reply(
         return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog, at=at)
     lsid, transaction = (None, None) if context.session is None else (context.session.lsid, context.session.transaction)
     cursor = context.services.cursors.register(
-        merged, namespace, lsid=lsid, transaction=transaction, origin=context.raw, owner=context.owner
+        merged,
+        namespace,
+        lsid=lsid,
+        transaction=transaction,
+        origin=context.raw,
+        owner=context.owner,
+        needs=context.needs,
     )
     cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from docstore.bson.walk import OBJECT
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import Identity, current
-from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
+from docstore.commands.access.need import Need, on_cluster, on_database
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.declaration import Command, Resource
 from docstore.errors import Code, CommandError
@@ -89,7 +89,9 @@ def _check(identity: Identity, context: Context, arguments: Arguments) -> None:
             if key in identity.allowed:
                 return
     privileges = identity.user.privileges
-    for need in needs_of(context, arguments):
+    needs = tuple(needs_of(context, arguments))
+    context.admit(needs)
+    for need in needs:
         if need not in identity.allowed:
             if not privileges.allow(need.resource, need.action):
                 raise not_authorized(context)
@@ -146,14 +148,7 @@ def needs_of(context: Context, arguments: Arguments) -> Iterable[Need]:
     command = context.command
     if command.needs is not None:
         return command.needs(context, arguments)
-    action, resource = command.privilege.action, command.privilege.resource
-    if resource in _OPEN:
-        return ()
-    if resource is Resource.CLUSTER:
-        return on_cluster(action)
-    if resource is Resource.DATABASE:
-        return on_database(context.db, action)
-    return on_namespace(_namespace(context, arguments), action)
+    return command.privilege.needs(context.db, _namespace(context, arguments))
 
 
 def _namespace(context: Context, arguments: Arguments) -> str:

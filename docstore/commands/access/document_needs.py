@@ -86,9 +86,11 @@ def _upserts(where: str, statement: bytes) -> bool:
     return (code == BOOL or code in NUMBERS) and truth_of(code, data)
 
 
-def get_more_needs(context: Context, _arguments: Arguments) -> Iterable[Need]:
-    """Nothing: who may go on with a cursor is whose it is."""
-    return ()
+def get_more_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
+    """Return what opening the cursor needed: who may not do that any more gets nothing more. The cursors of others are
+    refused when they are taken.
+    """
+    return context.services.cursors.needs_of(arguments.value, context.owner)
 
 
 def aggregate_needs(context: Context, arguments: Arguments) -> Iterable[Need]:

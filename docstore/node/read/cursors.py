@@ -248,6 +248,7 @@ def _opened(
             no_timeout=no_timeout,
             origin=context.raw,
             owner=context.owner,
+            needs=context.needs,
         )
         # No batch but this one can be begun anew.
         stages = isinstance(filling.source, Evaluating) and filling.source.evaluates()
