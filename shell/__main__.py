@@ -7,6 +7,7 @@ when `--eval` or a file fails.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -144,6 +145,8 @@ def main(**given: Any) -> None:
 
     ADDRESS is HOST[:PORT][/DATABASE], a database of the server on this machine, or mongodb://HOST,HOST/DATABASE.
     """
+    # Whatever file is made is its owner's alone.
+    os.umask(0o077)
     options = Options(**given)
     sys.exit(_run(options, options.address()))
 

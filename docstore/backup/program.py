@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -73,6 +74,8 @@ _AT = click.option("--at", callback=_time, help="The time: SECONDS:INCREMENT of 
 @click.version_option(docstore.__version__, message="Docstore version %(version)s")
 def main() -> None:
     """Backups of nodes, replica sets and clusters."""
+    # Whatever file is made is its owner's alone.
+    os.umask(0o077)
 
 
 @main.group("backup", context_settings=_HELP)

@@ -145,6 +145,8 @@ Main = Callable[[Process], Awaitable[None]]
 
 def run(name: str, main: Main, options: Options) -> NoReturn:
     """Run `main` as a process of that name and leave with its exit code."""
+    # Whatever file it makes is its owner's alone.
+    os.umask(0o077)
     pid_file = options.process.pid_file
     try:
         logging_options = options.logging

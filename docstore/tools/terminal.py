@@ -6,6 +6,7 @@ Everything is said on the standard error, a line at a time with the time in fron
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -77,6 +78,8 @@ class ToolCommand(click.Command):
         return super().parse_args(ctx, given)
 
     def invoke(self, ctx: click.Context) -> Any:
+        # Whatever file it makes is its owner's alone.
+        os.umask(0o077)
         try:
             return super().invoke(ctx)
         except click.UsageError as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import itemgetter
+from pathlib import Path
 
 from docstore.log import component
 from docstore.net.process import StartError
@@ -50,6 +51,15 @@ def _reach(address: IPv4Address | IPv6Address) -> Reach:
     if address.is_loopback:
         return Reach.MACHINE
     return Reach.ANYWHERE if address.is_unspecified or address.is_global else Reach.PRIVATE
+
+
+READABLE = "The data files can be read by other users of this machine: take that away with chmod -R go= DBPATH"
+
+
+def warn_of_readable_files(dbpath: Path) -> None:
+    """Warn of files that were made before processes kept theirs to themselves, or by another program."""
+    if any(path.is_file() and path.stat().st_mode & 0o077 for path in dbpath.glob("[0-9]*")):
+        LOG.startup_warning(READABLE, dbpath=str(dbpath))
 
 
 def check_exposure(options: Options) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from docstore.console.start import console_of
 from docstore.net.access.audit import audit_log
-from docstore.net.access.exposure import check_exposure
+from docstore.net.access.exposure import check_exposure, warn_of_readable_files
 from docstore.net.access.key_file import cluster_keys
 from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
@@ -38,6 +38,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         _repair(settings, extension)
         return
     check_exposure(options)
+    warn_of_readable_files(settings.dbpath)
     network = options.network
     running = NodeProcess(
         settings,
