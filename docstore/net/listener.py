@@ -14,6 +14,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.connection import Connection
+from docstore.net.file_limits import connection_limit
 from docstore.net.guarded_connection import GuardedConnection
 from docstore.net.rate_limiter import Admission, RateLimiter
 from docstore.net.scheduling.scheduler import Scheduler
@@ -75,7 +76,7 @@ class Listener:
         self._addresses = tuple(addresses)
         self._unix_sockets = unix_sockets
         self._files: list[BoundUnixSocket] = []
-        self._max_connections = max_connections
+        self._max_connections = connection_limit(max_connections)
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []

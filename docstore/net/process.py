@@ -18,7 +18,6 @@ import importlib.util
 import logging
 import os
 import platform
-import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,6 +28,7 @@ import docstore
 from docstore import log
 from docstore.bson.compilation import kernel_form
 from docstore.log import component
+from docstore.net.file_limits import raise_file_limit
 from docstore.net.memory.allocator import bound_free_memory
 from docstore.net.memory.garbage import GarbageCollection
 from docstore.options import Options
@@ -37,7 +37,6 @@ LOG = component("CONTROL")
 BROKEN_INVARIANT = 14
 CANNOT_LISTEN = 48
 CANNOT_OPEN_DATA = 100
-_OTHER_FILES = 4096
 _READY, _NOTE, _FAILURE = "+", " ", "!"
 
 
@@ -164,7 +163,7 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
     voice = _fork(name) if options.process.fork else Voice()
     for notice in options.notices:
         LOG.startup_warning(notice)
-    _raise_file_limit(options.network.max_connections)
+    raise_file_limit(options.network.max_connections)
     bound_free_memory()
     try:
         if pid_file is not None:
@@ -178,17 +177,6 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
         if pid_file is not None:
             pid_file.unlink(missing_ok=True)
     sys.exit(code)
-
-
-def _raise_file_limit(connections: int) -> None:
-    """Every connection is an open file, and so is every table of the storage engine."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _OTHER_FILES
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < wanted:
-        LOG.info("The limit of open files is below what was asked for", limit=allowed, maxConns=connections)
 
 
 def _write_pid_file(path: Path) -> None:

@@ -57,7 +57,7 @@ def test_what_processes_and_tools_write_is_their_owners_alone(tmp_path: Path) ->
         port = ("--port", str(server.port))
         run("docstore.tools.dump", *port, "--out", made / "dump")
         run("docstore.tools.export", *port, "--db", "db", "--collection", "c", "--out", made / "c.json")
-        run("docstore.backup.program", "backup", "create", "--repository", made / "backups", *port)
+        run("docstore.backup.program", "backup", "create", made / "backups", *port)
     finally:
         server.stop()
     server.dbpath.chmod(0o700)
