@@ -58,7 +58,9 @@ def services_of(
     """The services of one process, which finds its users in `users` and knows the cluster's processes by `keys`. Its
     own parameters are added to `parameters`. For the rest see `Services`.
     """
-    access = AccessControl(users, keys=keys, random_bytes=secrets.token_bytes, aside=asyncio.to_thread)
+    access = AccessControl(
+        users, keys=keys, random_bytes=secrets.token_bytes, aside=asyncio.to_thread, pause=asyncio.sleep
+    )
     parts[Scheduler] = scheduler
     services = Services(
         table=table,

@@ -1,18 +1,23 @@
-"""How often who is at an address may fail to prove who they are.
+"""How long a client waits before it may try to prove who it is, after failures from its address as the same user.
 
-Always true: an address has failed at most `allowed` times more than `PER_SECOND` times the seconds since its first
-failure; who has used that up is refused before anything is looked at, with the right password too, until some of it has
-come back. What is remembered is bounded: of more addresses than `_MOST_SOURCES` the one that failed longest ago is
-forgotten.
+Always true:
+
+* nobody is refused because others have failed; a failure as one user delays nobody who is another, or elsewhere;
+* the first `allowed` failures cost nothing; behind them each adds `1 / PER_SECOND` seconds to the wait, which is at most
+  `MAX_DELAY_SECONDS`, and `PER_SECOND` failures are forgotten each second;
+* at most `MAX_ENTRIES` pairs of an address and a user are remembered: the one that failed longest ago goes first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
+from docstore.security.names import UserName
+
 PER_SECOND = 10.0
-DEFAULT_ALLOWED = 1000
-_MOST_SOURCES = 10_000
+DEFAULT_ALLOWED = 100
+MAX_DELAY_SECONDS = 5.0
+MAX_ENTRIES = 10_000
 
 
 class FailedAttempts:
@@ -20,20 +25,24 @@ class FailedAttempts:
 
     def __init__(self) -> None:
         self.allowed = DEFAULT_ALLOWED
-        # The failures that have not been made up for by time, and when they were counted; who failed last comes last.
-        self._sources: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # The failures that time has not made up for, and when they were counted; who failed last comes last.
+        self._counts: OrderedDict[tuple[str, UserName], tuple[float, float]] = OrderedDict()
 
-    def exhausted(self, source: str, now: float) -> bool:
-        """Whether an address may not even try."""
-        return bool(self.allowed) and self._owed(source, now) > self.allowed - 1
+    def delay(self, address: str, user: UserName, now: float) -> float:
+        """Return the seconds that an attempt has to wait."""
+        if not self.allowed:
+            return 0.0
+        excess = self._standing(address, user, now) - (self.allowed - 1)
+        return min(max(excess, 0.0) / PER_SECOND, MAX_DELAY_SECONDS)
 
-    def failed(self, source: str, now: float) -> None:
-        """Somebody at that address has failed."""
-        self._sources[source] = self._owed(source, now) + 1, now
-        self._sources.move_to_end(source)
-        if len(self._sources) > _MOST_SOURCES:
-            self._sources.popitem(last=False)
+    def failed(self, address: str, user: UserName, now: float) -> None:
+        """Count a failure."""
+        key = (address, user)
+        self._counts[key] = self._standing(address, user, now) + 1, now
+        self._counts.move_to_end(key)
+        if len(self._counts) > MAX_ENTRIES:
+            self._counts.popitem(last=False)
 
-    def _owed(self, source: str, now: float) -> float:
-        count, counted_at = self._sources.get(source, (0.0, now))
+    def _standing(self, address: str, user: UserName, now: float) -> float:
+        count, counted_at = self._counts.get((address, user), (0.0, now))
         return max(0.0, count - (now - counted_at) * PER_SECOND)

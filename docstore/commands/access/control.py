@@ -41,9 +41,14 @@ async def at_once(work: Callable[[], T]) -> T:
     return work()
 
 
+async def no_pause(_seconds: float) -> None:
+    """Wait for nothing."""
+
+
 @dataclass(slots=True)
 class AccessControl:
-    """`random_bytes` gives as many as asked for; `aside` does work that takes milliseconds where it holds nobody up.
+    """`random_bytes` gives as many as asked for; `aside` does work that takes milliseconds where it holds nobody up;
+    `pause` lets so many seconds go by.
 
     `enabled`: what users may do is checked. `keys`: by which other processes of the cluster authenticate.
     `localhost_exception`: while there is no user, a client on this machine may make the first. `passes_on`: requests
@@ -62,6 +67,7 @@ class AccessControl:
     """Whether there has ever been a user or a role: then the localhost exception is over."""
     random_bytes: Callable[[int], bytes] = urandom
     aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
+    pause: Callable[[float], Awaitable[None]] = no_pause
     secret: bytes = field(default_factory=lambda: urandom(32), repr=False)
     attempts: FailedAttempts = field(default_factory=FailedAttempts)
 

@@ -14,15 +14,13 @@ from typing import Any
 from docstore.bson import document_to_python
 from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
 from docstore.commands.access.control import X509, AccessControl
-from docstore.commands.access.identity import keep_apart, log_in
-from docstore.commands.client_connection import ClientConnection
+from docstore.commands.access.identity import client_address, keep_apart, log_in, may_be
 from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.query.value.option_fields import option_fields
 from docstore.security.names import EXTERNAL, SYSTEM, UserName
-from docstore.security.restrictions import admitted
 from docstore.security.scram import Credential, Malformed
 from docstore.security.scram_server import ClientFirst, ServerConversation
 from docstore.security.users import User
@@ -183,8 +181,6 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
     if audit is not None:
         audit.abandoned(connection)
     connection.conversation = None
-    if access.attempts.exhausted(_source(connection), context.services.clock()):
-        raise _not_admitted(context, mechanism, None, "too many attempts from this address have failed")
     try:
         first = ClientFirst(payload, db)
     except Malformed as error:
@@ -193,6 +189,11 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
         raise _refused(context, mechanism, None, str(error)) from None
     if not access.takes(mechanism, first.name):
         raise _unavailable(context, mechanism, first.name)
+    if first.name != SYSTEM:
+        # Who may be kept waiting is no process of the cluster.
+        delay = access.attempts.delay(client_address(connection), first.name, context.services.clock())
+        if delay:
+            await access.pause(delay)
     known = await access.known_by(first.name)
     connection.conversation = _begun(access, mechanism, first, known, short)
     return _reply(connection.conversation.scram.challenge, done=False)
@@ -262,8 +263,7 @@ async def _done(context: Context, conversation: Conversation, payload: bytes) ->
 def _admit(context: Context, mechanism: str, user: User, generation: int) -> None:
     """The client has proven to be that user. Errors: AuthenticationFailed, and those of `log_in`."""
     connection = context.connection
-    client, server = (address.rpartition(":")[0].strip("[]") for address in (connection.remote, connection.local))
-    if not admitted(user.restrictions, client, server):
+    if not may_be(connection, user):
         raise _refused(context, mechanism, user.name, "the client's address is not allowed")
     try:
         log_in(connection, user, generation)
@@ -284,18 +284,10 @@ def _reply(payload: bytes, *, done: bool) -> dict[str, Any]:
     return {"conversationId": CONVERSATION_ID, "done": done, "payload": payload}
 
 
-def _source(connection: ClientConnection) -> str:
-    """Where its client is."""
-    return connection.remote.rpartition(":")[0]
-
-
 def _refused(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
     """An attempt has failed."""
-    context.services.access.attempts.failed(_source(context.connection), context.services.clock())
-    return _not_admitted(context, mechanism, name, reason)
-
-
-def _not_admitted(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
+    if name is not None:
+        context.services.access.attempts.failed(client_address(context.connection), name, context.services.clock())
     _note(context, mechanism, name, Code.AuthenticationFailed)
     known = {} if name is None else {"user": name.user, "db": name.db}
     LOG.info("Authentication failed", mechanism=mechanism, **known, remote=context.connection.remote, reason=reason)

@@ -8,6 +8,7 @@ from docstore.commands.sessions.fields import NO_USER_DIGEST, user_digest
 from docstore.errors import Code, CommandError
 from docstore.security.names import SYSTEM
 from docstore.security.privileges import CLUSTER
+from docstore.security.restrictions import admitted
 from docstore.security.users import User
 
 
@@ -22,6 +23,16 @@ class Identity:
         self.user = user
         self.generation = generation
         self.allowed: set[object] = set()
+
+
+def client_address(connection: ClientConnection) -> str:
+    """Return the IP address of a connection's client as text; the name of a socket in the file system as it is."""
+    return connection.remote.rpartition(":")[0].strip("[]")
+
+
+def may_be(connection: ClientConnection, user: User) -> bool:
+    """Return whether a user's restrictions let the client in from where it is, to where it came."""
+    return admitted(user.restrictions, client_address(connection), connection.local.rpartition(":")[0].strip("[]"))
 
 
 def log_in(connection: ClientConnection, user: User, generation: int) -> None:
@@ -73,7 +84,7 @@ def log_out(connection: ClientConnection, db: str) -> None:
 async def current(connection: ClientConnection, access: AccessControl) -> User | None:
     """The connection's user as it is now; None where there is none, or none any more: then it is logged out.
 
-    A user that was dropped and made anew is another one.
+    A user that was dropped and made anew is another one; one that may not be at the client's address is none there.
     """
     present = connection.identity
     if present is None:
@@ -83,7 +94,7 @@ async def current(connection: ClientConnection, access: AccessControl) -> User |
         found = await access.find(present.user.name)
         if connection.identity is not present:
             return await current(connection, access)
-        if found is None or found.user_id != present.user.user_id:
+        if found is None or found.user_id != present.user.user_id or not may_be(connection, found):
             connection.identity = None
             keep_apart(connection)
             return None

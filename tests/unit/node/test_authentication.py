@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from bson.binary import Binary
 
-from docstore.security.scram import MECHANISMS, SHA_1, SHA_256
+from docstore.security.cluster_keys import ClusterKeys
+from docstore.security.scram import MECHANISMS, SALT_BYTES, SHA_1, SHA_256
 from docstore.security.scram_client import conversation
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.logging_in import another_client, continue_login, log_in, user_document, who
@@ -54,20 +55,55 @@ def test_a_login_fails_always_in_the_same_way(user: str, password: str, db: str)
     loop(scenario())
 
 
-def test_who_fails_too_often_is_not_let_in_by_the_right_password_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("docstore.commands.access.attempts.PER_SECOND", 0.0)
+def test_who_fails_often_waits_and_is_let_in_by_the_right_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("docstore.commands.access.attempts.PER_SECOND", 1e-9)
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def scenario() -> None:
+        node = await node_with(user_document("ann", "secret"), user_document("bob", "secret"))
+        access = node.services.access
+        access.attempts.allowed, access.pause = 3, pause
+        for _ in range(3):
+            assert (await log_in(node, "ann", "wrong", "admin"))["code"] == 18
+        assert waits == []
+        assert (await log_in(node, "bob", "secret", "admin"))["ok"] == 1
+        another_client(node, "10.0.0.9:1")
+        assert (await log_in(node, "ann", "secret", "admin"))["ok"] == 1
+        assert waits == [], "neither another user nor another address waits"
+        another_client(node)
+        assert (await log_in(node, "ann", "secret", "admin"))["ok"] == 1
+        assert waits == [5.0]
+
+    loop(scenario())
+
+
+def test_messages_that_name_nobody_hold_nobody_up() -> None:
+    """Neither users nor the processes of the cluster."""
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
 
     async def scenario() -> None:
         node = await node_with(user_document("ann", "secret"))
-        node.services.access.attempts.allowed = 3
-        for _ in range(3):
-            assert (await log_in(node, "ann", "wrong", "admin"))["code"] == 18
-        assert (await log_in(node, "ann", "secret", "admin"))["code"] == 18
-        assert await who(node) == []
-        node.services.access.attempts.allowed = 4
+        access = node.services.access
+        access.attempts.allowed, access.pause, access.keys = (
+            2,
+            pause,
+            ClusterKeys(["a" * 12], bytes(SALT_BYTES[SHA_256])),
+        )
+        start = {"saslStart": 1, "mechanism": SHA_256}
+        for _ in range(5):
+            assert (await node.reply({**start, "payload": Binary(b"garbage")}, "admin"))["code"] == 18
+            member = await log_in(node, "__system", "wrong", "local")
+            assert member["code"] == 18
         assert (await log_in(node, "ann", "secret", "admin"))["ok"] == 1
+        another_client(node)
+        assert (await log_in(node, "__system", "a" * 12, "local"))["ok"] == 1
+        assert waits == []
 
     loop(scenario())
 
@@ -221,5 +257,32 @@ def test_a_message_may_be_base64() -> None:
         assert bytes(reply["payload"]).startswith(b"r=abc")
         wrong = await LocalNode().reply({"saslContinue": 1, "conversationId": 7, "payload": Binary(b"")}, "admin")
         assert wrong["code"] == 17
+
+    loop(scenario())
+
+
+def test_restrictions_hold_for_who_is_logged_in_already() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run({"createUser": "root", "pwd": "p", "roles": ["root"]}, "admin")
+        await node.run({"createRole": "role", "privileges": [], "roles": ["readAnyDatabase"]}, "admin")
+        await node.run({"createUser": "ann", "pwd": "p", "roles": ["role"]}, "admin")
+        root = node.peer
+        node.services.access.enabled = True
+        assert (await log_in(node, "root", "p"))["ok"]
+        ann = another_client(node, "10.0.0.9:1")
+        elsewhere, here = ([{"clientSource": [address]}] for address in ("10.0.0.8", "10.0.0.0/24"))
+        for command in ({"updateUser": "ann"}, {"updateRole": "role"}):
+            assert (await log_in(node, "ann", "p"))["ok"]
+            await node.run({"find": "c"})
+            for restrictions, code in ((here, None), (elsewhere, 13)):
+                node.peer = root
+                await node.run({**command, "authenticationRestrictions": restrictions}, "admin")
+                node.peer = ann
+                assert (await node.reply({"find": "c"})).get("code") == code
+            assert (await log_in(node, "ann", "p"))["code"] == 18
+            node.peer = root
+            await node.run({**command, "authenticationRestrictions": []}, "admin")
+            node.peer = ann
 
     loop(scenario())
