@@ -11,7 +11,7 @@ import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 from docstore.bson import array_documents, document_from, elements, get_field, without_fields
-from docstore.bson.walk import ARRAY, STRING, Value
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value
 from docstore.commands.access.control import AccessControl
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.limits import DEFAULT_FACE, Face
@@ -21,6 +21,7 @@ from docstore.commands.parts import Parts
 from docstore.commands.sessions.fields import NO_USER_DIGEST, owned_lsid
 from docstore.commands.values import wrong_type
 from docstore.errors import no_scripting
+from docstore.namespace import USERS_NS, split_namespace
 from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from docstore.commands.audit.log import AuditLog
     from docstore.commands.client_connection import ClientConnection
     from docstore.commands.cursors import CursorRegistry
-    from docstore.commands.declaration import Command, CommandTable
+    from docstore.commands.declaration import Command, CommandTable, Sequences
     from docstore.commands.fail_points import FailPoints, Failure
     from docstore.commands.gossip import EncodedGossip
     from docstore.commands.operations.registry import Operation, OperationRegistry
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from docstore.security.names import UserName
 
 _LSID = frozenset((b"lsid",))
-_USERS = "admin.system.users"
+_HIDDEN = b"\4\0\0\0xxx\0"
 _WRITTEN = ("documents", "updates", "update")
 """Fields of commands that write documents, which hold the keys of users where they are documents of users."""
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
@@ -147,11 +148,31 @@ _SERVICES = [(slot.__get__, slot.__set__) for slot in (vars(Services)[each.name]
 _PUT_PARTS = vars(Services)["parts"].__set__
 
 
-def redacted(raw: bytes, hidden: tuple[str, ...]) -> bytes:
-    """A document with "xxx" in the place of some of its fields' values."""
-    return document_from(
-        (name, STRING, b"\4\0\0\0xxx\0") if name in hidden else (name, code, data) for name, code, data in elements(raw)
-    )
+def redacted(table: CommandTable, command: Command, raw: bytes, sequences: Sequences, namespace: str) -> bytes:
+    """Return a request's document with "xxx" in the place of what nobody is to see, also in a command that it wraps.
+    `namespace`: the collection that it is about, empty for none.
+    """
+    hidden = command.sensitive or (_WRITTEN if namespace == USERS_NS else ())
+    if callable(hidden):
+        hidden = hidden(raw, sequences)
+    if not hidden and not command.wraps_command:
+        return raw
+    shown = [(name, STRING, _HIDDEN) if name in hidden else (name, code, data) for name, code, data in elements(raw)]
+    if command.wraps_command and shown[0][1] == OBJECT:
+        shown[0] = (shown[0][0], OBJECT, _redacted_inside(table, shown[0][2], split_namespace(namespace)[0]))
+    return document_from(shown)
+
+
+def _redacted_inside(table: CommandTable, raw: bytes, db: str) -> bytes:
+    """Return a command of a database as it is shown; one that there is not with nothing but its name."""
+    fields = elements(raw)
+    if not fields:
+        return raw
+    name, code, data = fields[0]
+    if name not in table:
+        return document_from([(name, STRING, _HIDDEN)])
+    namespace = f"{db}.{data[4:-1].decode('utf-8', 'replace')}" if code == STRING else f"{db}."
+    return redacted(table, table.get(name), raw, {}, namespace)
 
 
 class RequestFields(TypedDict, total=False):
@@ -353,10 +374,8 @@ class Context:
     @property
     def shown(self) -> bytes:
         """The request's document without what nobody is to see: for logs, currentOp, the profiler and errors."""
-        hidden = self.command.sensitive or (_WRITTEN if self.namespace == _USERS else ())
-        if callable(hidden):
-            hidden = hidden(self.raw)
-        return redacted(self.raw, hidden) if hidden else self.raw
+        namespace = self.namespace or f"{self.db}."
+        return redacted(self.services.table, self.command, self.raw, self.sequences, namespace)
 
     @property
     def figures(self) -> dict[str, Any]:

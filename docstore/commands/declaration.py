@@ -181,6 +181,9 @@ INTERNAL = Privilege("internal", Resource.CLUSTER)
 Response = Result | Awaitable[Result]
 """What running a command gives: its result, or what to await for it. Nothing else in between is of both kinds."""
 
+Sequences = Mapping[str, list[bytes]]
+"""Documents that come beside a request's own, by the name of their parameter."""
+
 Run = Callable[["Context", "Arguments"], Response]
 
 
@@ -252,10 +255,12 @@ class Spec:
     next of its own accord; None ends the stream."""
     needs: Needs | None = None
     """What a request needs, where the privilege does not say it all."""
-    sensitive: tuple[str, ...] | Callable[[bytes], tuple[str, ...]] = ()
+    sensitive: tuple[str, ...] | Callable[[bytes, Sequences], tuple[str, ...]] = ()
     """Fields whose values are shown to nobody: neither in logs and errors nor by currentOp and the profiler. A
-    function says which of a request's document.
+    function says which of a request's document and its document sequences.
     """
+    wraps_command: bool = False
+    """The field named like the command is another command, in which the same values are shown to nobody."""
     refuses: str = ""
     """Why every request is refused; empty for a command that does something."""
     help: str = ""

@@ -86,7 +86,7 @@ async def first_reply(
         namespace,
         lsid=lsid,
         transaction=transaction,
-        origin=context.raw,
+        origin=context.shown,
         owner=context.owner,
         needs=context.needs,
     )

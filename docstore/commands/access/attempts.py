@@ -3,8 +3,8 @@
 Always true:
 
 * nobody is refused because others have failed; a failure as one user delays nobody who is another, or elsewhere;
-* the first `allowed` failures cost nothing; behind them each adds `1 / PER_SECOND` seconds to the wait, which is at most
-  `MAX_DELAY_SECONDS`, and `PER_SECOND` failures are forgotten each second;
+* the first `allowed` failures cost nothing; behind them each adds `1 / PER_SECOND` seconds to the wait, which is at
+  most `MAX_DELAY_SECONDS`, and `PER_SECOND` failures are forgotten each second;
 * at most `MAX_ENTRIES` pairs of an address and a user are remembered: the one that failed longest ago goes first.
 """
 

@@ -96,7 +96,7 @@ DISTINCT = Spec(
 )  # fmt: skip
 
 EXPLAIN = Spec(
-    "explain", privilege=_READ, role=Role.SECONDARY_OK, value=Type.OBJECT, stable=True,
+    "explain", privilege=_READ, role=Role.SECONDARY_OK, value=Type.OBJECT, stable=True, wraps_command=True,
     pausable=True, repeatable=True,
     parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),),
     needs=explain_needs, help="how a command would be carried out",

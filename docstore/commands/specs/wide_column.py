@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from docstore.bson import get_field
 from docstore.commands.access.catalog_needs import batch_mutate_needs, cql_needs, everywhere_needs, named_database_needs
-from docstore.commands.declaration import INTERNAL, Exceptional, Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.declaration import (
+    INTERNAL,
+    Exceptional,
+    Parameter,
+    Privilege,
+    Resource,
+    Role,
+    Sequences,
+    Spec,
+    Type,
+)
 
 CONSISTENCY = Parameter("consistency", Type.STRING, default="ONE")
 SCHEMA = Parameter("schema", Type.ANY)
@@ -32,10 +42,10 @@ _REMOVE = Privilege("remove", Resource.COLLECTION)
 _MAKE_KEYSPACES = Privilege("createCollection", Resource.CLUSTER)
 
 
-def _passwords(raw: bytes) -> tuple[str, ...]:
-    """A statement that may hold a password is not shown."""
+def _passwords(raw: bytes, _sequences: Sequences) -> tuple[str, ...]:
+    """Hide a statement that may hold a password, and the values for its markers."""
     text = get_field(raw, "cql")
-    return ("cql",) if text is not None and b"password" in text[1].lower() else ()
+    return ("cql", "params") if text is not None and b"password" in text[1].lower() else ()
 
 
 CQL = Spec(

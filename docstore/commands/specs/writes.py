@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from docstore.commands.access.document_needs import bulk_write_needs, find_and_modify_needs, insert_needs, update_needs
-from docstore.commands.declaration import AUTHENTICATED, Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.declaration import AUTHENTICATED, Parameter, Privilege, Resource, Role, Sequences, Spec, Type
 from docstore.commands.specs.options import BYPASS, COLLATION, CURSOR, HINT, LET
+from docstore.namespace import USERS_NS
 
 _ORDERED = Parameter("ordered", Type.BOOL, default=True)
 
@@ -31,6 +32,13 @@ DELETE = Spec(
     in_transactions=True, help="remove documents of a collection",
 )  # fmt: skip
 
+
+def _written_to_users(raw: bytes, sequences: Sequences) -> tuple[str, ...]:
+    """Hide all operations where some may be on documents of users, which hold what is made of passwords."""
+    name = USERS_NS.encode()
+    return ("ops",) if any(name in each for each in (raw, *sequences.get("nsInfo", ()))) else ()
+
+
 BULK_WRITE = Spec(
     "bulkWrite", since=25, privilege=AUTHENTICATED, role=Role.PRIMARY, admin_only=True, retryable=True, stable=True,
     parameters=(
@@ -42,7 +50,7 @@ BULK_WRITE = Spec(
         Parameter("errorsOnly", Type.BOOL, default=False),
         CURSOR,
     ),
-    in_transactions=True, needs=bulk_write_needs,
+    in_transactions=True, needs=bulk_write_needs, sensitive=_written_to_users,
     help="add, change and remove documents of several collections",
 )  # fmt: skip
 

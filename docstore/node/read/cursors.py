@@ -246,7 +246,7 @@ def _opened(
             lsid=None if session is None else session.lsid,
             transaction=None if session is None else session.transaction,
             no_timeout=no_timeout,
-            origin=context.raw,
+            origin=context.shown,
             owner=context.owner,
             needs=context.needs,
         )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import bson
 import pytest
 from bson import json_util
 
 from docstore import log
+from docstore.commands.audit.log import AuditLog
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.logging_in import another_client, log_in
 
@@ -83,3 +86,63 @@ def test_nothing_that_a_node_shows_holds_a_secret(logged: log.RecentLines) -> No
     assert any("Slow query" in text and "createUser" in text for text in texts)
     for secret in secrets:
         assert not [text for text in texts if secret in text]
+
+
+WRAPPED = {"explain": USER}
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]] = {
+    "an explained command": (WRAPPED, {}),
+    "an explained explain": ({"explain": WRAPPED}, {}),
+    "an explained statement of CQL": ({"explain": {"cql": f"CREATE ROLE r WITH PASSWORD = '{PASSWORD}'"}}, {}),
+    "an explained login": ({"explain": {"saslStart": 1, "mechanism": "PLAIN", "payload": PASSWORD}}, {}),
+    "an explained unknown command": ({"explain": {"creatUser": "ann", "pwd": PASSWORD}}, {}),
+    "an explained update of users": (
+        {"explain": {"update": "system.users", "updates": [{"q": {}, "u": {"$set": {"credentials": PASSWORD}}}]}}, {},
+    ),
+    "operations on users": (
+        {
+            "bulkWrite": 1, "nsInfo": [{"ns": "admin.system.users"}], "cursor": {"batchSize": 0},
+            "ops": [{"insert": 0, "document": {"_id": "x.y", "credentials": PASSWORD}}],
+        },
+        {},
+    ),
+    "operations on users beside the request": (
+        {"bulkWrite": 1, "ops": [{"insert": 0, "document": {"_id": "x.y", "credentials": PASSWORD}}]},
+        {"nsInfo": [{"ns": "admin.system.users"}]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("user", [None, "root", "nobody"])
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_secret_in_a_command_of_another_name_is_not_shown_either(
+    logged: log.RecentLines, case: str, user: str | None
+) -> None:
+    command, sequences = OTHERS[case]
+    shown: list[Any] = []
+
+    async def story() -> None:
+        audit = AuditLog(lambda message: written.append(bson.decode(message)), lambda: 0.0, uuid.UUID(int=1))
+        node = LocalNode(audit=audit)
+        node.dispatcher.slow_seconds = 0.0
+        audit.authorization_success = True
+        await node.run({"createUser": "root", "pwd": "p", "roles": ["root"]}, "admin")
+        await node.run({"createUser": "nobody", "pwd": "p", "roles": []}, "admin")
+        await node.run({"profile": 2}, "admin")
+        if user is not None:
+            node.services.access.enabled = True
+            another_client(node)
+            assert (await log_in(node, user, "p"))["ok"]
+        beside = {name: list(map(bson.encode, documents)) for name, documents in sequences.items()}
+        reply = await node.reply(command, "admin", sequences=beside)
+        shown.append(reply if not reply["ok"] else {})
+        node.services.access.enabled = False
+        shown.append(await node.run({"currentOp": 1, "$all": True}, "admin"))
+        idle = {"aggregate": 1, "pipeline": [{"$currentOp": {"idleCursors": True}}], "cursor": {}}
+        shown.append(await node.run(idle, "admin"))
+        shown.append(await node.run({"find": "system.profile"}, "admin"))
+
+    written: list[Any] = []
+    loop(story())
+    assert any("authCheck" in str(each) for each in written) or user is None
+    texts = [json.dumps(each, default=json_util.default) for each in (*shown, *written)] + list(logged.lines)
+    assert not [text for text in texts if PASSWORD in text]
