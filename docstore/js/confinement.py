@@ -2,8 +2,9 @@
 
 From then on the process leaves no core file, can read but the interpreter's own files, writes below its spill
 directory alone, opens no socket, starts no process and looks into none, and neither gains rights nor gives up these
-limits; its threads, started later, are bound as it is. Which of it holds depends on the kernel: Landlock (files) is in
-Linux since 5.13, filters of system calls are since 3.17. Nothing happens on other systems.
+limits; its threads, started later, are bound as it is. System calls that are not listed here are refused. Which of it
+holds depends on the kernel: Landlock (files) is in Linux since 5.13, filters of system calls are since 3.17. Nothing
+happens on other systems.
 """
 
 from __future__ import annotations
@@ -131,35 +132,69 @@ def _allow(kernel: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
 
 
 class _Calls(NamedTuple):
-    """The numbers of an architecture. `refused`: sockets (socket, socketpair, connect, bind, listen), other programs
-    (execve, execveat, fork, vfork), other processes (ptrace, process_vm_readv, process_vm_writev, kill), the system
-    (mount, umount2, unshare, setns, bpf, perf_event_open, keyctl, userfaultfd); io_uring_setup, pidfd_send_signal and
-    pidfd_getfd have the same numbers everywhere.
+    """The numbers of an architecture. `allowed` are allowed whatever their arguments; the others with some values of an
+    argument only.
     """
 
     audit: int
     clone: int
-    refused: tuple[int, ...]
+    ioctl: int
+    prctl: int
+    prlimit: int
+    allowed: tuple[int, ...]
 
 
-_COMMON = (425, 424, 438)
-_CALLS = {
-    "x86_64": _Calls(
-        0xC000003E, 56,
-        (41, 53, 42, 49, 50, 59, 322, 57, 58, 101, 310, 311, 62, 165, 166, 272, 308, 321, 298, 250, 323, *_COMMON),
-    ),
-    "aarch64": _Calls(
-        0xC00000B7, 220,
-        (198, 199, 203, 200, 201, 221, 281, 117, 270, 271, 129, 40, 39, 97, 268, 280, 241, 219, 282, *_COMMON),
-    ),
+_ALLOWED = {
+    "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "mmap": (9, 222),
+    "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "pread64": (17, 67), "pwrite64": (18, 68),
+    "readv": (19, 65), "writev": (20, 66), "sched_yield": (24, 124), "mremap": (25, 216), "msync": (26, 227),
+    "mincore": (27, 232), "madvise": (28, 233), "dup": (32, 23), "nanosleep": (35, 101), "getitimer": (36, 102),
+    "setitimer": (38, 103), "getpid": (39, 172), "sendto": (44, 206), "recvfrom": (45, 207), "sendmsg": (46, 211),
+    "recvmsg": (47, 212), "shutdown": (48, 210), "getsockname": (51, 204), "getpeername": (52, 205),
+    "setsockopt": (54, 208), "getsockopt": (55, 209), "exit": (60, 93), "uname": (63, 160), "fcntl": (72, 25),
+    "flock": (73, 32), "fsync": (74, 82), "fdatasync": (75, 83), "ftruncate": (77, 46), "getcwd": (79, 17),
+    "umask": (95, 166), "gettimeofday": (96, 169), "getrlimit": (97, 163), "getrusage": (98, 165),
+    "sysinfo": (99, 179), "times": (100, 153), "getuid": (102, 174), "getgid": (104, 176), "geteuid": (107, 175),
+    "getegid": (108, 177), "getppid": (110, 173), "sigaltstack": (131, 132), "gettid": (186, 178), "futex": (202, 98),
+    "sched_getaffinity": (204, 123), "getdents64": (217, 61), "set_tid_address": (218, 96),
+    "restart_syscall": (219, 128), "fadvise64": (221, 223), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115), "exit_group": (231, 94), "epoll_ctl": (233, 21), "epoll_pwait": (281, 22),
+    "epoll_create1": (291, 20), "eventfd2": (290, 19), "dup3": (292, 24), "pipe2": (293, 59), "openat": (257, 56),
+    "mkdirat": (258, 34), "newfstatat": (262, 79), "unlinkat": (263, 35), "renameat": (264, 38),
+    "readlinkat": (267, 78), "faccessat": (269, 48), "pselect6": (270, 72), "ppoll": (271, 73),
+    "set_robust_list": (273, 99), "get_robust_list": (274, 100), "fallocate": (285, 47), "preadv": (295, 69),
+    "pwritev": (296, 70), "getcpu": (309, 168), "renameat2": (316, 276), "getrandom": (318, 278),
+    "membarrier": (324, 283), "pkey_mprotect": (329, 288), "pkey_alloc": (330, 289), "pkey_free": (331, 290),
+    "statx": (332, 291), "rseq": (334, 293), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
+    "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126), "close_range": (436, 436),
+    "faccessat2": (439, 439),
 }  # fmt: skip
-_CLONE3 = 435
+"""What an interpreter with threads, its files and its inherited pipes needs, as numbers of x86-64 and ARM64: no new
+sockets, no other process, and no owner, permission or time of a file that could be changed.
+"""
+_OF_X86 = {
+    "open": 2, "stat": 4, "lstat": 6, "poll": 7, "access": 21, "select": 23, "dup2": 33,
+    "pause": 34, "alarm": 37, "rename": 82, "mkdir": 83, "rmdir": 84, "unlink": 87,
+    "readlink": 89, "getdents": 78, "arch_prctl": 158, "epoll_create": 213, "epoll_wait": 232,
+}  # fmt: skip
+"""What the C library still asks for there."""
+_CALLS = {
+    "x86_64": _Calls(0xC000003E, 56, 16, 157, 302, (*(each[0] for each in _ALLOWED.values()), *_OF_X86.values())),
+    "aarch64": _Calls(0xC00000B7, 220, 29, 167, 261, tuple(each[1] for each in _ALLOWED.values())),
+}
+_TERMINALS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Of ioctl: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+_NAMES = (3, 15, 16, 21, 0x53564D41)
+"""Of prctl: PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_SET_VMA."""
 _THREAD = 0x10000
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _LOAD, _EQUALS, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _OTHER_NUMBERS = 0x40000000
 """From here on are the same calls again, for programs with short pointers."""
-_NUMBER_AT, _AUDIT_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NEWER = 424
+"""Calls from here on are unknown to older systems, so that the C library does without."""
+_NUMBER_AT, _AUDIT_AT, _FIRST_ARGUMENT_AT, _ARGUMENT_BYTES = 0, 4, 16, 8
 _INSTRUCTION = struct.Struct("=HBBI")
 _FILTER_MODE = 2
 
@@ -176,15 +211,41 @@ def _bind_calls(kernel: ctypes.CDLL) -> bool:
 
 
 def _filter(calls: _Calls) -> bytes:
-    """Of a foreign architecture, whose numbers mean something else, nothing is allowed."""
-    refused = _REFUSE | errno.EPERM
+    """Return the program that allows what is listed and nothing else. Of a foreign architecture, whose numbers mean
+    something else, nothing is allowed.
+    """
+    one, refused, allow = _INSTRUCTION.pack, _REFUSE | errno.EPERM, _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW)
+    refuse, unknown = one(_RETURN, 0, 0, refused), one(_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
+    steps = [one(_LOAD, 0, 0, _AUDIT_AT), one(_EQUALS, 1, 0, calls.audit), refuse]
+    steps += [one(_LOAD, 0, 0, _NUMBER_AT), one(_AT_LEAST, 0, 1, _OTHER_NUMBERS), refuse]
+    for number in calls.allowed:
+        steps += [one(_EQUALS, 0, 1, number), allow]
+    steps += _guarded(calls.ioctl, [*_loaded(1), *_one_of(_TERMINALS)])
+    steps += _guarded(calls.prctl, [*_loaded(0), *_one_of(_NAMES)])
+    # One's own limits: read, or, of data, set by the worker for each script.
+    steps += _guarded(
+        calls.prlimit,
+        [
+            *_loaded(0), one(_EQUALS, 1, 0, 0), refuse, *_loaded(1), one(_EQUALS, 0, 1, resource.RLIMIT_DATA), allow,
+            *_loaded(2), one(_EQUALS, 1, 0, 0), refuse, *_loaded(2, 4), one(_EQUALS, 1, 0, 0), refuse, allow,
+        ],
+    )  # fmt: skip
+    # Threads, no processes.
+    steps += _guarded(calls.clone, [*_loaded(0), one(_HAS, 0, 1, _THREAD), allow, refuse])
+    return b"".join([*steps, one(_AT_LEAST, 0, 1, _NEWER), unknown, refuse])
+
+
+def _loaded(argument: int, half: int = 0) -> list[bytes]:
+    return [_INSTRUCTION.pack(_LOAD, 0, 0, _FIRST_ARGUMENT_AT + argument * _ARGUMENT_BYTES + half)]
+
+
+def _one_of(values: tuple[int, ...]) -> list[bytes]:
+    """Allow what has been loaded if it is one of these, else refuse."""
     one = _INSTRUCTION.pack
-    steps = [one(_LOAD, 0, 0, _AUDIT_AT), one(_EQUALS, 1, 0, calls.audit), one(_RETURN, 0, 0, refused)]
-    steps += [one(_LOAD, 0, 0, _NUMBER_AT), one(_AT_LEAST, 0, 1, _OTHER_NUMBERS), one(_RETURN, 0, 0, refused)]
-    for number in calls.refused:
-        steps += [one(_EQUALS, 0, 1, number), one(_RETURN, 0, 0, refused)]
-    # Its flags lie in memory, where a filter does not see them; the C library asks for the older call then.
-    steps += [one(_EQUALS, 0, 1, _CLONE3), one(_RETURN, 0, 0, _REFUSE | errno.ENOSYS)]
-    steps += [one(_EQUALS, 0, 3, calls.clone), one(_LOAD, 0, 0, _FIRST_ARGUMENT_AT)]
-    steps += [one(_HAS, 1, 0, _THREAD), one(_RETURN, 0, 0, refused)]
-    return b"".join([*steps, one(_RETURN, 0, 0, _ALLOW)])
+    steps = [part for value in values for part in (one(_EQUALS, 0, 1, value), one(_RETURN, 0, 0, _ALLOW))]
+    return [*steps, one(_RETURN, 0, 0, _REFUSE | errno.EPERM)]
+
+
+def _guarded(number: int, steps: list[bytes]) -> list[bytes]:
+    """Carry the steps out for that call; they end it."""
+    return [_INSTRUCTION.pack(_EQUALS, 0, len(steps), number), *steps]
