@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tornado.http1connection import HTTP1Connection
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler
 
@@ -33,6 +34,7 @@ from docstore.console.guard import HEADERS, MARK, SHELL_POLICY, Guard, Refused
 from docstore.console.logins import Ends, LoginRefused, Logins, Password, Proof, ShownCertificate, TooBusy
 from docstore.console.metrics.gather import NotAllowed
 from docstore.console.metrics.page import metrics_page
+from docstore.console.open_streams import OpenStreams
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.tls.certificates import TlsCertificates
@@ -68,6 +70,7 @@ class Console:
     process: str
     cookie: str
     certificates: TlsCertificates | None
+    streams: OpenStreams
     calls: set[Call] = field(default_factory=set)
     converting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONVERTED_AT_ONCE))
 
@@ -82,6 +85,9 @@ class _Handler(RequestHandler):
     def initialize(self, console: Console) -> None:
         self.console = console
         self._call: Call | None = None
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection), "the console speaks HTTP/1"
+        self._stream = connection.stream
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -89,6 +95,7 @@ class _Handler(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
+        self.console.streams.answering(self._stream)
         try:
             self.console.guard.check_host(self.request.headers.get("Host"))
             if self.request.method == "POST":
@@ -96,6 +103,9 @@ class _Handler(RequestHandler):
         except Refused as error:
             LOG.info("Request to the console refused", reason=str(error), remote=self.remote)
             self.refuse(error.status, str(error))
+
+    def on_finish(self) -> None:
+        self.console.streams.answered(self._stream)
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """What no handler expects. A broken invariant ends the process, as it does everywhere."""

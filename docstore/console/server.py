@@ -1,7 +1,7 @@
 """The port of the console: its connections, and what bounds them.
 
-Always true: at most `MOST_CONNECTIONS` are open, one that is silent or slow is closed in time, and a request's head and
-body are short; where the main port is encrypted, so is this one, with the newest certificate.
+Always true: at most `MOST_CONNECTIONS` are open (`OpenStreams`), one that is silent or slow is closed in time, and a
+request's head and body are short; where the main port is encrypted, so is this one, with the newest certificate.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from docstore.console.handlers import (
     SessionHandler,
 )
 from docstore.console.logins import Logins
+from docstore.console.open_streams import OpenStreams
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.listener import Listener
@@ -42,20 +43,21 @@ logging.getLogger("tornado.general").setLevel(logging.ERROR)
 MOST_CONNECTIONS = 64
 LARGEST_BODY = 512 << 10
 _LARGEST_HEAD = 16 << 10
+QUIET_SECONDS = 2.0
+"""So long a connection that asks for nothing is safe from making room."""
 IDLE_SECONDS = 60.0
 """So long a connection may be silent, and a request's head may take."""
 BODY_SECONDS = 15.0
 
 
 class _Server(HTTPServer):
-    """Counts connections, and looks for the certificate of each anew."""
+    """Bounds the connections, and looks for the certificate of each anew."""
 
     def initialize(
-        self, *args: Any, certificates: TlsCertificates | None = None, most: int = MOST_CONNECTIONS, **options: Any
+        self, *args: Any, streams: OpenStreams, certificates: TlsCertificates | None = None, **options: Any
     ) -> None:
         self._certificates = certificates
-        self._most = most
-        self._open: set[IOStream] = set()
+        self._streams = streams
         super().initialize(*args, **options)
 
     @property
@@ -67,12 +69,10 @@ class _Server(HTTPServer):
         """Certificates are looked for when they are needed."""
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        self._open = {each for each in self._open if not each.closed()}
-        if len(self._open) >= self._most:
-            LOG.warning("Connection to the console refused because too many are open", max=self._most)
+        if not self._streams.admit(stream):
+            LOG.warning("Connection to the console refused because too many are open", max=len(self._streams))
             stream.close()
             return
-        self._open.add(stream)
         super().handle_stream(stream, address)
 
 
@@ -86,14 +86,15 @@ class ConsoleServer:
         process: str,
         names: Iterable[str] = (),
         most_connections: int = MOST_CONNECTIONS,
+        quiet_seconds: float = QUIET_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self._listener = listener
         self._process = process
         self._guard = Guard(names)
+        self._streams = OpenStreams(most_connections, quiet_seconds, listener.dispatcher.services.clock)
         self._bounds = {
-            "most": most_connections,
             "idle_connection_timeout": idle_seconds,
             "body_timeout": body_seconds,
             "max_header_size": _LARGEST_HEAD,
@@ -114,6 +115,7 @@ class ConsoleServer:
             process=self._process,
             cookie=f"docstore-console-{port}",
             certificates=listener.certificates,
+            streams=self._streams,
         )
         shared = {"console": self._console}
         application = Application(
@@ -132,7 +134,9 @@ class ConsoleServer:
             log_function=lambda _handler: None,
             default_handler_args=shared,
         )
-        self._server = _Server(application, certificates=listener.certificates, **self._bounds)
+        self._server = _Server(
+            application, certificates=listener.certificates, streams=self._console.streams, **self._bounds
+        )
         self._server.add_sockets(sockets)
         return port
 

@@ -158,7 +158,7 @@ def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
             while True:
                 # Its sockets are those of the server and of the client alone: when the server's is gone it was cut off.
                 await asyncio.sleep(0.01)
-                if all(stream.closed() for stream in served.server._server._open) and served.server._server._open:
+                if all(stream.closed() for stream in served.server._streams) and len(served.server._streams):
                     break
             sock.close()
 
@@ -185,6 +185,25 @@ def test_only_so_many_connections_are_open() -> None:
                 if answered:
                     break
             kept[1][1].close()
+
+    run(scenario())
+
+
+def test_half_sent_requests_keep_nobody_out() -> None:
+    async def scenario() -> None:
+        async with console(most_connections=3, quiet_seconds=0.0) as served:
+            reader, writer = await served.connect()
+            writer.write(f"GET /api/session HTTP/1.1\r\nHost: {served.host}\r\n\r\n".encode())
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            halves = []
+            for _ in range(9):
+                halves.append(await served.connect())
+                halves[-1][1].write(b"GET / HTTP/1.1\r\nHost: ")
+            answer = await served.ask("/api/session")
+            assert answer.status == 200
+            assert len(served.server._streams) <= 3
+            for _, half in (*halves, (reader, writer)):
+                half.close()
 
     run(scenario())
 
