@@ -67,7 +67,7 @@ class Files:
 
     def get_id(self, arguments: Sequence[str]) -> None:
         with self.bucket.open_download_stream(_identity(_only(arguments))) as found:
-            self._write(found, str(found.filename))
+            self._write(found, self._name_inside(found))
 
     def get_regex(self, arguments: Sequence[str]) -> None:
         if self.local is not None:
@@ -75,7 +75,7 @@ class Files:
         # Of each name the newest: it is written last.
         form = {"$regex": _only(arguments), "$options": self.regex_options}
         for found in self.bucket.find({"filename": form}).sort("uploadDate", 1):
-            self._write(found, str(found.filename))
+            self._write(found, self._name_inside(found))
 
     def delete(self, arguments: Sequence[str]) -> None:
         name = _only(arguments)
@@ -120,6 +120,14 @@ class Files:
             return
         with Path(self.local or name).open("rb") as file:
             yield file
+
+    def _name_inside(self, found: GridOut) -> str:
+        """Return the name that a file has on the server, by which nothing outside the directory is written."""
+        name = str(found.filename)
+        path = Path(name)
+        if self.local is None and (path.is_absolute() or ".." in path.parts):
+            raise ToolFailed(f"the name {name!r} leads out of this directory: say with --local where the file goes")
+        return name
 
     def _write(self, found: GridOut, name: str) -> None:
         if self.local == "-":
