@@ -17,8 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.namespace import AUTH_SCHEMA, ROLES_NS, USERS_NS, VERSIONS_NS, split_namespace
 from docstore.security.names import UserName
-from docstore.security.scram import Credential
-from docstore.security.users import User, credentials_of, user_of_reply
+from docstore.security.users import KnownBy, User, credentials_of, user_of_reply
 from docstore.sharding.requests import get_credentials, user_changes
 from mongos.routing.shards import Shard
 
@@ -88,11 +87,13 @@ class RoutedUsers:
             self._known[name] = found
         return found
 
-    async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
+    async def known_by(self, name: UserName, _secret: bytes) -> KnownBy:
         # Always asked for, and answered at one length: how long it takes tells nothing of who there is.
         reply = (await self._config.command("admin", get_credentials(name.user, name.db), repeatable=True)).decoded()
         found = credentials_of(reply)
-        return found if reply["known"] else None
+        if reply["known"]:
+            return KnownBy(found)
+        return KnownBy(None, {mechanism: credential.iterations for mechanism, credential in found.items()})
 
     async def _ask(self, name: UserName) -> User | None:
         command = {

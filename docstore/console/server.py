@@ -54,8 +54,13 @@ class _Server(HTTPServer):
     """Bounds the connections, and looks for the certificate of each anew."""
 
     def initialize(
-        self, *args: Any, streams: OpenStreams, certificates: TlsCertificates | None = None, **options: Any
+        self,
+        *args: Any,
+        streams: OpenStreams | None = None,
+        certificates: TlsCertificates | None = None,
+        **options: Any,
     ) -> None:
+        assert streams is not None, "the console bounds its connections"
         self._certificates = certificates
         self._streams = streams
         super().initialize(*args, **options)

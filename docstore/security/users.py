@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from docstore.security.names import RoleName, UserName
+from docstore.security.pretence import Profile
 from docstore.security.privileges import Privileges
 from docstore.security.restrictions import Restriction, parsed_restrictions
 from docstore.security.roles import Inheritance, RoleGraph, privileges_of_documents, role_names
@@ -32,6 +34,15 @@ class User:
         return tuple(self.credentials)
 
 
+class KnownBy(NamedTuple):
+    """`credentials`: what a user is known by; None of one that there is not, which seems to have credentials with the
+    iteration counts of `profile`; that is empty where nothing is known.
+    """
+
+    credentials: Mapping[str, Credential] | None
+    profile: Profile = MappingProxyType({})
+
+
 class UserDirectory(Protocol):
     """Where a process finds users."""
 
@@ -48,8 +59,10 @@ class UserDirectory(Protocol):
     async def find(self, name: UserName) -> User | None:
         """The user as it is now, or was a moment ago."""
 
-    async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
-        """What a user is known by, as it is now; None of one that there is not, which takes as long to find out."""
+    async def known_by(self, name: UserName, secret: bytes) -> KnownBy:
+        """Return what a user is known by, as it is now, or what one that there is not seems to be by `secret`, which
+        takes as long to find out.
+        """
 
 
 class NoUsers:
@@ -63,8 +76,8 @@ class NoUsers:
     async def was_used(self) -> bool:
         return False
 
-    async def credentials(self, _name: UserName) -> Mapping[str, Credential] | None:
-        return None
+    async def known_by(self, _name: UserName, _secret: bytes) -> KnownBy:
+        return KnownBy(None)
 
     async def find(self, _name: UserName) -> User | None:
         return None

@@ -5,7 +5,7 @@ Nothing here waits or draws random numbers by itself: both are handed in by the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from os import urandom
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from docstore.errors import NO_CODE, Code, CommandError
 from docstore.security.cluster_keys import MECHANISM as CLUSTER_MECHANISM
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.security.names import SYSTEM, UserName
+from docstore.security.pretence import Profile
 from docstore.security.scram import (
     DEFAULT_ITERATIONS,
     LEAST_ITERATIONS,
@@ -27,7 +28,7 @@ from docstore.security.scram import (
     secret_of,
 )
 from docstore.security.scram_server import pretended_credential
-from docstore.security.users import NoUsers, User, UserDirectory
+from docstore.security.users import KnownBy, NoUsers, User, UserDirectory
 
 T = TypeVar("T")
 _ITERATION_PARAMETERS = {"scramIterationCount": SHA_1, "scramSHA256IterationCount": SHA_256}
@@ -77,16 +78,29 @@ class AccessControl:
             return None if self.keys is None else self.keys.user
         return await self.directory.find(name)
 
-    async def known_by(self, name: UserName) -> Mapping[str, Credential] | None:
-        """What the user is known by, as it is now; None of one that there is not."""
+    async def known_by(self, name: UserName) -> KnownBy:
+        """What the user is known by, as it is now, or seems to be known by; a directory without users says nothing of
+        that: then by every mechanism.
+        """
         if name == SYSTEM:
-            return None if self.keys is None else self.keys.user.credentials
-        return await self.directory.credentials(name)
+            known = KnownBy(None if self.keys is None else self.keys.user.credentials)
+        else:
+            known = await self.directory.known_by(name, self.pretence)
+        return self.completed(known)
 
-    def pretended(self, mechanism: str, name: UserName) -> Credential:
-        """What a user that does not exist seems to have: where there are keys, the same on all processes with them."""
-        secret = self.secret if self.keys is None or self.keys.pretence is None else self.keys.pretence
-        return pretended_credential(mechanism, name, secret, self.iterations[mechanism])
+    def completed(self, known: KnownBy) -> KnownBy:
+        """Have an unknown user seem to have every mechanism, where the directory has no users."""
+        return known if known.profile else KnownBy(known.credentials, self.iterations)
+
+    @property
+    def pretence(self) -> bytes:
+        """From which what is pretended of unknown users is made: where there are keys, the same on all with them."""
+        return self.secret if self.keys is None or self.keys.pretence is None else self.keys.pretence
+
+    def pretended(self, mechanism: str, name: UserName, profile: Profile) -> Credential:
+        """What a user that does not exist seems to have, by a mechanism that it does not seem to have too."""
+        iterations = profile.get(mechanism, self.iterations[mechanism])
+        return pretended_credential(mechanism, name, self.pretence, iterations)
 
     def takes(self, mechanism: str, name: UserName) -> bool:
         """Whether a user of that name may authenticate by the mechanism, one of a password."""

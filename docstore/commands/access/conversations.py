@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
 from typing import Any
 
 from docstore.bson import document_to_python
@@ -23,7 +22,7 @@ from docstore.query.value.option_fields import option_fields
 from docstore.security.names import EXTERNAL, SYSTEM, UserName
 from docstore.security.scram import Credential, Malformed
 from docstore.security.scram_server import ClientFirst, ServerConversation
-from docstore.security.users import User
+from docstore.security.users import KnownBy, User
 
 LOG = component("ACCESS")
 CONVERSATION_ID = 1
@@ -32,7 +31,7 @@ CONVERSATION_ID = 1
 
 class Conversation:
     """A conversation under way. `credential`: what the user is known by; None: there is no user of that name, or none
-    who authenticates so. `hopeless`: there is one, who authenticates otherwise.
+    who authenticates so. `hopeless`: there is one, or seems to be, who authenticates otherwise.
     """
 
     __slots__ = ("credential", "hopeless", "mechanism", "proven", "scram", "short")
@@ -77,11 +76,12 @@ def payload_of(value: Value) -> bytes:
 async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
     """Those by which a user may authenticate; `asked`: "db.user" or a document `{user, db}`.
 
-    Of a user that there is not the reply is that of one who has them all: names cannot be found out here.
+    Of a user that there is not the reply is that of one that there is: names cannot be found out here.
     """
     access = context.services.access
-    known = await access.known_by(_asked_name(asked))
-    return [name for name in access.mechanisms if name != X509 and (known is None or name in known)]
+    credentials, profile = await access.known_by(_asked_name(asked))
+    known = profile if credentials is None else credentials
+    return [name for name in access.mechanisms if name != X509 and name in known]
 
 
 def _asked_name(asked: str | bytes) -> UserName:
@@ -203,15 +203,16 @@ def _begun(
     access: AccessControl,
     mechanism: str,
     first: ClientFirst,
-    known: Mapping[str, Credential] | None,
+    known: KnownBy,
     short: bool,
 ) -> Conversation:
-    pretended = access.pretended(mechanism, first.name)
-    credential = None if known is None else known.get(mechanism)
+    credentials, profile = known
+    pretended = access.pretended(mechanism, first.name, profile)
+    credential = None if credentials is None else credentials.get(mechanism)
     member = first.name == SYSTEM and credential is not None
     others = access.keys.credentials[1:] if access.keys is not None and member else ()
     scram = ServerConversation(first, credential, pretended, access.random_bytes(24), others)
-    hopeless = known is not None and credential is None
+    hopeless = mechanism not in (profile if credentials is None else credentials)
     return Conversation(mechanism, scram, credential, hopeless=hopeless, short=short)
 
 

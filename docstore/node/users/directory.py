@@ -6,7 +6,8 @@ means nothing: clients may write into these collections, if they have the privil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from docstore.bson import document_to_python, from_python, get_field, to_python
@@ -14,12 +15,15 @@ from docstore.collection.store import Store
 from docstore.log import component
 from docstore.namespace import AUTH_SCHEMA, ROLES_NS, SECURITY_NAMESPACES, USERS_NS, VERSIONS_NS
 from docstore.security.names import RoleName, UserName
+from docstore.security.pretence import ProfileRing
 from docstore.security.roles import Role, RoleGraph
 from docstore.security.scram import SALT_BYTES, SHA_1, SHA_256, Credential
-from docstore.security.users import User, credentials_of, user_of
+from docstore.security.users import KnownBy, User, credentials_of, user_of
 
 LOG = component("ACCESS")
 _MOST_KNOWN = 1024
+_MAX_PROFILES = 1000
+"""Users whose credentials unknown names may seem to have."""
 _NOBODY = UserName("", "")
 _SOMEONE = from_python(
     {
@@ -51,6 +55,7 @@ class LocalUsers:
         self._catalog = store.catalog
         self._known: dict[UserName, _Known] = {}
         self._seen_key = ""
+        self._ring: tuple[tuple[int, bytes], ProfileRing] | None = None
         self.graph = RoleGraph(self.role)
 
     @property
@@ -88,7 +93,7 @@ class LocalUsers:
         self._known[name] = _Known(generation, raw, found)
         return found
 
-    async def credentials(self, name: UserName) -> Mapping[str, Credential] | None:
+    async def known_by(self, name: UserName, secret: bytes) -> KnownBy:
         raw = self._raw(USERS_NS, name.key)
         # One that is there and one that is not are looked for, whoever is asked about; then something is read.
         if raw is None:
@@ -99,9 +104,19 @@ class LocalUsers:
             found = credentials_of({"credentials": _field(_SOMEONE if raw is None else raw, "credentials")})
         except _INVALID as error:
             LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
-            return None
+            found, raw = {}, None
+        profile = self._ring_of(secret).profile(name)
         self._seen_key = self._seen_key if raw is None else name.key
-        return None if raw is None else found
+        return KnownBy(None if raw is None else found, profile)
+
+    def _ring_of(self, secret: bytes) -> ProfileRing:
+        """Return the ring of the users that there are now, or of so many of them."""
+        key = (self.generation, secret)
+        if self._ring is None or self._ring[0] != key:
+            kept = islice(self._all_raw(USERS_NS), _MAX_PROFILES)
+            users = ((str(_field(raw, "_id")), _field(raw, "credentials")) for raw in kept)
+            self._ring = (key, ProfileRing(secret, users))
+        return self._ring[1]
 
     def _present(self) -> str:
         """The key of a user that is there, where there is any."""
@@ -144,11 +159,12 @@ class LocalUsers:
         found = None if collection is None else collection.by_id(self._store.engine, from_python(key))
         return None if found is None else found[1]
 
-    def _all(self, namespace: str, field: str) -> Iterator[dict[str, Any]]:
+    def _all_raw(self, namespace: str) -> Iterator[bytes]:
         collection = self._store.collection(namespace)
-        if collection is None:
-            return
-        documents = map(document_to_python, collection.documents(self._store.engine))
+        return iter(()) if collection is None else collection.documents(self._store.engine)
+
+    def _all(self, namespace: str, field: str) -> Iterator[dict[str, Any]]:
+        documents = map(document_to_python, self._all_raw(namespace))
         yield from sorted(
             (each for each in documents if isinstance(each.get(field), str) and isinstance(each.get("db"), str)),
             key=lambda each: (each[field], each["db"]),

@@ -49,10 +49,12 @@ def test_credentials_are_asked_for_at_each_login_whoever_it_is() -> None:
         config = ConfigServers(made)
         users = RoutedUsers(cast(Shard, config), lambda: 0.0)
         for _ in range(2):
-            found = await users.credentials(UserName("annann", "d"))
+            found, _ = await users.known_by(UserName("annann", "d"), b"")
             assert found is not None
             assert set(found) == {"SCRAM-SHA-1", "SCRAM-SHA-256"}
-            assert await users.credentials(NOBODY) is None
+            nobody = await users.known_by(NOBODY, b"")
+            assert nobody.credentials is None
+            assert nobody.profile == {mechanism: each.iterations for mechanism, each in found.items()}
         assert len(config.replies) == 4
         assert len({len(each) for each in config.replies}) == 1
         await made.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -191,11 +192,12 @@ def test_hello_begins_no_conversation_by_a_mechanism_that_the_user_has_not() -> 
         document = user_document("ann", "a")
         del document["credentials"][SHA_256]
         node = await node_with(document)
-        for user, begun in (("ann", False), ("nobody", True)):
+        # A name that is nobody's seems to have what the only user has.
+        for user in ("ann", "nobody"):
             payload = Binary(next(conversation(SHA_256, user, "a", os.urandom(24))))
             begin = {"saslStart": 1, "mechanism": SHA_256, "payload": payload, "db": "admin"}
             asked = {"saslSupportedMechs": f"admin.{user}", "speculativeAuthenticate": begin}
-            assert ("speculativeAuthenticate" in await node.run({"hello": 1, **asked})) is begun
+            assert "speculativeAuthenticate" not in await node.run({"hello": 1, **asked})
         assert (await log_in(node, "ann", "a", mechanism=SHA_1))["ok"] == 1.0
 
     loop(scenario())
@@ -284,5 +286,41 @@ def test_restrictions_hold_for_who_is_logged_in_already() -> None:
             node.peer = root
             await node.run({**command, "authenticationRestrictions": []}, "admin")
             node.peer = ann
+
+    loop(scenario())
+
+
+async def shown_of(node: LocalNode, user: str) -> tuple[Any, ...]:
+    """What a stranger learns of a name: mechanisms, iteration counts, and whether a login may begin with hello."""
+    named = await node.run({"hello": 1, "saslSupportedMechs": f"admin.{user}"})
+    told: list[Any] = [tuple(named["saslSupportedMechs"])]
+    for mechanism in MECHANISMS:
+        start = {"saslStart": 1, "mechanism": mechanism, "payload": Binary(f"n,,n={user},r=nonce".encode())}
+        reply = await node.run(start, "admin")
+        told.append(bytes(reply["payload"]).decode().rpartition("i=")[2])
+        hello = await node.run({"hello": 1, "speculativeAuthenticate": {**start, "db": "admin"}})
+        told.append("speculativeAuthenticate" in hello)
+    return tuple(told)
+
+
+def test_names_are_not_told_by_mechanisms_and_iteration_counts() -> None:
+    """What is shown of names that are nobody's is shown as often as of users, and stays."""
+
+    async def scenario() -> None:
+        node = LocalNode()
+        access = node.services.access
+        for number in range(12):
+            mechanisms = [[SHA_1], [SHA_256], [SHA_1, SHA_256]][number % 3]
+            access.iterations = dict.fromkeys(MECHANISMS, 5000 + number % 2)
+            await node.run({"createUser": f"u{number}", "pwd": "p", "roles": [], "mechanisms": mechanisms}, "admin")
+        access.iterations = dict.fromkeys(MECHANISMS, 6000)
+        of_users = Counter([await shown_of(node, f"u{number}") for number in range(12)])
+        of_others = Counter([await shown_of(node, f"nobody {number}") for number in range(120)])
+        assert set(of_others) == set(of_users)
+        assert of_others == Counter([await shown_of(node, f"nobody {number}") for number in range(120)])
+        before = {number: await shown_of(node, f"nobody {number}") for number in range(120)}
+        await node.run({"dropUser": "u0"}, "admin")
+        after = {number: await shown_of(node, f"nobody {number}") for number in range(120)}
+        assert sum(before[number] != after[number] for number in before) < 60
 
     loop(scenario())

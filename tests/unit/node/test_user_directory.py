@@ -64,10 +64,10 @@ def test_a_user_who_is_not_there_is_looked_for_as_long_as_one_who_is(monkeypatch
 
         monkeypatch.setattr(engine, "get", counted)
         counts = []
-        await users.credentials(NOBODY)
+        await users.known_by(NOBODY, b"secret")
         for name in (ANN, NOBODY, UserName("another", "d"), ANN):
             reads.clear()
-            await users.credentials(name)
+            await users.known_by(name, b"secret")
             counts.append(len(reads))
         return counts
 
