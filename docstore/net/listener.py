@@ -13,8 +13,8 @@ from docstore import log
 from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.access.file_limits import connection_limit
 from docstore.net.connection import Connection
-from docstore.net.file_limits import connection_limit
 from docstore.net.guarded_connection import GuardedConnection
 from docstore.net.rate_limiter import Admission, RateLimiter
 from docstore.net.scheduling.scheduler import Scheduler

@@ -28,7 +28,7 @@ import docstore
 from docstore import log
 from docstore.bson.compilation import kernel_form
 from docstore.log import component
-from docstore.net.file_limits import raise_file_limit
+from docstore.net.access.file_limits import raise_file_limit
 from docstore.net.memory.allocator import bound_free_memory
 from docstore.net.memory.garbage import GarbageCollection
 from docstore.options import Options

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docstore.net.file_limits import RESERVED_FILES, connection_limit
+from docstore.net.access.file_limits import RESERVED_FILES, connection_limit
 from docstore.net.listener import MAX_CONNECTIONS
 
 UNIT = Path(__file__).parents[3] / "scripts" / "deploy" / "systemd" / "docstore@.service"
