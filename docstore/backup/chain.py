@@ -49,7 +49,7 @@ def _named(manifests: Sequence[Manifest], name: str) -> Manifest:
 
 
 def _to_time(manifests: Sequence[Manifest], at: Timestamp) -> Chain:
-    bases = [place for place, each in enumerate(manifests) if each.has_files and _begins_by(each, at)]
+    bases = [place for place, each in enumerate(manifests) if each.has_files and begins_by(each, at)]
     if not bases:
         raise OutOfReach(f"the oldest backup is later than {timestamp_text(at)}, or has no oplog")
     backups = [manifests[bases[-1]]]
@@ -68,13 +68,14 @@ def _to_time(manifests: Sequence[Manifest], at: Timestamp) -> Chain:
     return Chain(tuple(backups), at)
 
 
-def _begins_by(manifest: Manifest, at: Timestamp) -> bool:
+def begins_by(manifest: Manifest, at: Timestamp) -> bool:
+    """Whether every checkpoint of a backup ends at `at` or before: its logs lead there."""
     time = pack_timestamp(at)
     return all(part.until is not None and part.until.timestamp <= time for part in manifest.parts)
 
 
 def _joins(earlier: Manifest, later: Manifest) -> bool:
-    """Whether every part that both have goes on without a gap. A set that comes to the cluster or leaves it does so at
+    """Whether every part is one of the same set, and goes on without a gap. A set that comes to the cluster or leaves it does so at
     a time between two backups, of which neither knows.
     """
     if {part.name for part in earlier.parts} != {part.name for part in later.parts}:
@@ -82,6 +83,8 @@ def _joins(earlier: Manifest, later: Manifest) -> bool:
     for part in earlier.parts:
         following = later.part(part.name)
         assert following is not None, "they have the same parts"
+        if part.owner != following.owner:
+            return False
         if part.span is None or following.span is None or following.span.start > part.span.end:
             return False
     return True

@@ -25,7 +25,7 @@ from docstore.backup.failures import Diverged
 from docstore.backup.manifest import OPLOG, Manifest, Part, Span, StoredFile, timestamp_text
 from docstore.backup.moment import Point, SpanReading, latest, reach, wait_for_member
 from docstore.backup.repository import Repository
-from docstore.backup.sources import Source, member_of, sources_of
+from docstore.backup.sources import Source, member_of, owner_of, sources_of
 from docstore.backup.transfer import Checkpoint, Earlier, Transfer
 from docstore.optime import OpTime, unpack_timestamp
 from docstore.tools.terminal import Progress, Terminal, ToolFailed
@@ -55,7 +55,10 @@ class Creation:
         self._repository = repository
         self._wishes = wishes
         self._terminal = terminal
-        self._earlier = repository.manifests()
+        self._inventory = repository.inventory()
+        self._earlier = self._inventory.manifests
+        self.damaged = list(self._inventory.damaged.values())
+        """What is wrong with the repository: backups, and files that this one would have shared."""
 
     def run(self) -> Manifest:
         """Where a member goes, or takes back what it had, another attempt is made.
@@ -67,8 +70,8 @@ class Creation:
             self._terminal.say(f"{source.name}: {source.set_name or 'no set'} of {', '.join(source.addresses)}")
         if self._earlier and self._earlier[-1].kind != kind:
             raise ToolFailed(f"the repository holds backups of a {self._earlier[-1].kind}, and this is a {kind}")
-        if self._wishes.oplog_only and (kind == "node" or not self._earlier):
-            raise ToolFailed("a backup of the oplog alone follows another one, of a set or a cluster")
+        if self._wishes.oplog_only:
+            self._check_parts(kind, sources)
         if self._wishes.compare and kind == "node":
             raise ToolFailed("a node that is in no set does not tell its past: there is nothing to compare with")
         for attempt in range(_ATTEMPTS):
@@ -79,6 +82,17 @@ class Creation:
                     raise
                 self._terminal.say(f"once more: {error}")
         raise AssertionError("the last attempt ends above")
+
+    def _check_parts(self, kind: str, sources: tuple[Source, ...]) -> None:
+        """Errors: ToolFailed where the logs do not continue those of the backup before."""
+        if kind == "node" or not self._earlier:
+            raise ToolFailed("a backup of the oplog alone follows another one, of a set or a cluster")
+        before, now = {part.name for part in self._earlier[-1].parts}, {source.name for source in sources}
+        if before != now:
+            raise ToolFailed(
+                f"since {self._earlier[-1].name} {', '.join(sorted(before ^ now))} was added or removed: a backup with "
+                "files comes first"
+            )
 
     def _attempt(self, kind: str, sources: tuple[Source, ...]) -> Manifest:
         name, directory = self._repository.begin()
@@ -91,11 +105,12 @@ class Creation:
                 point = None if kind == "node" else self._point(pool, makings, sources)
                 progress = stack.enter_context(self._terminal.progress())
                 parts = _all(pool, makings, lambda each: each.make(point, progress))
+            ended = datetime.now(UTC).isoformat(timespec="seconds")
             shares = any(each.shares for each in makings)
             content = "oplog" if self._wishes.oplog_only else "incremental" if shares else "full"
             manifest = Manifest(
-                name=name, kind=kind, content=content, began=began, point=None if point is None else point.time,
-                version=docstore.__version__, parts=tuple(parts),
+                name=name, kind=kind, content=content, began=began, ended=ended,
+                point=None if point is None else point.time, version=docstore.__version__, parts=tuple(parts),
             )  # fmt: skip
             self._repository.finish(directory, manifest)
         except BaseException:
@@ -148,6 +163,7 @@ class _PartMaking:
         self._directory = directory / source.directory
         self._stack = stack
         self._member = ""
+        self._owner = ""
         self._checkpoint: Checkpoint | None = None
         self.until: OpTime | None = None
         self.shares = False
@@ -158,16 +174,25 @@ class _PartMaking:
         creation, source = self._creation, self._source
         before = creation.before(source.name, with_files=True)
         self._member = member_of(creation.access, source, None if before is None else before[0].member)
+        client = self._client
+        self._check_owner(owner_of(client))
         self._directory.mkdir()
         if creation.wishes.oplog_only:
             return
-        client = self._client
         checkpoint = self._checkpoint = Checkpoint.opened(client)
         self._stack.callback(_close, client, checkpoint)
         self.until = checkpoint.until
-        owner = checkpoint.set_id or checkpoint.database
+        if (checkpoint.set_id or checkpoint.database) != self._owner:
+            raise Diverged(f"{self._member} has become another server")
+
+    def _check_owner(self, owner: str) -> None:
+        """Remember whose data are backed up. Errors: ToolFailed where they are not those of the backups before."""
+        before = self._creation.before(self._source.name, with_files=False)
         if before is not None and before[0].owner != owner:
-            raise ToolFailed(f"the repository holds backups of another deployment: {source.name} is not the same one")
+            raise ToolFailed(
+                f"the repository holds backups of another deployment: {self._source.name} is not the same one"
+            )
+        self._owner = owner
 
     @property
     def _client(self) -> Client:
@@ -201,7 +226,7 @@ class _PartMaking:
         )
         if checkpoint is None:
             assert before is not None, "a backup of the oplog follows another one"
-            return replace(part, set_id=before[0].set_id, database=before[0].database)
+            return replace(part, set_id=self._owner, database=before[0].database)
         if creation.wishes.compare and point is not None:
             part = replace(part, collections=recorded(self._client, point.time))
         files = self._files(checkpoint, progress)
@@ -216,6 +241,9 @@ class _PartMaking:
         with ThreadPoolExecutor(self._creation.wishes.parallel, "file") as pool:
             files = transfer.run(pool)
         self.shares = earlier is not None
+        for damage in transfer.damaged:
+            self._creation.terminal.say(f"copied anew: {damage}")
+        self._creation.damaged += transfer.damaged
         self._creation.terminal.say(
             f"{self._source.name}: {len(files)} files of {self._member}, {transfer.shared} of them shared"
         )

@@ -1,7 +1,7 @@
 """A data directory made of a backup: its files, then the entries of the oplog up to the time.
 
-Always true: the directory is made under another name beside it and renamed when it is whole; what an interrupted
-attempt has left is made anew. Every file is held against its checksum while it is copied, and every entry against those
+Always true: directories are made under other names beside them, and renamed when all of them are whole; what an
+interrupted attempt has left is made anew. Every file is held against its checksum while it is copied, and every entry against those
 before it: a log that does not continue the checkpoint is an error.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,20 +35,32 @@ _AT_ONCE = 1000
 
 
 @contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
-    """Where to make what is to be `path`; it is there when the body has ended well. Errors: ToolFailed, OSError."""
-    check_free(path)
-    making = path.parent / f".{path.name}.restoring"
-    if making.exists():
-        shutil.rmtree(making)
-    making.mkdir(parents=True)
+def new_directories(paths: Sequence[Path]) -> Iterator[Mapping[Path, Path]]:
+    """Give directories to fill, by the paths that they are to have. Where the body ends well all get their names; else
+    none is left.
+
+    Errors: ToolFailed, OSError.
+    """
+    for path in paths:
+        check_free(path)
+    making = {path: path.parent / f".{path.name}.restoring" for path in paths}
+    named: list[Path] = []
     try:
+        for directory in making.values():
+            if directory.exists():
+                shutil.rmtree(directory)
+            directory.mkdir(parents=True)
         yield making
-        sync_directory(making)
-        making.rename(path)
-        sync_directory(path.parent)
+        for directory in making.values():
+            sync_directory(directory)
+        for path, directory in making.items():
+            directory.rename(path)
+            named.append(path)
+        for parent in {path.parent for path in paths}:
+            sync_directory(parent)
     except BaseException:
-        shutil.rmtree(making, ignore_errors=True)
+        for directory in (*named, *making.values()):
+            shutil.rmtree(directory, ignore_errors=True)
         raise
 
 

@@ -9,6 +9,12 @@ class Damaged(ToolFailed):
     """A file of the repository is missing, cut off or not what it was."""
 
 
+class DamageBeside(ToolFailed):
+    """The work is done, and the repository has backups that are damaged."""
+
+    exit_code = 2
+
+
 class Diverged(ToolFailed):
     """The set has taken back what the checkpoint holds: another attempt may succeed."""
 

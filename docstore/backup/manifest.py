@@ -85,13 +85,15 @@ class Part:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """`kind`: "node", "set" or "cluster". `content`: "full", "incremental" or "oplog". `point`: the time whose state it
-    restores, of the oplog; None of a node that has none. `began`: UTC, ISO 8601.
+    restores, of the oplog; None of a node that has none. `began` and `ended`: UTC, ISO 8601; backups of programs that
+    did not note the end have the beginning as both.
     """
 
     name: str
     kind: str
     content: str
     began: str
+    ended: str
     point: Timestamp | None
     version: str
     parts: tuple[Part, ...]
@@ -116,6 +118,7 @@ class Manifest:
             "kind": self.kind,
             "content": self.content,
             "began": self.began,
+            "ended": self.ended,
             "point": None if self.point is None else timestamp_text(self.point),
             "version": self.version,
             "parts": [_part_document(part) for part in self.parts],
@@ -137,6 +140,7 @@ class Manifest:
                 kind=content["kind"],
                 content=content["content"],
                 began=content["began"],
+                ended=content.get("ended", content["began"]),
                 point=None if content["point"] is None else parse_timestamp(content["point"]),
                 version=content["version"],
                 parts=tuple(map(_part, content["parts"])),

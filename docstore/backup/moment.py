@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
-from pymongo.errors import AutoReconnect, NotPrimaryError
+from pymongo.errors import AutoReconnect, NotPrimaryError, OperationFailure
 
 from docstore.backup.access import Access, Client
 from docstore.backup.failures import Diverged
@@ -29,6 +29,7 @@ from docstore.tools.terminal import ToolFailed
 _LENGTH = struct.Struct("<i")
 _SECONDS = 60.0
 _RETRY_SECONDS = 0.2
+_CAPPED_POSITION_LOST = 136
 
 
 class Point(NamedTuple):
@@ -92,27 +93,35 @@ class SpanReading:
         self.entries = 0
         self.end = start
 
+    def _log(self) -> Any:
+        return self._client["local"].get_collection("oplog.rs", codec_options=RAW)
+
     @property
     def begins(self) -> bool:
         """Whether the log still has the entry that it should begin with."""
-        entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
-        entry = entries.find_one({"ts": unpack_timestamp(self.start.timestamp)}, {"ts": 1, "t": 1})
+        entry = self._log().find_one({"ts": unpack_timestamp(self.start.timestamp)}, {"ts": 1, "t": 1})
         return entry is not None and _optime(entry) == self.start
 
     def batches(self, progress: Callable[[int], None]) -> Iterator[bytes]:
-        """Errors: Diverged where what was wanted is not there, PyMongoError."""
-        entries: Any = self._client["local"].get_collection("oplog.rs", codec_options=RAW)
+        """Errors: Diverged where the log does not begin at `start`, or has not what was wanted; PyMongoError."""
         with _told(self._client, self._point) as session:
             concern = after_time(self._point.time)
             start = unpack_timestamp(self.start.timestamp)
-            found = entries.with_options(read_concern=concern).find_raw_batches(
-                {"ts": {"$gte": start, "$lte": self._point.time}}, session=session
+            found = (
+                self._log()
+                .with_options(read_concern=concern)
+                .find_raw_batches({"ts": {"$gte": start, "$lte": self._point.time}}, session=session)
             )
-            for batch in found:
-                self._look(batch)
-                progress(self.entries)
-                yield batch
-        if self._missing:
+            try:
+                for batch in found:
+                    self._look(batch)
+                    progress(self.entries)
+                    yield batch
+            except OperationFailure as error:
+                if error.code != _CAPPED_POSITION_LOST:
+                    raise
+                raise Diverged("the log was cut, or entries were taken back, while it was read") from error
+        if self._missing or not self.entries:
             raise Diverged("the log has not all that the checkpoint was made of: it was taken back, or has gone")
 
     def _look(self, batch: bytes) -> None:
@@ -120,6 +129,8 @@ class SpanReading:
         while place < len(batch):
             end = place + _LENGTH.unpack_from(batch, place)[0]
             self.end = _optime(RawBSONDocument(batch[place:end]))
+            if not self.entries and self.end != self.start:
+                raise Diverged(f"the log begins at {self.end} and not at {self.start}: it was cut before it was read")
             self._missing.discard(self.end)
             self.entries += 1
             place = end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -18,9 +18,9 @@ import docstore
 from docstore.backup.access import Access
 from docstore.backup.chain import Chain, chain_to
 from docstore.backup.creation import Creation, Wishes
-from docstore.backup.failures import Damaged
+from docstore.backup.failures import DamageBeside, OutOfReach
 from docstore.backup.manifest import Manifest, parse_timestamp, timestamp_text
-from docstore.backup.repository import Repository
+from docstore.backup.repository import Inventory, Repository
 from docstore.backup.restoration import Member, Plan, restore
 from docstore.backup.retention import kept
 from docstore.backup.verification import verify
@@ -105,7 +105,9 @@ def create(
     wishes = Wishes(full=full, oplog_only=oplog_only, compare=compare, parallel=parallel)
     terminal = Terminal(quiet=options["quiet"])
     with closing(Access(key_file, options)) as access, Repository.writing(repository) as opened:
-        click.echo(Creation(access, opened, wishes, terminal).run().name)
+        creation = Creation(access, opened, wishes, terminal)
+        click.echo(creation.run().name)
+        _report_damage(creation.damaged)
 
 
 @backup.command("list", context_settings=_HELP)
@@ -113,20 +115,18 @@ def create(
 @_with_failures
 def listing(repository: Path) -> None:
     """Print the backups: name, kind, content, point, bytes, bytes that no other shares."""
-    damaged = 0
     with Repository.reading(repository) as opened:
-        for name in opened.names():
-            try:
-                manifest = opened.manifest(name)
-            except Damaged as error:
-                click.echo(f"{name}  {error.message}")
-                damaged += 1
+        inventory = opened.inventory()
+        manifests = {manifest.name: manifest for manifest in inventory.manifests}
+        for name in sorted((*manifests, *inventory.damaged)):
+            if name in inventory.damaged:
+                click.echo(f"{name}  {inventory.damaged[name]}")
                 continue
+            manifest = manifests[name]
             point = "-" if manifest.point is None else timestamp_text(manifest.point)
             sizes = f"{manifest.size:>12}  {opened.own_size(name):>12}"
             click.echo(f"{name}  {manifest.kind:7}  {manifest.content:11}  {point:16}  {sizes}")
-    if damaged:
-        raise ToolFailed(f"{damaged} of the backups are damaged")
+    _report_damage(inventory.damaged.values())
 
 
 @backup.command("verify", context_settings=_HELP)
@@ -139,7 +139,8 @@ def listing(repository: Path) -> None:
 def verification(repository: Path, name: str | None, at: Timestamp | None, temporary: Path | None, quiet: bool) -> None:
     """Restore a backup, or the newest, to a temporary place, and look at all of it."""
     with Repository.reading(repository) as opened:
-        chain = chain_to(opened.manifests(), name, at)
+        inventory = opened.inventory()
+        chain = _chain(inventory, name, at)
         findings = verify(opened, chain, temporary)
     terminal = Terminal(quiet=quiet)
     for error in findings.errors:
@@ -150,6 +151,27 @@ def verification(repository: Path, name: str | None, at: Timestamp | None, tempo
         f"{_text(chain)} is good: {findings.documents} documents of {findings.collections} collections, "
         f"{findings.compared} of them compared, {findings.entries} oplog entries replayed"
     )
+    _report_damage(inventory.damaged.values())
+
+
+def _chain(inventory: Inventory, name: str | None, at: Timestamp | None) -> Chain:
+    """Errors: OutOfReach, Damaged where the backup that is named, or is the newest, is damaged."""
+    if name is not None:
+        inventory.require(name)
+    elif at is None:
+        inventory.require_newest()
+    try:
+        return chain_to(inventory.manifests, name, at)
+    except OutOfReach as error:
+        if not inventory.damaged:
+            raise
+        raise OutOfReach(f"{error.message}; {'; '.join(inventory.damaged.values())}") from error
+
+
+def _report_damage(damaged: Collection[str]) -> None:
+    """Errors: DamageBeside where there is any."""
+    if damaged:
+        raise DamageBeside(f"the work is done, but the repository is damaged: {'; '.join(damaged)}")
 
 
 def _text(chain: Chain) -> str:
@@ -169,13 +191,15 @@ def prune(repository: Path, keep: int | None, days: int | None, dry_run: bool, q
         raise click.UsageError("what is kept is said by --keep or by --keepDays")
     terminal = Terminal(quiet=quiet)
     with Repository.writing(repository) as opened:
-        manifests = opened.manifests()
+        inventory = opened.inventory()
+        manifests = inventory.manifests
         since = None if days is None else datetime.now(UTC) - timedelta(days=days)
         left = kept(manifests, count=keep, since=since)
         for manifest in manifests[: len(manifests) - len(left)]:
             terminal.say(f"{'would remove' if dry_run else 'removing'} {manifest.name}")
             if not dry_run:
                 opened.remove(manifest.name)
+        _report_damage(inventory.damaged.values())
 
 
 @main.command("restore", context_settings=_HELP)
@@ -201,13 +225,15 @@ def restoring(
 ) -> None:
     """Make the data directories of a node, a set or a cluster from a backup."""
     with Repository.reading(repository) as opened:
-        chain = chain_to(opened.manifests(), name, at)
+        inventory = opened.inventory()
+        chain = _chain(inventory, name, at)
         plan = Plan(
             members=tuple(_member(text, chain.base) for text in members),
             set_names=dict(_set_name(text, chain.base) for text in set_names),
             directory=dbpath,
         )
         restore(opened, chain, plan, Terminal(quiet=quiet))
+        _report_damage(inventory.damaged.values())
 
 
 def _member(text: str, manifest: Manifest) -> Member:

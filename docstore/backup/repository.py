@@ -12,8 +12,9 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +27,25 @@ _BACKUP = re.compile(r"\d{6}-\d{8}T\d{6}Z")
 _PARTIAL = ".partial-"
 _REMOVED = ".removed-"
 _LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The backups of a repository, oldest first. `damaged`: why the others cannot be used, by name."""
+
+    manifests: tuple[Manifest, ...]
+    damaged: Mapping[str, str]
+
+    def require_newest(self) -> None:
+        """Errors: Damaged where the newest backup is. The newest of the others holds less than was asked for."""
+        newest = max((*(each.name for each in self.manifests), *self.damaged), default=None)
+        if newest in self.damaged:
+            raise Damaged(f"the newest backup is damaged, an older one must be named: {self.damaged[newest]}")
+
+    def require(self, name: str) -> None:
+        """Errors: Damaged."""
+        if name in self.damaged:
+            raise Damaged(self.damaged[name])
 
 
 class Repository:
@@ -69,9 +89,15 @@ class Repository:
             raise Damaged(f"{place} is that of {manifest.name}")
         return manifest
 
-    def manifests(self) -> list[Manifest]:
-        """All, oldest first. Errors: Damaged."""
-        return [self.manifest(name) for name in self.names()]
+    def inventory(self) -> Inventory:
+        """Read all manifests. A damaged one concerns its own backup alone, as no backup needs another one's files."""
+        manifests, damaged = list[Manifest](), dict[str, str]()
+        for name in self.names():
+            try:
+                manifests.append(self.manifest(name))
+            except Damaged as error:
+                damaged[name] = error.message
+        return Inventory(tuple(manifests), damaged)
 
     def directory(self, manifest: Manifest, part: Part) -> Path:
         return self.path / manifest.name / part.directory

@@ -1,6 +1,7 @@
 """Restoring: data directories of the members of new sets, from which servers are started.
 
-The first member's directory of each part is made of the backup; the others are copies of it.
+The first member's directory of each part is made of the backup; the others are copies of it. The directories of all
+parts get their names together, so a restore that fails can be run again as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from docstore.backup.directories import (
     check_free,
     copy_directory,
     copy_files,
-    new_directory,
+    new_directories,
     opened,
     replay,
 )
@@ -51,15 +52,18 @@ def restore(repository: Repository, chain: Chain, plan: Plan, terminal: Terminal
     _check(chain, plan)
     if chain.base.kind == "node":
         assert plan.directory is not None, "checked"
-        with new_directory(plan.directory) as making:
-            copy_files(repository, chain, "node", making)
-            with opened(making):
+        with new_directories([plan.directory]) as making:
+            copy_files(repository, chain, "node", making[plan.directory])
+            with opened(making[plan.directory]):
                 pass
         terminal.say(f"restored {plan.directory}")
         return
     sets = {part.name: _new_set(plan, part.name, part.set_name) for part in chain.base.parts}
+    with new_directories([member.directory for member in plan.members]) as making:
+        for name in sets:
+            directories = [making[member.directory] for member in plan.members if member.part == name]
+            _restore_set(repository, chain, name, directories, sets, terminal)
     for name, new in sets.items():
-        _restore_set(repository, chain, name, plan, sets, terminal)
         terminal.say(f"restored {name} as {new.connection}")
 
 
@@ -80,7 +84,11 @@ def _check(chain: Chain, plan: Plan) -> None:
     if unknown:
         raise ToolFailed(f"the backup has no part {', '.join(sorted(unknown))}: it has {', '.join(sorted(names))}")
     _check_unique([member.address for member in plan.members], "address")
-    _check_unique([str(member.directory.absolute()) for member in plan.members], "directory")
+    directories = [member.directory.resolve() for member in plan.members]
+    _check_unique(list(map(str, directories)), "directory")
+    for directory in directories:
+        if not set(directory.parents).isdisjoint(directories):
+            raise ToolFailed(f"{directory} is in another member's directory")
     for member in plan.members:
         check_free(member.directory)
 
@@ -101,25 +109,23 @@ def _restore_set(
     repository: Repository,
     chain: Chain,
     name: str,
-    plan: Plan,
+    directories: Sequence[Path],
     sets: Mapping[str, NewSet],
     terminal: Terminal,
 ) -> None:
-    members = [member for member in plan.members if member.part == name]
-    first = members[0].directory
-    with new_directory(first) as making:
-        copy_files(repository, chain, name, making)
-        with opened(making) as store:
-            entries = replay(repository, chain, name, store)
-            terminal.say(f"{name}: replayed {entries} oplog entries")
-            become(store, sets[name], ObjectId())
-            if chain.base.kind == "cluster":
-                if name == CONFIG:
-                    _check_shards(shards_in(store), sets)
-                point_to(store, name, sets)
-        for member in members[1:]:
-            with new_directory(member.directory) as other:
-                copy_directory(making, other)
+    """Make the members' directories of one part."""
+    first, *others = directories
+    copy_files(repository, chain, name, first)
+    with opened(first) as store:
+        entries = replay(repository, chain, name, store)
+        terminal.say(f"{name}: replayed {entries} oplog entries")
+        become(store, sets[name], ObjectId())
+        if chain.base.kind == "cluster":
+            if name == CONFIG:
+                _check_shards(shards_in(store), sets)
+            point_to(store, name, sets)
+    for other in others:
+        copy_directory(first, other)
 
 
 def _check_shards(shards: Sequence[str], sets: Mapping[str, NewSet]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from bson.timestamp import Timestamp
+
+from docstore.backup.chain import begins_by
 from docstore.backup.manifest import Manifest
 
 
@@ -18,5 +21,14 @@ def kept(manifests: Sequence[Manifest], *, count: int | None, since: datetime | 
     if count is not None:
         return manifests[bases[-min(count, len(bases))] :]
     assert since is not None, "one of the two is given"
-    older = [place for place in bases if datetime.fromisoformat(manifests[place].began) <= since]
+    older = [place for place in bases if _holds_state_of(manifests[place], since)]
     return manifests[older[-1] if older else 0 :]
+
+
+def _holds_state_of(manifest: Manifest, time: datetime) -> bool:
+    """Whether a state at `time` or before can be restored from the files: what they hold at the end of the copying is
+    no earlier than the end of the checkpoint.
+    """
+    if manifest.point is None:
+        return datetime.fromisoformat(manifest.ended) <= time
+    return begins_by(manifest, Timestamp(int(time.timestamp()), 0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from docstore.backup.access import Access
+from docstore.backup.access import Access, Client
 from docstore.tools.terminal import ToolFailed
 
 CONFIG = "config"
@@ -61,6 +61,12 @@ def _source(name: str, connection: str) -> Source:
 
 def _members(hello: Mapping[str, Any]) -> tuple[str, ...]:
     return (*hello.get("hosts", ()), *hello.get("passives", ()))
+
+
+def owner_of(client: Client) -> str:
+    """The id of the set that a server is a member of, or of the database of a node. Errors: PyMongoError."""
+    reply = client.admin.command("backupOpen", checkpoint=False)
+    return str(reply.get("setId") or reply["database"])
 
 
 def member_of(access: Access, source: Source, wanted: str | None) -> str:

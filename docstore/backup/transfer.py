@@ -1,7 +1,8 @@
 """The files of a checkpoint on their way from a server into a backup.
 
 A file that never changes and that the backup before has already is shared with it, by a hard link; where the file
-system has none, by a copy.
+system has none, by a copy. It is held against its checksum first: one that has been damaged since is copied from the
+server again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from docstore.backup.access import Client
-from docstore.backup.durable import checked_pieces, write_durably
+from docstore.backup.durable import check_file, checked_pieces, write_durably
+from docstore.backup.failures import Damaged
 from docstore.backup.manifest import Part, StoredFile
 from docstore.optime import OpTime
 from docstore.tools.terminal import Progress, ToolFailed
@@ -77,6 +79,8 @@ class Transfer:
         self._progress = progress
         self.shared = 0
         """How many files were there already."""
+        self.damaged: list[str] = []
+        """What is wrong with files of the backup before."""
 
     def run(self, pool: Executor) -> tuple[StoredFile, ...]:
         """Errors: ToolFailed, OSError, PyMongoError; the first of them ends the work."""
@@ -93,7 +97,7 @@ class Transfer:
         if "/" in name or name.startswith("."):
             raise ToolFailed(f"the server names a file that is none of a checkpoint: {name}")
         known = None if self._earlier is None else self._earlier.find(name, size, modified)
-        if known is not None and self._earlier is not None:
+        if known is not None and self._earlier is not None and self._is_good(self._earlier.directory / name, known):
             self.shared += 1
             _share(self._earlier.directory / name, self._directory / name, known)
             return known
@@ -101,6 +105,14 @@ class Transfer:
         if written != size:
             raise ToolFailed(f"{name} has {written} bytes where the server said {size}")
         return StoredFile(name=name, size=size, modified=modified, sha256=sha256)
+
+    def _is_good(self, path: Path, file: StoredFile) -> bool:
+        try:
+            check_file(path, file.size, file.sha256)
+        except Damaged as error:
+            self.damaged.append(error.message)
+            return False
+        return True
 
     def _pieces(self, name: str, size: int) -> Iterator[bytes]:
         label = f"{self._directory.name}/{name}"

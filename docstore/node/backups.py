@@ -67,13 +67,10 @@ class BackupFile:
 
 @dataclass(slots=True)
 class OpenBackup:
-    """`after` and `until`: the oplog ends between these entries in it, both included. `database` names what the files
-    are files of.
-    """
+    """`after` and `until`: the oplog ends between these entries in it, both included."""
 
     identity: ObjectId
     directory: Path
-    database: str
     files: Mapping[str, BackupFile]
     after: OpTime
     until: OpTime
@@ -121,7 +118,7 @@ class OpenBackups:
         identity = ObjectId()
         path = self._directory / str(identity)
         try:
-            database, files = await asyncio.get_running_loop().run_in_executor(None, self._checkpoint, path)
+            files = await asyncio.get_running_loop().run_in_executor(None, self._checkpoint, path)
         except (StorageError, OSError) as error:
             await self._in_thread(path)
             raise CommandError(Code.OperationFailed, str(error)) from error
@@ -129,7 +126,7 @@ class OpenBackups:
         if before[0] != after[0]:
             await self._in_thread(path)
             return None
-        return OpenBackup(identity, path, database, files, before[1], after[1])
+        return OpenBackup(identity, path, files, before[1], after[1])
 
     def _log(self) -> tuple[int, OpTime]:
         """(number of the last rollback, end of the log). Errors: NotPrimaryOrSecondary."""
@@ -141,14 +138,22 @@ class OpenBackups:
             raise CommandError(Code.NotPrimaryOrSecondary, "node is not in primary or recovering state")
         return replication.membership.local.rollback_id, last
 
-    def _checkpoint(self, path: Path) -> tuple[str, dict[str, BackupFile]]:
+    def database_identity(self) -> str:
+        """The name that the engine gives a database when it makes one. Errors: OperationFailed."""
+        if self._node.settings.engine == "inMemory":
+            raise CommandError(Code.OperationFailed, "a node that keeps nothing on disk cannot be backed up")
+        try:
+            return (self._node.settings.dbpath / "IDENTITY").read_text().strip()
+        except OSError as error:
+            raise CommandError(Code.OperationFailed, f"the database has no identity: {error.strerror}") from error
+
+    def _checkpoint(self, path: Path) -> dict[str, BackupFile]:
         if self._node.settings.engine != "inMemory":
             path.parent.mkdir(exist_ok=True)
         self._node.engine.checkpoint(str(path))
         found = sorted(path.iterdir())
         stats = [(file.name, file.stat()) for file in found]
-        files = {name: BackupFile(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats}
-        return (self._node.settings.dbpath / "IDENTITY").read_text().strip(), files
+        return {name: BackupFile(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats}
 
     async def read(self, identity: ObjectId, name: str, offset: int, length: int) -> bytes:
         """Some bytes of a file; fewer at its end. Errors: NoSuchKey for what is not there, OperationFailed."""

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from pymongo import MongoClient, WriteConcern
 from pymongo.errors import OperationFailure
 
-from docstore.backup import access, creation, repository, restoration
+from docstore.backup import access, creation, moment, repository, restoration
 from docstore.backup.chain import Chain, chain_to
 from docstore.backup.directories import opened
 from docstore.backup.program import main
@@ -240,7 +240,7 @@ def test_a_cluster_comes_back_as_of_one_time(tmp_path: Path, monkeypatch: pytest
     restored = restoration._restore_set
 
     def of_two_times(repository: Any, chain: Chain, part: str, *arguments: Any) -> None:
-        other = chain_to(repository.manifests(), first.split()[0], None)
+        other = chain_to(repository.inventory().manifests, first.split()[0], None)
         restored(repository, other if part == before else chain, part, *arguments)
 
     monkeypatch.setattr(restoration, "_restore_set", of_two_times)
@@ -369,8 +369,80 @@ def test_damage_is_said(replica_set: ReplicaSet, tmp_path: Path) -> None:
             assert tables[-1].name in said
         assert not (tmp_path / "none").exists()
         shutil.rmtree(broken)
-    flip(tmp_path / "good" / name / "manifest.json")
-    assert "manifest.json is damaged" in run("backup", "list", tmp_path / "good", fails=1)
+
+
+def test_a_damaged_manifest_stops_nothing_else(replica_set: ReplicaSet, tmp_path: Path) -> None:
+    """The work is done, and the exit code says that the repository is damaged."""
+    place = tmp_path / "backups"
+    first, second, third = (create(place, replica_set.uri) for _ in range(3))
+    flip(place / second / "manifest.json")
+    why = f"{second}/manifest.json is damaged"
+    assert why in run("backup", "list", place, fails=2)
+    assert why in run("backup", "verify", place, fails=2)
+    assert why in run("restore", place, "--member", f"h:1={tmp_path / 'restored'}", fails=2)
+    assert (tmp_path / "restored" / "CURRENT").exists()
+    refused = run("restore", place, "--backup", second, "--member", f"h:1={tmp_path / 'none'}", fails=1)
+    assert why in refused
+    made = run("backup", "create", place, "--uri", replica_set.uri, fails=2)
+    assert why in made
+    fourth = made.splitlines()[0].split()[-1]
+    assert why in run("backup", "prune", place, "--keep", 1, fails=2)
+    names = [line.split()[0] for line in run("backup", "list", place, fails=2).splitlines()[:-1]]
+    assert (names[0], len(names)) == (second, 2), (first, third, fourth)
+    flip(place / names[1] / "manifest.json")
+    refused = run("backup", "verify", place, fails=1)
+    assert "the newest backup is damaged" in refused
+
+
+def test_a_rotten_file_is_not_shared(replica_set: ReplicaSet, tmp_path: Path) -> None:
+    replica_set.client()["shop"]["rotten"].insert_many({"_id": n, "x": os.urandom(100)} for n in range(1000))
+    first = create(tmp_path, replica_set.uri)
+    for table in (tmp_path / first / "set").glob("*.sst"):
+        flip(table)
+    said = run("backup", "create", tmp_path, "--uri", replica_set.uri, fails=2)
+    assert ".sst is damaged" in said
+    assert ", 0 of them shared" in said
+    second = run("backup", "list", tmp_path).splitlines()[-1].split()[0]
+    assert "is good" in run("backup", "verify", tmp_path, second)
+    assert ".sst is damaged" in run("backup", "verify", tmp_path, first, fails=1)
+
+
+def test_a_log_that_is_cut_before_it_is_read(
+    replica_set: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still began where the backup before ended when that was asked."""
+    rows = replica_set.client()["shop"]["cut"]
+    create(tmp_path, replica_set.uri)
+    rows.insert_many([{"_id": n} for n in range(10)])
+    begins, cut = moment.SpanReading.begins, []
+
+    def then_cut(reading: moment.SpanReading) -> bool:
+        answer = begins.fget(reading)  # type: ignore[attr-defined]
+        cut.append(reading.start)
+        return bool(answer)
+
+    class Cut:
+        """A log that has lost its oldest entries since."""
+
+        def __init__(self, collection: Any) -> None:
+            self._collection = collection
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._collection, name)
+
+        def with_options(self, **options: Any) -> Any:
+            return Cut(self._collection.with_options(**options))
+
+        def find_raw_batches(self, query: Any, **options: Any) -> Any:
+            return self._collection.find_raw_batches({"ts": query["ts"] | {"$gt": query["ts"]["$gte"]}}, **options)
+
+    log_of = moment.SpanReading._log
+    monkeypatch.setattr(moment.SpanReading, "begins", property(then_cut))
+    monkeypatch.setattr(moment.SpanReading, "_log", lambda reading: Cut(log_of(reading)))
+    said = run("backup", "create", tmp_path, "--uri", replica_set.uri, "--oplogOnly", fails=1)
+    assert cut
+    assert "it was cut before it was read" in said
+    assert len(run("backup", "list", tmp_path).splitlines()) == 1
 
 
 def flip(file: Path) -> None:
@@ -397,6 +469,31 @@ def test_another_deployment_is_refused(replica_set: ReplicaSet, tmp_path: Path) 
         assert "another deployment" in run("backup", "create", tmp_path, "--uri", other.uri, fails=1)
     with Standalone() as node:
         assert "this is a node" in run("backup", "create", tmp_path, "--uri", node.uri, fails=1)
+
+
+def test_the_log_of_a_restored_set_continues_no_backup_of_the_old_one(replica_set: ReplicaSet, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    create(place, replica_set.uri)
+    deployment = ForkedDeployment(tmp_path / "restored")
+    with stopped_at_end(deployment), restored_set(place, deployment, 1) as new:
+        new["shop"]["rows"].insert_one({"_id": "of the new set"})
+        uri = f"mongodb://{deployment.members['m0'].address}/?replicaSet=other"
+        for options in ((), ("--oplogOnly",)):
+            assert "another deployment" in run("backup", "create", place, "--uri", uri, *options, fails=1)
+    assert len(run("backup", "list", place).splitlines()) == 1
+
+
+def test_a_restore_that_fails_can_be_run_again(replica_set: ReplicaSet, tmp_path: Path) -> None:
+    """A file where a directory of another member is to be made is noticed when the first ones are made."""
+    place = tmp_path / "backups"
+    create(place, replica_set.uri)
+    (tmp_path / "file").touch()
+    members = ("--member", f"h:1={tmp_path / 'a'}", "--member", f"h:2={tmp_path / 'file' / 'b'}")
+    run("restore", place, *members, fails=1)
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "file").unlink()
+    run("restore", place, *members)
+    assert (tmp_path / "file" / "b" / "CURRENT").exists()
 
 
 def test_users(tmp_path: Path) -> None:

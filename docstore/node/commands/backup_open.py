@@ -1,7 +1,8 @@
 """backupOpen: a checkpoint of the node, whose files backupRead gives piece by piece until backupClose.
 
 What the reply says of the oplog: the checkpoint ends between `after` and `until`, both included. Who may read all
-documents, the users and the oplog may read the files that hold them.
+documents, the users and the oplog may read the files that hold them. `{backupOpen: 1, checkpoint: false}` makes none, and
+tells whose data they would be.
 """
 
 from __future__ import annotations
@@ -12,32 +13,34 @@ from bson.int64 import Int64
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Result, Role
+from docstore.commands.declaration import Command, Parameter, Result, Role, Type
 from docstore.node.backups import PRIVILEGE, OpenBackups, needs
 from docstore.node.node import node_of
 from docstore.replicaset.replicaset import ReplicaSet
 
 
-async def run(context: Context, _arguments: Arguments) -> Result:
+async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    backup = await node.parts[OpenBackups].open()
-    reply: dict[str, Any] = {
-        "backupId": backup.identity,
-        "database": backup.database,
-        "files": [
-            {"name": each.name, "size": Int64(each.size), "modified": Int64(each.modified)}
-            for each in backup.files.values()
-        ],
-    }
+    backups = node.parts[OpenBackups]
+    reply: dict[str, Any] = {"database": backups.database_identity()}
     if isinstance(node.replication, ReplicaSet):
         config = node.replication.membership.state.config
         reply["setName"] = node.replication.set_name
         reply["setId"] = None if config is None else config.settings.replica_set_id
+    if not arguments["checkpoint"]:
+        return reply
+    backup = await backups.open()
+    reply["backupId"] = backup.identity
+    reply["files"] = [
+        {"name": each.name, "size": Int64(each.size), "modified": Int64(each.modified)}
+        for each in backup.files.values()
+    ]
+    if isinstance(node.replication, ReplicaSet):
         reply["after"], reply["until"] = backup.after.to_document(), backup.until.to_document()
     return reply
 
 
 COMMAND = Command(
     "backupOpen", run, privilege=PRIVILEGE, needs=needs, role=Role.ANY, admin_only=True,
-    help="make a checkpoint whose files can be read",
+    parameters=(Parameter("checkpoint", Type.BOOL, default=True),), help="make a checkpoint whose files can be read",
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,7 +22,7 @@ def at(second: int) -> OpTime:
 
 
 def backup(number: int, start: int, end: int, *, files: bool = True, parts: tuple[str, ...] = ("set",)) -> Manifest:
-    """One whose checkpoint ends a second before its log, `number` hours after noon."""
+    """One whose checkpoint ends a second before its log; it was begun `number` hours after noon, and took one."""
     span = Span(start=at(start), end=at(end), entries=1, size=1, sha256="")
     ends = at(end - 1) if files else None
     made = tuple(
@@ -33,7 +34,8 @@ def backup(number: int, start: int, end: int, *, files: bool = True, parts: tupl
     )  # fmt: skip
     return Manifest(
         name=f"b{number}", kind="set", content="full" if files else "oplog", version="1", parts=made,
-        began=(NOON + timedelta(hours=number)).isoformat(), point=Timestamp(end, 1),
+        began=(NOON + timedelta(hours=number)).isoformat(), ended=(NOON + timedelta(hours=number + 1)).isoformat(),
+        point=Timestamp(end, 1),
     )  # fmt: skip
 
 
@@ -85,7 +87,26 @@ def test_backups_are_kept_by_number() -> None:
     assert kept(ROW, count=9, since=None) == ROW
 
 
-def test_what_a_time_needs_is_kept() -> None:
-    assert kept(ROW, count=None, since=NOON + timedelta(hours=3, minutes=30)) == ROW[1:]
-    assert kept(ROW, count=None, since=NOON + timedelta(hours=5)) == ROW[3:]
-    assert kept(ROW, count=None, since=NOON) == ROW
+@pytest.mark.parametrize("seconds", range(10, 41))
+def test_what_a_time_needs_is_kept(seconds: int) -> None:
+    """A time is reached from what is kept as from all."""
+    remaining = kept(ROW, count=None, since=datetime.fromtimestamp(seconds, UTC))
+    at = Timestamp(seconds, 0)
+    assert chain_to(remaining, None, at) == chain_to(ROW, None, at)
+    assert remaining[0] == chain_to(ROW, None, at).base
+
+
+def test_times_before_the_first_backup_need_all() -> None:
+    assert kept(ROW, count=None, since=datetime.fromtimestamp(1, UTC)) == ROW
+
+
+def test_what_a_node_held_is_known_at_the_end_of_its_backup() -> None:
+    row = [replace(each, kind="node", point=None, content="full") for each in ROW]
+    assert kept(row, count=None, since=NOON + timedelta(hours=3, minutes=30)) == row[1:]
+    assert kept(row, count=None, since=NOON + timedelta(hours=5)) == row[3:]
+
+
+def test_the_log_of_another_set_continues_nothing() -> None:
+    other = tuple(replace(part, set_id="2") for part in ROW[2].parts)
+    with pytest.raises(OutOfReach, match="was not saved"):
+        chain_to([*ROW[:2], replace(ROW[2], parts=other)], None, None)

@@ -6,34 +6,45 @@ from pathlib import Path
 
 import pytest
 
-from docstore.backup.directories import new_directory
+from docstore.backup.directories import new_directories
 from docstore.tools.terminal import ToolFailed
 
 
-def test_a_directory_is_there_when_it_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "data"
-    with new_directory(path) as making:
-        (making / "file").write_bytes(b"x")
-        assert not path.exists()
-    assert (path / "file").read_bytes() == b"x"
-    with pytest.raises(ToolFailed, match="is not empty"), new_directory(path):
+def test_directories_are_there_when_all_are_whole(tmp_path: Path) -> None:
+    one, two = tmp_path / "deep" / "one", tmp_path / "two"
+    with new_directories([one, two]) as making:
+        (making[one] / "file").write_bytes(b"x")
+        assert not one.exists()
+        assert not two.exists()
+    assert (one / "file").read_bytes() == b"x"
+    assert two.is_dir()
+    with pytest.raises(ToolFailed, match="is not empty"), new_directories([two, one]):
         pass
 
 
 def test_what_an_interrupted_restore_has_left_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.mkdir()
-    with new_directory(path) as first:
+    with new_directories([path]) as first:
         pass
     path.rmdir()
-    first.mkdir()
-    (first / "half").touch()
-    with new_directory(path) as making:
-        assert not list(making.iterdir())
+    first[path].mkdir()
+    (first[path] / "half").touch()
+    with new_directories([path]) as making:
+        assert not list(making[path].iterdir())
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), new_directory(tmp_path / "data"):
+    with pytest.raises(ZeroDivisionError), new_directories([tmp_path / "one", tmp_path / "two"]):
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_cannot_be_given_leaves_nothing(tmp_path: Path) -> None:
+    """The last of the names is taken while the directories are made: the first one has its name by then."""
+    paths = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(OSError, match="not empty"), new_directories(paths):
+        (paths[1] / "taken").mkdir(parents=True)
+    assert not paths[0].exists()
+    assert not list(tmp_path.glob(".*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ from docstore.backup import transfer
 from docstore.backup.durable import write_durably
 from docstore.backup.failures import Damaged
 from docstore.backup.manifest import Manifest, Part, StoredFile
-from docstore.backup.repository import Repository
+from docstore.backup.repository import Inventory, Repository
 from docstore.tools.terminal import ToolFailed
 
 
@@ -27,8 +28,8 @@ def made(repository: Repository) -> Manifest:
         collections={"shop.rows": (3, "abc")},
     )  # fmt: skip
     manifest = Manifest(
-        name=name, kind="node", content="full", began="2026-11-25T12:00:00+00:00", point=None, version="1",
-        parts=(part,),
+        name=name, kind="node", content="full", began="2026-11-25T12:00:00+00:00", ended="2026-11-25T12:01:00+00:00",
+        point=None, version="1", parts=(part,),
     )  # fmt: skip
     repository.finish(directory, manifest)
     return manifest
@@ -38,7 +39,7 @@ def test_a_backup_is_read_as_it_was_written(tmp_path: Path) -> None:
     with Repository.writing(tmp_path / "new" / "backups") as repository:
         manifests = [made(repository), made(repository)]
     with Repository.reading(tmp_path / "new" / "backups") as repository:
-        assert repository.manifests() == manifests
+        assert repository.inventory() == Inventory(tuple(manifests), {})
         repository.check(manifests[0])
     assert (tmp_path / "new" / "backups").stat().st_mode & 0o077 == 0
 
@@ -83,8 +84,35 @@ def test_a_manifest_that_was_changed_or_is_of_another_program(tmp_path: Path) ->
         with pytest.raises(Damaged, match="checksum"):
             repository.manifest(name)
         (tmp_path / name).rename(tmp_path / f"{name[:5]}9{name[6:]}")
-        with pytest.raises(Damaged):
-            repository.manifests()
+        good, inventory = made(repository), repository.inventory()
+        assert inventory.manifests == (good,)
+        assert [(each[:6], "checksum" in text) for each, text in inventory.damaged.items()] == [("000009", True)]
+
+
+def test_a_damaged_manifest_concerns_its_own_backup_alone(tmp_path: Path) -> None:
+    with Repository.writing(tmp_path) as repository:
+        first, second, third = (made(repository) for _ in range(3))
+        os.truncate(tmp_path / second.name / "manifest.json", 100)
+        inventory = repository.inventory()
+        assert inventory.manifests == (first, third)
+        inventory.require(first.name)
+        inventory.require_newest()
+        with pytest.raises(Damaged, match=second.name):
+            inventory.require(second.name)
+        (tmp_path / third.name / "manifest.json").unlink()
+        with pytest.raises(Damaged, match=f"the newest backup is damaged.*{third.name}"):
+            repository.inventory().require_newest()
+
+
+def test_the_manifest_of_a_program_that_did_not_note_the_end(tmp_path: Path) -> None:
+    with Repository.writing(tmp_path) as repository:
+        manifest = made(repository)
+        content = json.loads(manifest.encode())["manifest"]
+        del content["ended"]
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        text = json.dumps({"sha256": digest, "manifest": content})
+        (tmp_path / manifest.name / "manifest.json").write_text(text)
+        assert repository.manifest(manifest.name).ended == manifest.began
 
 
 def test_a_file_is_copied_where_there_are_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
