@@ -9,15 +9,13 @@ from typing import Any
 import click
 from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, InvalidURI
-from pymongo.uri_parser import parse_uri
 
 from docstore.security.cluster_keys import MECHANISM, BadKeys, parse_keys
 from docstore.security.names import SYSTEM
-from docstore.tools.connection import Commands, client_options
+from docstore.tools.connection import Commands, client_options, options_of_any_server
 from docstore.tools.terminal import Terminal
 
 Client = MongoClient[dict[str, Any]]
-_OF_ONE_PLACE = ("replicaset", "directconnection", "loadbalanced", "srvservicename", "srvmaxhosts", "readpreference")
 MEMBER_MS = 3000
 """How long a member is looked for: there may be others."""
 _ANSWER_MS = 300_000
@@ -41,7 +39,7 @@ class Access:
         listeners = [Commands(Terminal(quiet=options["quiet"]))] if options["verbose"] > 1 else []
         options = {name: value for name, value in options.items() if name != "quiet"}
         self._uri, self._options = client_options(options | {"event_listeners": listeners})
-        self._more = _options_of(self._uri) | self._options
+        self._more = options_of_any_server(self._uri) | self._options
 
     def named(self) -> Client:
         """What the options name."""
@@ -70,19 +68,6 @@ class Access:
     def close(self) -> None:
         for client in self._clients.values():
             client.close()
-
-
-def _options_of(uri: str) -> dict[str, Any]:
-    """The options of a URI that are for any server of its deployment. Errors: click.UsageError."""
-    try:
-        parsed = parse_uri(uri)
-    except (InvalidURI, ValueError) as error:
-        raise click.UsageError(str(error)) from error
-    options = {name: value for name, value in parsed["options"].items() if name.lower() not in _OF_ONE_PLACE}
-    if parsed["username"] is not None:
-        options |= {"username": parsed["username"], "password": parsed["password"]}
-        options.setdefault("authSource", parsed["database"] or "admin")
-    return options
 
 
 def _key(path: Path) -> str:

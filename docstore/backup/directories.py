@@ -1,8 +1,8 @@
 """A data directory made of a backup: its files, then the entries of the oplog up to the time.
 
 Always true: directories are made under other names beside them, and renamed when all of them are whole; what an
-interrupted attempt has left is made anew. Every file is held against its checksum while it is copied, and every entry against those
-before it: a log that does not continue the checkpoint is an error.
+interrupted attempt has left is made anew. Every file is held against its checksum while it is copied, and every entry
+against those before it: a log that does not continue the checkpoint is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from bson.timestamp import Timestamp
 
 from docstore.backup.chain import Chain
-from docstore.backup.durable import check_file, checked_pieces, sync_directory, write_durably
+from docstore.backup.durable import check_file, checked_pieces, write_durably
 from docstore.backup.failures import Damaged
 from docstore.backup.manifest import OPLOG, Part
 from docstore.backup.repository import Repository
@@ -27,6 +27,7 @@ from docstore.collection.store import Store
 from docstore.optime import pack_timestamp
 from docstore.replicaset.sync.apply import Applier
 from docstore.storage import StorageError, open_engine
+from docstore.tools.durable import sync_directory
 from docstore.tools.terminal import ToolFailed
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 

@@ -25,15 +25,6 @@ def write_durably(path: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def sync_directory(path: Path) -> None:
-    """From now on the names in a directory survive power loss."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def checked_pieces(path: Path, size: int, sha256: str) -> Iterator[bytes]:
     """The content of a file, which was good only if nothing is raised by the end. Errors: Damaged."""
     digest, read = hashlib.sha256(), 0

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from docstore.backup.durable import check_file, sync_directory, write_durably
+from docstore.backup.durable import check_file, write_durably
 from docstore.backup.failures import Damaged
 from docstore.backup.manifest import NAME, OPLOG, Manifest, Part
+from docstore.tools.durable import sync_directory
 from docstore.tools.terminal import ToolFailed
 
 _BACKUP = re.compile(r"\d{6}-\d{8}T\d{6}Z")
@@ -38,7 +39,7 @@ class Inventory:
 
     def require_newest(self) -> None:
         """Errors: Damaged where the newest backup is. The newest of the others holds less than was asked for."""
-        newest = max((*(each.name for each in self.manifests), *self.damaged), default=None)
+        newest = max((*(each.name for each in self.manifests), *self.damaged), default="")
         if newest in self.damaged:
             raise Damaged(f"the newest backup is damaged, an older one must be named: {self.damaged[newest]}")
 

@@ -12,6 +12,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, InvalidURI
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+from pymongo.uri_parser import parse_uri
 
 from docstore.tools.encryption import encryption_of, encryption_options, with_config
 from docstore.tools.terminal import Terminal
@@ -25,6 +26,7 @@ RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument
 _X509 = "MONGODB-X509"
 _MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256", _X509)
 _MODES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
+_OF_ONE_PLACE = ("replicaset", "directconnection", "loadbalanced", "srvservicename", "srvmaxhosts", "readpreference")
 _OPTIONS = (
     click.option("--uri", help="Servers and options as mongodb://HOST,HOST/DATABASE?replicaSet=NAME."),
     click.option("-h", "--host", help="Server to connect to: HOST[:PORT], or SET/HOST[:PORT],... [127.0.0.1]."),
@@ -46,23 +48,52 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+class Deployment:
+    """The servers that the options name."""
+
+    def __init__(self, *, quiet: bool, **given: Any) -> None:
+        """`given`: what `connection_options` gives, and more options of a client. Errors: click.UsageError."""
+        self._terminal, self._verbose = Terminal(quiet=quiet), given["verbose"]
+        self._servers, self._options = client_options(given)
+        if self._verbose > 1:
+            self._options["event_listeners"] = [Commands(self._terminal)]
+
+    def client(self) -> Client:
+        """Errors: click.UsageError."""
+        try:
+            client: Client = MongoClient(self._servers, **self._options, document_class=RawBSONDocument)
+        except (ConfigurationError, InvalidURI, ValueError) as error:
+            raise click.UsageError(str(error)) from error
+        self._terminal.say(f"connected to: {_without_password(self._servers)}")
+        if self._verbose:
+            hello = client.admin.command("hello")
+            kind = f"a member of the set {hello['setName']}" if "setName" in hello else "a node of its own"
+            kind = "a router" if hello.get("msg") == "isdbgrid" else kind
+            self._terminal.say(f"the server is {kind}, of version {client.server_info()['version']}")
+        return client
+
+    def member(self, address: str) -> Client:
+        """A client for one server alone. Errors: click.UsageError."""
+        options = options_of_any_server(self._servers) | self._options | {"directConnection": True}
+        return MongoClient([address], **options, document_class=RawBSONDocument)
+
+
 def connect(*, quiet: bool, **given: Any) -> Client:
-    """A client for what the options name, and more options of a client. Errors: click.UsageError."""
-    terminal, verbose = Terminal(quiet=quiet), given["verbose"]
-    servers, options = client_options(given)
-    if verbose > 1:
-        options["event_listeners"] = [Commands(terminal)]
+    """A client for what the options name. Errors: click.UsageError."""
+    return Deployment(quiet=quiet, **given).client()
+
+
+def options_of_any_server(uri: str) -> dict[str, Any]:
+    """The options of a URI that are for any server of its deployment. Errors: click.UsageError."""
     try:
-        client: Client = MongoClient(servers, **options, document_class=RawBSONDocument)
-    except (ConfigurationError, InvalidURI, ValueError) as error:
+        parsed = parse_uri(uri)
+    except (InvalidURI, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    terminal.say(f"connected to: {_without_password(servers)}")
-    if verbose:
-        hello = client.admin.command("hello")
-        kind = f"a member of the set {hello['setName']}" if "setName" in hello else "a node of its own"
-        kind = "a router" if hello.get("msg") == "isdbgrid" else kind
-        terminal.say(f"the server is {kind}, of version {client.server_info()['version']}")
-    return client
+    options = {name: value for name, value in parsed["options"].items() if name.lower() not in _OF_ONE_PLACE}
+    if parsed["username"] is not None:
+        options |= {"username": parsed["username"], "password": parsed["password"]}
+        options.setdefault("authSource", parsed["database"] or "admin")
+    return options
 
 
 class Commands(CommandListener):

@@ -1,7 +1,9 @@
 """The `mongodump` command: databases of a server as files in a directory, or as one archive.
 
 Of a set or a cluster all collections are dumped as they were at one time: each is read by a cursor at that cluster
-time, and all cursors are opened before the first is read on, so that the server need not know the past for long.
+time, and all cursors are opened before the first is read on, so that the server need not know the past for long. The
+time is no earlier than what the servers had acknowledged when the dump began. With the log, all is read from one
+member.
 """
 
 from __future__ import annotations
@@ -28,21 +30,24 @@ import docstore
 from docstore.tools.connection import (
     RAW,
     Client,
-    connect,
+    Deployment,
     connection_options,
     default_database,
     read_preference_options,
 )
 from docstore.tools.dumped.families import FamilyReading
-from docstore.tools.dumped.oplog import dump_oplog, newest_entry
+from docstore.tools.dumped.oplog import LogReading, latest_of
 from docstore.tools.dumped.sessions import KeptSessions
-from docstore.tools.dumped.sources import Choice, sources_of
+from docstore.tools.dumped.sources import Choice, check_names, sources_of
 from docstore.tools.dumped.targets import ArchiveTarget, DirectoryTarget, Source, StreamTarget, Target
 from docstore.tools.read_concerns import at_time
 from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
 from docstore.tools.text.extended_json import document_option
 
 _LENGTH = struct.Struct("<i")
+_ATTEMPTS = 3
+_AGREEMENT_MS = 60_000
+"""How long a majority may take to have what was acknowledged before the dump began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +118,14 @@ def main(
     output = Output(root=root or Path("dump"), archive=archive, compressed=compressed, to_stdout=to_stdout)
     terminal = Terminal(quiet=options["quiet"])
     try:
-        with connect(**options, **read_preference_options(read_preference)) as client:
+        deployment = Deployment(**options, **read_preference_options(read_preference))
+        with deployment.client() as client:
             choice = choice.within(default_database(client))
             _check(choice, output, with_oplog=with_oplog)
-            _dump(client, choice, output, terminal, parallel, with_oplog=with_oplog, snapshot=not without_snapshot)
+            if with_oplog:
+                _dump_with_log(deployment, client, choice, output, terminal, parallel)
+            else:
+                _dump(client, choice, output, terminal, parallel, snapshot=not without_snapshot)
     except PyMongoError as error:
         raise failure_of(error) from error
     except OSError as error:
@@ -132,46 +141,76 @@ def _check(choice: Choice, output: Output, *, with_oplog: bool) -> None:
         raise click.UsageError("--oplog is for dumps of all databases")
 
 
-def _dump(
-    client: Client,
-    choice: Choice,
-    output: Output,
-    terminal: Terminal,
-    parallel: int,
-    *,
-    with_oplog: bool,
-    snapshot: bool,
-) -> None:
+def _dump(client: Client, choice: Choice, output: Output, terminal: Terminal, parallel: int, *, snapshot: bool) -> None:
+    """Dump collections as of one time where the servers have one, else as they are."""
     hello = client.admin.command("hello")
-    if with_oplog and "setName" not in hello:
+    at_one_time = snapshot and ("setName" in hello or hello.get("msg") == "isdbgrid")
+    with ExitStack() as stack:
+        sessions = stack.enter_context(KeptSessions(client))
+        for attempt in range(_ATTEMPTS):
+            sources = sources_of(client, choice, terminal)
+            with_documents = [source for source in sources if source.has_documents]
+            time = _time_of(client, with_documents) if at_one_time else None
+            readings = _readings(client, with_documents, time, terminal, sessions, stack)
+            if time is None:
+                break
+            try:
+                # What the time shows under a name must be what was listed under it.
+                check_names(client, sources, only_renamed=False)
+                break
+            except ToolFailed as error:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                terminal.say(f"once more: {error.message}")
+        target = stack.enter_context(_target(output, terminal))
+        target.begin(sources, server=str(client.server_info()["version"]), parallel=parallel, with_oplog=False)
+        _dump_all(readings, target, terminal, parallel)
+        if time is None:
+            check_names(client, sources, only_renamed=True)
+
+
+def _dump_with_log(
+    deployment: Deployment, client: Client, choice: Choice, output: Output, terminal: Terminal, parallel: int
+) -> None:
+    """Dump collections as they are, and the log of that time, all of one member."""
+    hello = client.admin.command("hello", read_preference=client.read_preference)
+    if "setName" not in hello:
         raise ToolFailed("--oplog needs a member of a replica set")
-    start = newest_entry(client) if with_oplog else None
-    sources = sources_of(client, choice, terminal)
-    with_documents = [source for source in sources if source.has_documents]
-    time = None
-    if snapshot and start is None and ("setName" in hello or hello.get("msg") == "isdbgrid"):
-        time = _time_of(client, with_documents)
-    with _target(output, terminal) as target:
-        version = str(client.server_info()["version"])
-        target.begin(sources, server=version, parallel=parallel, with_oplog=with_oplog)
-        _dump_all(client, with_documents, target, terminal, parallel, time)
-        if start is not None:
-            with target.open_oplog() as file:
-                count = dump_oplog(client, start, newest_entry(client), file)
-            terminal.say(f"dumped {count} oplog entries")
+    latest = latest_of(client, hello, terminal)
+    with ExitStack() as stack:
+        member = client
+        if client.topology_description.topology_type_name != "Single":
+            member = stack.enter_context(deployment.member(hello["me"]))
+        log = LogReading(member, latest, terminal)
+        sources = sources_of(member, choice, terminal)
+        with_documents = [source for source in sources if source.has_documents]
+        sessions = stack.enter_context(KeptSessions(member))
+        readings = _readings(member, with_documents, None, terminal, sessions, stack)
+        target = stack.enter_context(_target(output, terminal))
+        target.begin(sources, server=str(member.server_info()["version"]), parallel=parallel, with_oplog=True)
+        _dump_all(readings, target, terminal, parallel)
+        with target.open_oplog() as file:
+            count = log.write(file)
+        terminal.say(f"dumped {count} oplog entries of {hello['me']}")
 
 
 @contextmanager
 def _target(output: Output, terminal: Terminal) -> Iterator[Target]:
-    if output.archive is not None:
-        with _opened(output.archive) as file:
-            target = ArchiveTarget(file, compressed=output.compressed)
+    """Where the dump goes. It is whole when the body has ended well, and else is not taken for that."""
+    with ExitStack() as stack:
+        target: Target
+        if output.archive is not None:
+            target = ArchiveTarget(stack.enter_context(_opened(output.archive)), compressed=output.compressed)
+        elif output.to_stdout:
+            target = StreamTarget(sys.stdout.buffer, compressed=output.compressed)
+        else:
+            target = DirectoryTarget(output.root, compressed=output.compressed)
+        try:
             yield target
             target.close()
-    elif output.to_stdout:
-        yield StreamTarget(sys.stdout.buffer, compressed=output.compressed)
-    else:
-        yield DirectoryTarget(output.root, compressed=output.compressed)
+        except BaseException:
+            target.abandon()
+            raise
 
 
 @contextmanager
@@ -185,34 +224,53 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
-    """A cluster time of which every member can tell; None where there is nothing whose past is told."""
+    """A cluster time that is no earlier than what has been acknowledged, and of which every member can tell; None where
+    there is nothing whose past is told. Errors: PyMongoError.
+    """
+    collections = [source for source in sources if not source.is_family]
+    # A router hears here of the times of all shards.
+    reply = client.admin.command("listDatabases", nameOnly=True)
+    time: Timestamp = reply["operationTime"] if "operationTime" in reply else reply["$clusterTime"]["clusterTime"]
     # Some servers do not tell the past of capped collections.
-    collections = [each for each in sources if not each.is_family]
     for source in sorted(collections, key=lambda each: bool(each.metadata["options"].get("capped"))):
         try:
-            reply = client.get_database(source.database).command(
-                {"find": source.collection, "limit": 1, "readConcern": {"level": "snapshot"}},
+            client.get_database(source.database).command(
+                {
+                    "find": source.collection,
+                    "limit": 1,
+                    "readConcern": at_time(time).document,
+                    "maxTimeMS": _AGREEMENT_MS,
+                },
                 read_preference=client.read_preference,
             )
         except OperationFailure:
             if not source.metadata["options"].get("capped"):
                 raise
             return None
-        time: Timestamp = reply["cursor"]["atClusterTime"]
         return time
     return None
 
 
-def _dump_all(
-    client: Client, sources: list[Source], target: Target, terminal: Terminal, parallel: int, time: Timestamp | None
-) -> None:
+_Readings = list["tuple[Source, _Reading | FamilyReading]"]
+
+
+def _readings(
+    client: Client,
+    sources: list[Source],
+    time: Timestamp | None,
+    terminal: Terminal,
+    sessions: KeptSessions,
+    stack: ExitStack,
+) -> _Readings:
+    return [(source, _reading(client, source, time, terminal, sessions, stack)) for source in sources]
+
+
+def _dump_all(readings: _Readings, target: Target, terminal: Terminal, parallel: int) -> None:
     stopped = Event()
     with ExitStack() as stack:
-        sessions = stack.enter_context(KeptSessions(client))
-        opened = [(source, _reading(client, source, time, terminal, sessions, stack)) for source in sources]
         progress = stack.enter_context(terminal.progress())
         pool = stack.enter_context(ThreadPoolExecutor(parallel, "collection"))
-        tasks = [pool.submit(_dump_one, *each, target, terminal, progress, stopped) for each in opened]
+        tasks = [pool.submit(_dump_one, *each, target, terminal, progress, stopped) for each in readings]
         try:
             for task in as_completed(tasks):
                 task.result()

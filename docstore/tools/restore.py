@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
@@ -20,8 +23,9 @@ from bson.timestamp import Timestamp
 from pymongo.errors import PyMongoError
 
 import docstore
-from docstore.tools.connection import connect, connection_options, default_database, write_concern_options
+from docstore.tools.connection import Client, connect, connection_options, default_database, write_concern_options
 from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
+from docstore.tools.dumped.checks import Selection, check_archive, check_directory
 from docstore.tools.dumped.files import OPLOG, documents_in, is_oplog, open_file
 from docstore.tools.dumped.indexes import IndexForm
 from docstore.tools.dumped.namespaces import Renaming, Selected, selected
@@ -33,7 +37,7 @@ from docstore.tools.dumped.users import check_version, is_of_users, is_version, 
 from docstore.tools.insertion import Counts, Refused
 from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
 
-_FAILURES = (PyMongoError, OSError, EOFError, BSONError, ArchiveError, ValueError)
+_FAILURES = (PyMongoError, OSError, EOFError, BSONError, ArchiveError, ValueError, zlib.error)
 _READABLE = click.Path(path_type=Path, exists=True)
 _GIVEN = click.Path(path_type=Path, exists=True, allow_dash=True)
 
@@ -61,6 +65,14 @@ class Wanted:
             raise click.UsageError("--restoreDbUsersAndRoles needs --db, other than admin, and no --collection")
         return wanted
 
+    def require_whole(self, manner: Manner) -> None:
+        """A log is that of all collections, under their own names. Errors: click.UsageError."""
+        if self.has_patterns or self.database is not None or self.collection is not None or manner.renames:
+            raise click.UsageError(
+                "--oplogReplay is for a whole dump: it goes with no option that chooses databases and collections or "
+                "gives them other names"
+            )
+
     def takes(self, origin: Origin) -> bool:
         if is_oplog(origin.database, origin.collection):
             return False
@@ -74,7 +86,7 @@ class Wanted:
             return False
         if origin.collection.startswith("system.") and origin.collection != "system.js":
             return False
-        if origin.database == "config" and self.database is None and not self.has_patterns:
+        if origin.database == "config" and self.database is None and not self.namespaces.included:
             return False
         return origin.namespace in self.namespaces
 
@@ -160,9 +172,11 @@ def main(
     try:
         with connect(**options, **write_concern_options(write_concern)) as client, ExitStack() as stack:
             wanted = wanted.within(default_database(client))
+            if dump.replay is not None:
+                wanted.require_whole(manner)
             record = None
             if resume_file is not None and not is_dry:
-                record = Record(resume_file, str(archive or root.absolute()))
+                record = Record(resume_file, _task(client, root, archive))
                 stack.callback(record.close)
             restoration = Restoration(client, manner, terminal, record)
             if is_dry:
@@ -171,6 +185,17 @@ def main(
                 _carry_out(dump, wanted, restoration, parallel)
     except _FAILURES as error:
         raise failure_of(error) from error
+
+
+def _task(client: Client, root: Path, archive: str | None) -> dict[str, str]:
+    """What a record is the record of: a dump as it is now, and where it is restored to."""
+    hello = client.admin.command("hello")
+    target = hello["setName"] if "setName" in hello else "{}:{}".format(*(client.address or ("", 0)))
+    place = Path(archive) if archive is not None else root
+    files = sorted(each for each in (place, *place.rglob("*")) if each.is_file())
+    states = [(each.as_posix(), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    content = hashlib.sha256(json.dumps(states).encode()).hexdigest()
+    return {"dump": archive or str(root.absolute()), "content": content, "server": target}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +251,10 @@ def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: 
 def _restore_from(archive: str, dump: _Dump, wanted: Wanted, restoration: Restoration) -> None:
     """Restore an archive, and replay its log if that is wanted."""
     with ExitStack() as stack:
+        if archive != "-" and Path(archive).is_file():
+            # A stream cannot be read twice: what is wrong with it is said when it has been restored so far.
+            with _opened(archive, compressed=dump.compressed) as file:
+                check_archive(ArchiveReader(file))
         file = stack.enter_context(_opened(archive, compressed=dump.compressed))
         if dump.replay is None or dump.replay.path is not None:
             _restore_archive(ArchiveReader(file), wanted, restoration, None)
@@ -251,6 +280,12 @@ def _tell(dump: _Dump, wanted: Wanted, terminal: Terminal, manner: Manner) -> No
 def _restore_directory(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: int) -> None:
     found = origins_of(dump.root, wanted.database, wanted.collection, compressed=dump.compressed)
     taken = [each for each in found if wanted.takes(each)]
+    selection = Selection(
+        root=dump.root, database=wanted.database, takes=wanted.takes, taken=taken,
+        log=None if dump.replay is None else dump.replay.path, compressed=dump.compressed,
+    )  # fmt: skip
+    check_directory(selection, restoration.terminal)
+    restoration.check_targets(taken)
     if not taken:
         raise ToolFailed(f"no wanted collection below {dump.root}; --gzip is for compressed dumps")
     documents: list[tuple[Origin, list[RawBSONDocument]]] = []
@@ -303,6 +338,7 @@ def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restora
         restoration.terminal.say("leaving out the oplog of the archive: --oplogReplay replays it")
     described = map(origin_in_archive, reader.described)
     origins = {origin.documents_namespace: origin for origin in described if wanted.takes(origin)}
+    restoration.check_targets(list(origins.values()))
     if not origins:
         raise ToolFailed("there is no wanted collection in the archive")
     apart: dict[str, list[RawBSONDocument]] = {name: [] for name, origin in origins.items() if _is_apart(origin)}
@@ -355,8 +391,13 @@ def _restore_users(
 
 
 def _replay(file: IO[bytes], limit: Timestamp | None, restoration: Restoration) -> None:
-    count = Replay(restoration.client, restoration.indexes).run(documents_in(file), limit)
+    replay = Replay(restoration.client, restoration.indexes, unvalidated=restoration.manner.unvalidated)
+    count = replay.run(documents_in(file), limit)
     restoration.terminal.say(f"applied {count} oplog entries")
+    if replay.stopped:
+        restoration.terminal.say(
+            "the rest of the oplog is not applied: what the collections hold of its time, from the dump, stays"
+        )
 
 
 @contextmanager
@@ -393,8 +434,9 @@ def _timestamp(text: str) -> Timestamp:
 def _manner(options: dict[str, Any]) -> Manner:
     """Errors: click.UsageError."""
     stops, keeps_order = options.pop("stops"), options.pop("keeps_order")
+    sources = options.pop("sources")
     try:
-        rename = Renaming(options.pop("sources"), options.pop("targets"))
+        rename = Renaming(sources, options.pop("targets"))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     manner = Manner(
@@ -407,6 +449,7 @@ def _manner(options: dict[str, Any]) -> Manner:
         index_form=IndexForm(keeps_version=options.pop("keeps_version"), converts=options.pop("converts")),
         workers=options.pop("workers"),
         rename=rename,
+        renames=bool(sources),
     )
     if manner.in_order and manner.workers > 1:
         raise click.UsageError("--stopOnError and --maintainInsertionOrder are for one insertion worker")
@@ -419,7 +462,7 @@ def _wanted(options: dict[str, Any]) -> Wanted:
         database=options.pop("database"),
         collection=options.pop("collection"),
         namespaces=selected(included, excluded),
-        has_patterns=bool(included),
+        has_patterns=bool(included or excluded),
         with_users=options.pop("with_users"),
         excluded=options.pop("excluded_names"),
         excluded_prefixes=options.pop("prefixes"),

@@ -1,8 +1,8 @@
 """backupOpen: a checkpoint of the node, whose files backupRead gives piece by piece until backupClose.
 
 What the reply says of the oplog: the checkpoint ends between `after` and `until`, both included. Who may read all
-documents, the users and the oplog may read the files that hold them. `{backupOpen: 1, checkpoint: false}` makes none, and
-tells whose data they would be.
+documents, the users and the oplog may read the files that hold them. `{backupOpen: 1, checkpoint: false}` makes none,
+and tells whose data they would be.
 """
 
 from __future__ import annotations

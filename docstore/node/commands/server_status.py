@@ -20,6 +20,7 @@ from docstore.commands.specs.processes import SERVER_STATUS
 from docstore.node.node import DataNode, node_of
 from docstore.node.upkeep.collection_stats import number
 from docstore.optime import unpack_timestamp
+from docstore.replicaset.replicaset import ReplicaSet
 
 MEBIBYTE = 1024 * 1024
 _INTERNAL = frozenset(("admin", "config", "local"))
@@ -182,7 +183,11 @@ def _engine(_context: Context, node: DataNode) -> dict[str, Any]:
 
 
 def _replication(_context: Context, node: DataNode) -> dict[str, Any] | None:
-    return None if node.replication.set_name is None else dict(node.replication.hello())
+    replication = node.replication
+    if replication.set_name is None:
+        return None
+    rollbacks = {"rbid": replication.membership.local.rollback_id} if isinstance(replication, ReplicaSet) else {}
+    return {**replication.hello(), **rollbacks}
 
 
 def _oplog(context: Context, node: DataNode) -> dict[str, Any] | None:

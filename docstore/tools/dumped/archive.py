@@ -4,8 +4,9 @@
     segment            = {db, collection, EOF: false, CRC: 0}, documents, terminator
     end of collection  = {db, collection, EOF: true, CRC}, terminator
 
-An oplog is a collection "oplog" of a database without a name, and has no metadata.
-Segments of several collections may alternate. `CRC` is the CRC-64 of ECMA-182 of all documents of a collection, in the
+An oplog is a collection "oplog" of a database without a name, and has no metadata. A view has an end and no segment.
+The description of a collection has a checksum too, `CRC`, which readers that do not know it pass over. Segments of
+several collections may alternate. `CRC` of an end is the CRC-64 of ECMA-182 of all documents of a collection, in the
 variant that Go and xz have. Where it is not that of the documents which were read, or the stream ends before the end of
 each collection, what was restored is not what was dumped, and the reader says so.
 """
@@ -24,7 +25,7 @@ from bson.raw_bson import RawBSONDocument
 from fastcrc import crc64
 
 from docstore.tools.connection import RAW
-from docstore.tools.dumped.files import documents_name
+from docstore.tools.dumped.files import documents_name, is_oplog
 from docstore.tools.text.extended_json import EXACT, as_json, document_of
 
 VERSION = "0.1"
@@ -78,12 +79,14 @@ class ArchiveWriter:
         file.write(_MAGIC + encode(header))
         for each in described:
             kind = each.metadata.get("type", "collection")
+            metadata = as_json(each.metadata) if each.metadata else ""
             prelude = {
                 "db": each.database,
                 "collection": each.collection,
-                "metadata": as_json(each.metadata) if each.metadata else "",
+                "metadata": metadata,
                 "size": min(each.size, (1 << 31) - 1),
                 "type": kind,
+                "CRC": _signed(_prelude_crc(each.database, each.collection, metadata)),
             }
             file.write(encode(prelude))
         file.write(_TERMINATOR)
@@ -108,8 +111,15 @@ class ArchiveWriter:
 
 
 def _header(database: str, collection: str, *, is_last: bool, crc: int) -> bytes:
-    signed = crc - (1 << 64) if crc >> 63 else crc
-    return encode({"db": database, "collection": collection, "EOF": is_last, "CRC": Int64(signed)})
+    return encode({"db": database, "collection": collection, "EOF": is_last, "CRC": _signed(crc)})
+
+
+def _signed(crc: int) -> Int64:
+    return Int64(crc - (1 << 64) if crc >> 63 else crc)
+
+
+def _prelude_crc(database: str, collection: str, metadata: str) -> int:
+    return crc64.xz("\0".join((database, collection, metadata)).encode())
 
 
 class ArchiveReader:
@@ -130,6 +140,7 @@ class ArchiveReader:
 
     def segments(self) -> Iterator[Segment]:
         """The rest of the archive. Errors: ArchiveError, also for documents that are not those that were written."""
+        known = {_key(each) for each in self.described}
         sums: dict[tuple[str, str], int] = {}
         ended: set[tuple[str, str]] = set()
         while (found := self._document(may_end=True)) is not None:
@@ -139,6 +150,8 @@ class ArchiveReader:
                 is_last, expected = header["EOF"], header["CRC"]
             except KeyError as error:
                 raise ArchiveError(f"a header of documents without {error}") from error
+            if key not in known and not is_oplog(*key):
+                raise ArchiveError(f"the archive is damaged: it does not describe {database}.{collection}")
             for batch in self._batches():
                 joined = b"".join(batch)
                 sums[key] = crc64.xz(joined, sums[key]) if key in sums else crc64.xz(joined)
@@ -181,8 +194,10 @@ class ArchiveReader:
 
 def _described(prelude: dict[str, Any]) -> Described:
     try:
-        metadata = document_of(prelude["metadata"]) if prelude.get("metadata") else {}
-        return Described(prelude["db"], prelude["collection"], metadata, int(prelude.get("size", 0)))
+        text, database, collection = prelude.get("metadata", ""), prelude["db"], prelude["collection"]
+        if prelude.get("CRC", expected := _signed(_prelude_crc(database, collection, text))) != expected:
+            raise ArchiveError(f"the archive is damaged: what it says of {database}.{collection} is not what it said")
+        return Described(database, collection, document_of(text) if text else {}, int(prelude.get("size", 0)))
     except (KeyError, ValueError, TypeError) as error:
         raise ArchiveError(f"what the archive says of a collection cannot be read: {error}") from error
 

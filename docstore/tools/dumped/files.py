@@ -2,12 +2,14 @@
 
 The metadata is extended JSON: `indexes`, `collectionName`, `type` (collection, view or timeseries) and `options`,
 those of `create`. A view has no file of documents, and that of a time series is named as its buckets are. Compressed,
-each file ends in `.gz`. Characters that no file name may hold are written as in URLs, and so are the last ones of a
-name that no file may have for its length.
+each file ends in `.gz`. In file names all but letters, digits and `-._~` is escaped as in URLs, which all readers of
+dumps resolve alike (a plus or a space as it stands they do not). A name that would be longer than 238 bytes is cut, and
+ends in `%24` and the SHA-1 of the collection's: the metadata has the whole name.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import struct
@@ -21,7 +23,7 @@ from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 
 from docstore.tools.connection import RAW
-from docstore.tools.text.extended_json import as_json, document_of
+from docstore.tools.text.extended_json import document_of
 
 OPLOG = "oplog"
 """The name of the file that holds the changes of the time of the dump."""
@@ -32,8 +34,8 @@ SERIES = "timeseries"
 _BUCKETS = "system.buckets."
 _METADATA = ".metadata.json"
 _DOCUMENTS = ".bson"
-_SAFE = " !#$&'()+,;=@[]"
-_LONGEST = 200
+_MAX_NAME_BYTES = 238
+_MAX_CUT_BYTES = 208
 _LENGTH = struct.Struct("<i")
 _SHORTEST = 5
 _PIECE = 4 << 20
@@ -102,11 +104,6 @@ def collections_in(directory: Path, database: str, *, compressed: bool) -> Itera
         yield CollectionFiles(database, collection, paths.get(_DOCUMENTS), metadata)
 
 
-def write_metadata(path: Path, metadata: dict[str, Any], *, compressed: bool) -> None:
-    with open_file(path, "wb", compressed=compressed) as file:
-        file.write(as_json(metadata).encode())
-
-
 def read_metadata(path: Path, *, compressed: bool) -> dict[str, Any]:
     """Errors: ValueError for what is no document of extended JSON."""
     with open_file(path, "rb", compressed=compressed) as file:
@@ -134,11 +131,13 @@ def documents_in(file: IO[bytes]) -> Iterator[RawBSONDocument]:
 
 
 def _file(root: Path, database: str, collection: str, ending: str, compressed: bool) -> Path:
-    name = quote(collection, safe=_SAFE)
-    if len(name) > _LONGEST:
-        # The metadata has the whole name.
-        name = name[:_LONGEST].rpartition("%")[0] if "%" in name[_LONGEST - 2 : _LONGEST] else name[:_LONGEST]
-        name += "%24" + hashlib.sha1(collection.encode(), usedforsecurity=False).hexdigest()
+    # A dollar is the first character of names of users and roles, and of none else.
+    name = quote(collection, safe="$" if collection.startswith("$") else "")
+    if len(name) > _MAX_NAME_BYTES:
+        cut = name[:_MAX_CUT_BYTES]
+        escape = cut.rfind("%", _MAX_CUT_BYTES - 2)
+        digest = hashlib.sha1(collection.encode(), usedforsecurity=False).digest()
+        name = cut[: escape if escape >= 0 else None] + "%24" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
     return root / database / (name + ending + _suffix(compressed))
 
 

@@ -1,14 +1,16 @@
 """How far a restore has come, in a file: with it, a restore that was interrupted goes on where it was.
 
-Each line is `{"dump": ...}`, the first, or `{"ns": ..., "done": ...}`, documents from the beginning of a collection
-that the server has acknowledged; the last line of a collection counts. A line that is not whole was being written when
-the restore ended.
+The first line is `{"dump", "content", "server"}`, which says of which restore it is: of which files, as they were then,
+and into which set or server. Each other line is `{"ns": ..., "done": ...}`, documents from the beginning of a
+collection that the server has acknowledged; the last line of a collection counts. A line that is not whole was being
+written when the restore ended.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -18,17 +20,17 @@ from docstore.tools.terminal import ToolFailed
 class Record:
     """Any thread may say how far it has come."""
 
-    def __init__(self, path: Path, dump: str) -> None:
-        """Errors: ToolFailed for the record of another dump, or what is none."""
+    def __init__(self, path: Path, task: Mapping[str, str]) -> None:
+        """Errors: ToolFailed for the record of another restore, or what is none."""
         self._path = path
         self._lock = threading.Lock()
         self._done: dict[str, int] = {}
         known = path.exists() and path.stat().st_size > 0
         if known:
-            self._read(dump)
+            self._read(task)
         self._file: IO[str] = path.open("a", encoding="utf-8")
         if not known:
-            self._write({"dump": dump})
+            self._write(task)
 
     def done(self, namespace: str) -> int | None:
         """How many documents have been restored; None for a collection that was not begun."""
@@ -46,17 +48,21 @@ class Record:
         self._file.close()
         self._path.unlink()
 
-    def _write(self, line: dict[str, str | int]) -> None:
-        self._file.write(json.dumps(line) + "\n")
+    def _write(self, line: Mapping[str, str | int]) -> None:
+        self._file.write(json.dumps(dict(line)) + "\n")
         self._file.flush()
 
-    def _read(self, dump: str) -> None:
+    def _read(self, task: Mapping[str, str]) -> None:
         text = self._path.read_text("utf-8")
         whole = text[: text.rfind("\n") + 1]
         try:
             first, *rest = map(json.loads, whole.splitlines())
-            if first["dump"] != dump:
+            if first["dump"] != task["dump"]:
                 raise ToolFailed(f"{self._path} is the record of a restore of {first['dump']}")
+            if first["content"] != task["content"]:
+                raise ToolFailed(f"{self._path} is the record of a restore of {first['dump']} as it was before")
+            if first["server"] != task["server"]:
+                raise ToolFailed(f"{self._path} is the record of a restore into {first['server']}")
             self._done = {each["ns"]: each["done"] for each in rest}
         except (ValueError, TypeError, KeyError) as error:
             raise ToolFailed(f"{self._path} is no record of a restore") from error

@@ -37,10 +37,14 @@ Operation = Mapping[str, Any]
 class Replay:
     """Entries on their way into a server."""
 
-    def __init__(self, client: Client, indexes: Indexes) -> None:
+    def __init__(self, client: Client, indexes: Indexes, *, unvalidated: bool) -> None:
+        """`unvalidated`: validators are not asked."""
         self._client = client
         self._indexes = indexes
         self._rows = RowLog(client)
+        self._bypass = unvalidated or None
+        self.stopped = False
+        """Whether there were entries at the limit or behind it."""
         self._pending: list[DeleteOne | ReplaceOne[dict[str, Any]]] = []
         self._place = ""
         self._transactions: dict[tuple[bytes, int], list[Operation]] = {}
@@ -51,6 +55,7 @@ class Replay:
         for each in entries:
             entry = decode(each.raw, EXACT)
             if limit is not None and entry["ts"] >= limit:
+                self.stopped = True
                 break
             self._apply(entry)
             count += 1
@@ -92,7 +97,8 @@ class Replay:
         target = self._database(database).get_collection(collection)
         found = target.find_one(identity)
         if found is not None:
-            target.replace_one(identity, _changed(found, change["diff"]))
+            changed = _changed(found, change["diff"])
+            target.replace_one(identity, changed, bypass_document_validation=self._bypass)
 
     def _view(self, database: Database[dict[str, Any]], entry: Operation) -> None:
         self._flush()
@@ -207,7 +213,8 @@ class Replay:
     def _flush(self) -> None:
         if self._pending:
             database, _, collection = self._place.partition(".")
-            self._database(database).get_collection(collection).bulk_write(self._pending)
+            target = self._database(database).get_collection(collection)
+            target.bulk_write(self._pending, bypass_document_validation=self._bypass)
             self._pending = []
 
     def _database(self, name: str) -> Database[dict[str, Any]]:

@@ -48,6 +48,7 @@ class Manner:
     index_form: IndexForm
     workers: int
     rename: Callable[[str], str]
+    renames: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,15 @@ class Restoration:
     indexes: Indexes = field(default_factory=dict)
     fillings: list[Filling] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check_targets(self, origins: Iterable[Origin]) -> None:
+        """Errors: ToolFailed where two collections would become one."""
+        names: dict[str, str] = {}
+        for origin in origins:
+            name = self.manner.rename(origin.namespace)
+            if name in names:
+                raise ToolFailed(f"{names[name]} and {origin.namespace} would both be restored as {name}")
+            names[name] = origin.namespace
 
     def begin(self, origin: Origin) -> Filling:
         """Create the collection, or the view, of a dump. Errors: PyMongoError, ToolFailed."""
@@ -114,6 +124,8 @@ class Restoration:
 
     def build_indexes(self) -> None:
         """Build what is in `indexes`. Errors: PyMongoError."""
+        if not self.manner.with_indexes:
+            return
         for namespace, indexes in sorted(self.indexes.items()):
             name, _, collection = namespace.partition(".")
             if indexes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -88,6 +88,23 @@ def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Sourc
     if choice.with_users:
         found += _of_users(client, str(choice.database))
     return found
+
+
+def check_names(client: Client, sources: Iterable[Source], *, only_renamed: bool) -> None:
+    """Check that the collections still have their names: what is read under a name is what was listed under it.
+
+    `only_renamed`: what was dropped or made anew meanwhile may be. Errors: ToolFailed, PyMongoError.
+    """
+    uuids = {source.namespace: source.metadata["uuid"] for source in sources if "uuid" in source.metadata}
+    names: dict[str, str] = {}
+    for name in {source.database for source in sources}:
+        for described in client.get_database(name).with_options(EXACT).list_collections():
+            if "uuid" in described.get("info", {}):
+                names[bytes(described["info"]["uuid"]).hex()] = f"{name}.{described['name']}"
+    for namespace, uuid in uuids.items():
+        if names.get(uuid, namespace if only_renamed else None) != namespace:
+            now = f"is {names[uuid]} now" if uuid in names else "is not there any more"
+            raise ToolFailed(f"the collections changed while they were dumped: {namespace} {now}")
 
 
 def _source(database: Database[RawBSONDocument], described: dict[str, Any], choice: Choice) -> Source | None:

@@ -6,13 +6,18 @@ The metadata of all collections comes first, then their documents, of several co
 from __future__ import annotations
 
 import gzip
+import io
+import os
+import stat
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 import docstore
+from docstore.tools.dumped import inventory
 from docstore.tools.dumped.archive import ArchiveWriter, Described
 from docstore.tools.dumped.files import (
     OPLOG,
@@ -20,8 +25,15 @@ from docstore.tools.dumped.files import (
     documents_name,
     metadata_file,
     open_file,
-    write_metadata,
 )
+from docstore.tools.dumped.inventory import DumpedCollection, DumpedFile, Summed
+from docstore.tools.durable import sync_directory
+from docstore.tools.text.extended_json import as_json
+
+_LOG = "", OPLOG
+"""The database and the collection as which the log stands in archives and inventories."""
+_NO_DOCUMENT = b"\0" * 4
+"""What a reader takes for the length of a document, and refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,10 @@ class Source:
     of_view: bool = False
     is_family: bool = False
     in_natural_order: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}.{self.collection}"
 
     @property
     def dumped_documents(self) -> str:
@@ -67,47 +83,110 @@ class Target(Protocol):
     def open_oplog(self) -> AbstractContextManager[Sink]:
         """The entries of the log, behind all documents; see `begin`."""
 
+    def close(self) -> None:
+        """Put all of it on disk, and say in it that it is whole. Errors: OSError, ToolFailed."""
+
+    def abandon(self) -> None:
+        """Leave it so that it is not taken for a whole dump."""
+
 
 class DirectoryTarget:
-    """Two files for each collection, below a directory for each database."""
+    """Two files for each collection, below a directory for each database, and the inventory of all of them."""
 
     def __init__(self, root: Path, *, compressed: bool) -> None:
-        self._root, self._compressed = root, compressed
+        self._root, self._compressed = root.absolute(), compressed
+        self._lock = threading.Lock()
+        self._files: dict[tuple[str, str], list[DumpedFile]] = {}
 
     def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
-        for source in sources:
-            (self._root / source.dumped_database).mkdir(parents=True, exist_ok=True)
-            path = metadata_file(
-                self._root, source.dumped_database, source.dumped_collection, compressed=self._compressed
-            )
-            write_metadata(path, source.metadata, compressed=self._compressed)
+        self._root.mkdir(parents=True, exist_ok=True)
+        keys = [(source.dumped_database, source.dumped_collection) for source in sources]
+        self._files = {key: [] for key in (*keys, *([_LOG] if with_oplog else ()))}
+        inventory.begin(self._root, list(self._files))
+        for (database, collection), source in zip(keys, sources, strict=True):
+            (self._root / database).mkdir(exist_ok=True)
+            path = metadata_file(self._root, database, collection, compressed=self._compressed)
+            with self._open((database, collection), path) as file:
+                file.write(as_json(source.metadata).encode())
 
     @contextmanager
     def open(self, source: Source) -> Iterator[Sink]:
         path = documents_file(self._root, source.dumped_database, source.dumped_documents, compressed=self._compressed)
-        with open_file(path, "wb", compressed=self._compressed) as file:
+        with self._open((source.dumped_database, source.dumped_collection), path) as file:
             yield file
 
     @contextmanager
     def open_oplog(self) -> Iterator[Sink]:
-        self._root.mkdir(parents=True, exist_ok=True)
         suffix = ".bson.gz" if self._compressed else ".bson"
-        with open_file(self._root / (OPLOG + suffix), "wb", compressed=self._compressed) as file:
+        with self._open(_LOG, self._root / (OPLOG + suffix)) as file:
             yield file
+
+    @contextmanager
+    def _open(self, key: tuple[str, str], path: Path) -> Iterator[Summed]:
+        """A file of a collection. It is on disk, and noted, when the body has ended well."""
+        with open_file(path, "wb", compressed=self._compressed) as file:
+            summed = Summed(file)
+            yield summed
+        with path.open("rb") as written:
+            os.fsync(written.fileno())
+        with self._lock:
+            self._files[key].append(inventory.file_of(self._root, path, summed.crc))
+
+    def close(self) -> None:
+        for directory in {self._root / database for database, _ in self._files}:
+            sync_directory(directory)
+        inventory.finish(
+            self._root,
+            [DumpedCollection(*key, finished=True, files=tuple(files)) for key, files in self._files.items()],
+        )
+
+    def abandon(self) -> None:
+        """The inventory has the collections as unfinished."""
+
+
+class _Stream:
+    """A stream that everything goes to, compressed or as it is."""
+
+    def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
+        self._raw = file
+        self.file = cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6)) if compressed else file
+
+    def close(self) -> None:
+        """Hand on all that was written, of a file to the disk. Errors: OSError."""
+        if self.file is not self._raw:
+            self.file.close()
+        self._raw.flush()
+        with suppress(io.UnsupportedOperation):
+            if stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode):
+                os.fsync(self._raw.fileno())
+
+    def spoil(self) -> None:
+        """Have every reader fail, one at the other end of a pipe too: what follows is neither a document nor an end."""
+        with suppress(OSError, ValueError):
+            self.file.write(_NO_DOCUMENT)
+            if self.file is not self._raw:
+                self.file.close()
+            self._raw.flush()
 
 
 class ArchiveTarget:
-    """One stream."""
+    """One stream, in which each collection has its end."""
 
     def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
-        self._file = cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6)) if compressed else file
+        self._stream = _Stream(file, compressed=compressed)
+        self.close, self.abandon = self._stream.close, self._stream.spoil
         self._writer: ArchiveWriter | None = None
 
     def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
         described = [Described(each.dumped_database, each.dumped_collection, each.metadata, 0) for each in sources]
         if with_oplog:
-            described.append(Described("", OPLOG, {}, 0))
-        self._writer = ArchiveWriter(self._file, described, server=server, tool=docstore.__version__, parallel=parallel)
+            described.append(Described(*_LOG, {}, 0))
+        self._writer = ArchiveWriter(
+            self._stream.file, described, server=server, tool=docstore.__version__, parallel=parallel
+        )
+        for view in (source for source in sources if not source.has_documents):
+            # Readers wait for the end of everything that is described.
+            self._writer.end(view.dumped_database, view.dumped_collection)
 
     @contextmanager
     def open(self, source: Source) -> Iterator[Sink]:
@@ -118,15 +197,8 @@ class ArchiveTarget:
     @contextmanager
     def open_oplog(self) -> Iterator[Sink]:
         assert self._writer is not None
-        yield _ArchiveSink(self._writer, "", OPLOG)
-        self._writer.end("", OPLOG)
-
-    def close(self) -> None:
-        """Write what is left; of a compressed stream, its end."""
-        if isinstance(self._file, gzip.GzipFile):
-            self._file.close()
-        else:
-            self._file.flush()
+        yield _ArchiveSink(self._writer, *_LOG)
+        self._writer.end(*_LOG)
 
 
 class _ArchiveSink:
@@ -138,22 +210,18 @@ class _ArchiveSink:
 
 
 class StreamTarget:
-    """The documents of one collection alone."""
+    """The documents of one collection alone. They have no end: the exit status says whether they are all."""
 
     def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
-        self._file, self._compressed = file, compressed
+        self._stream = _Stream(file, compressed=compressed)
+        self.close, self.abandon = self._stream.close, self._stream.spoil
 
     def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
         assert len(sources) == 1
 
     @contextmanager
     def open(self, source: Source) -> Iterator[Sink]:
-        if self._compressed:
-            with gzip.GzipFile(fileobj=self._file, mode="wb", compresslevel=6) as file:
-                yield file
-        else:
-            yield self._file
-        self._file.flush()
+        yield self._stream.file
 
     def open_oplog(self) -> AbstractContextManager[Sink]:
         raise AssertionError("an oplog is that of all collections")

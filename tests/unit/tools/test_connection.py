@@ -114,7 +114,7 @@ def test_a_connection_string_alone_is_the_uri(monkeypatch: pytest.MonkeyPatch) -
         given.append(options["uri"])
         raise click.UsageError("noted")
 
-    monkeypatch.setattr(dump, "connect", noted)
+    monkeypatch.setattr(dump, "Deployment", noted)
     for arguments in (["mongodb://a/"], ["-d", "x", "mongodb://a/"], ["--uri", "mongodb://a/"], ["--uri=mongodb://a/"]):
         CliRunner().invoke(dump.main, arguments)
     assert given == ["mongodb://a/"] * 4

@@ -1,0 +1,99 @@
+"""A dump is held against what it says of itself before a restore changes anything.
+
+A directory has an inventory, where Docstore's mongodump made it; an archive has checksums and ends of its collections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from docstore.tools.dumped.archive import ArchiveReader
+from docstore.tools.dumped.files import OPLOG, documents_file, documents_name, is_oplog
+from docstore.tools.dumped.inventory import DumpedCollection, Inventory, fault_of, find_inventory
+from docstore.tools.dumped.origins import STDIN, Origin
+from docstore.tools.terminal import Terminal, ToolFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a restore of a directory takes: the dump at `root`, of `database` alone where that is named; collections
+    that `takes` says, which are `taken` so far as they are there; the `log` that it replays.
+    """
+
+    root: Path
+    database: str | None
+    takes: Callable[[Origin], bool]
+    taken: Sequence[Origin]
+    log: Path | None
+    compressed: bool
+
+
+def check_directory(selection: Selection, terminal: Terminal) -> None:
+    """Errors: ToolFailed where files that are to be restored are missing, damaged, or of a dump without its end."""
+    if selection.root == STDIN:
+        return
+    inventory = find_inventory(selection.root)
+    if inventory is None:
+        terminal.say("the dump has no inventory: files that are missing or damaged are not noticed")
+        return
+    entries = list(_entries(inventory, selection))
+    faults = [fault for entry in entries for fault in _faults(inventory, entry, compressed=selection.compressed)]
+    if faults:
+        raise ToolFailed(f"the dump is not whole, and nothing was restored: {'; '.join(faults)}")
+    checked = {(inventory.directory / file.path) for entry in entries for file in entry.files}
+    for origin in selection.taken:
+        if origin.documents is not None and origin.documents.absolute() not in checked:
+            terminal.say(f"{origin.documents} is not in the inventory of the dump: it is restored unchecked")
+    if selection.log is None and any(is_oplog(*entry.key) for entry in inventory.collections):
+        terminal.say("leaving out the oplog of the dump: --oplogReplay replays it")
+
+
+def check_archive(reader: ArchiveReader) -> None:
+    """Read all of an archive. Errors: ArchiveError."""
+    for _ in reader.segments():
+        pass
+
+
+def _entries(inventory: Inventory, selection: Selection) -> Iterator[DumpedCollection]:
+    """What the inventory has of that which is restored."""
+    paths = {origin.documents.absolute() for origin in selection.taken if origin.documents is not None}
+    root = selection.root.absolute()
+    if selection.log is not None:
+        paths.add(selection.log.absolute())
+    for entry in inventory.collections:
+        if is_oplog(*entry.key):
+            own = {inventory.directory / f"{OPLOG}.bson", inventory.directory / f"{OPLOG}.bson.gz"}
+            if not own.isdisjoint(paths):
+                yield entry
+            continue
+        name = documents_name(entry.collection, {})
+        own = {
+            documents_file(inventory.directory, entry.database, name, compressed=compressed)
+            for compressed in (False, True)
+        } | {inventory.directory / file.path for file in entry.files}
+        if not own.isdisjoint(paths):
+            yield entry
+            continue
+        if root == inventory.directory and selection.database in (None, entry.database):
+            database = entry.database
+        elif root == inventory.directory / entry.database:
+            database = selection.database or entry.database
+        else:
+            continue
+        if selection.takes(Origin(database, entry.collection, {}, None)):
+            yield entry
+
+
+def _faults(inventory: Inventory, entry: DumpedCollection, *, compressed: bool) -> Iterator[str]:
+    if not entry.finished:
+        name = f"{entry.database}.{entry.collection}" if entry.database else "the oplog"
+        yield f"the dump of {name} was interrupted"
+    for file in entry.files:
+        if file.path.endswith(".gz") and not compressed:
+            yield f"{file.path} is compressed: --gzip"
+        elif compressed and not file.path.endswith(".gz"):
+            yield f"{file.path} is not compressed: without --gzip"
+        elif (fault := fault_of(inventory.directory, file)) is not None:
+            yield fault
