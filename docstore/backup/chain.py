@@ -75,7 +75,7 @@ def begins_by(manifest: Manifest, at: Timestamp) -> bool:
 
 
 def _joins(earlier: Manifest, later: Manifest) -> bool:
-    """Whether every part is one of the same set, and goes on without a gap. A set that comes to the cluster or leaves it
+    """Whether every part is of the same set, and goes on without a gap. A set that comes to the cluster or leaves it
     does so at a time between two backups, of which neither knows.
     """
     if {part.name for part in earlier.parts} != {part.name for part in later.parts}:

@@ -25,7 +25,7 @@ from pymongo.errors import PyMongoError
 import docstore
 from docstore.tools.connection import Client, connect, connection_options, default_database, write_concern_options
 from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
-from docstore.tools.dumped.checks import Selection, check_archive, check_directory
+from docstore.tools.dumped.checks import Selection, check_archive, check_directory, check_log
 from docstore.tools.dumped.files import OPLOG, documents_in, is_oplog, open_file
 from docstore.tools.dumped.indexes import IndexForm
 from docstore.tools.dumped.namespaces import Renaming, Selected, selected
@@ -221,6 +221,8 @@ def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: 
     failure: ToolFailed | None = None
     refused = Counts()
     try:
+        if dump.replay is not None and dump.replay.path is not None:
+            check_log(dump.replay.path)
         if dump.archive is not None:
             _restore_from(dump.archive, dump, wanted, restoration)
         else:
@@ -282,7 +284,7 @@ def _restore_directory(dump: _Dump, wanted: Wanted, restoration: Restoration, pa
     taken = [each for each in found if wanted.takes(each)]
     selection = Selection(
         root=dump.root, database=wanted.database, takes=wanted.takes, taken=taken,
-        log=None if dump.replay is None else dump.replay.path, compressed=dump.compressed,
+        with_log=dump.replay is not None, compressed=dump.compressed,
     )  # fmt: skip
     check_directory(selection, restoration.terminal)
     restoration.check_targets(taken)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,12 +22,12 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 from click import Command
 from click.testing import CliRunner, Result
-from pymongo import MongoClient
+from pymongo import MongoClient, WriteConcern
 from pymongo.errors import OperationFailure
 
-from docstore.testing import Cluster, ReplicaSet
+from docstore.testing import Cluster, ReplicaSet, Standalone
 from docstore.tools import dump, insertion, restore
-from docstore.tools.dumped import restoration, sessions
+from docstore.tools.dumped import oplog, restoration, sessions
 from docstore.tools.dumped.archive import ArchiveWriter, Described
 
 pytestmark = pytest.mark.cluster
@@ -548,3 +553,240 @@ def test_column_families(replica_set: ReplicaSet, client: Client, keyspace: str,
     assert "Failed" in run(replica_set.uri, dump.main, "-d", "ks", "-c", "t", "-o", tmp_path, fails=1).stderr
     query = ("-d", "ks", "-c", "wide", "-q", "{}")
     assert "is a column family" in run(replica_set.uri, dump.main, *query, "-o", tmp_path, fails=1).stderr
+
+
+READING = {"find", "listCollections", "listIndexes", "serverStatus", "getMore"}
+
+
+def ports_of(said: str, *commands: str) -> set[str]:
+    """The ports of the servers that were sent one of some commands."""
+    found = re.findall(r"127\.0\.0\.1:(\d+) \S+ (\S+): ", said)
+    return {port for port, command in found if command in (commands or READING)}
+
+
+@pytest.fixture(scope="module")
+def three_members() -> Iterator[ReplicaSet]:
+    with ReplicaSet(members=3) as nodes:
+        yield nodes
+
+
+@pytest.mark.parametrize("mode", ["nearest", "secondary"])
+def test_a_dump_with_its_log_is_that_of_one_member(three_members: ReplicaSet, tmp_path: Path, mode: str) -> None:
+    """It has what the primary had when it began, which members were not waited for."""
+    rows = three_members.client()["shop"].get_collection("rows", write_concern=WriteConcern(1))
+    for number in range(3):
+        for _ in range(50):
+            rows.insert_one({"round": number})
+        options = ("--oplog", "--readPreference", mode, "-vv", "-o", tmp_path / str(number))
+        said = run(three_members.uri, dump.main, *options).stderr
+        assert len(ports_of(said)) == 1, said
+        documents = bson.decode_all((tmp_path / str(number) / "shop" / "rows.bson").read_bytes())
+        entries = bson.decode_all((tmp_path / str(number) / "oplog.bson").read_bytes())
+        inserted = [each["o"]["_id"] for each in entries if each.get("ns") == "shop.rows"]
+        assert {each["_id"] for each in documents} | set(inserted) == set(rows.distinct("_id"))
+
+
+def test_a_dump_has_what_was_acknowledged_before(three_members: ReplicaSet, tmp_path: Path) -> None:
+    """By whichever member it is read, and whatever the write concern was."""
+    rows = three_members.client()["shop"].get_collection("acknowledged", write_concern=WriteConcern(1))
+    for number in range(5):
+        rows.insert_many([{} for _ in range(2000)])
+        options = ("-d", "shop", "-c", "acknowledged", "--readPreference", "secondary", "-o", tmp_path)
+        run(three_members.uri, dump.main, *options)
+        found = bson.decode_all((tmp_path / "shop" / "acknowledged.bson").read_bytes())
+        assert len(found) == 2000 * (number + 1)
+
+
+@pytest.mark.parametrize("change", ["rollbacks", "process"])
+def test_a_member_that_rolls_back_or_is_restarted_ends_a_dump_with_its_log(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    status = client.admin.command("serverStatus")["repl"]
+    assert status["rbid"] == client.admin.command("replSetGetRBID")["rbid"]
+    identity_of, looks = oplog._identity_of, iter(range(10))
+
+    def later(server: Any) -> oplog.Identity:
+        return replace(identity_of(server), **{change: next(looks)})
+
+    monkeypatch.setattr(oplog, "_identity_of", later)
+    for place in (("-o", tmp_path), (f"--archive={tmp_path / 'archive'}",)):
+        said = run(replica_set.uri, dump.main, "--oplog", *place, fails=1).stderr
+        assert "has rolled back, was restarted or is another server now" in said
+    client.drop_database("shop")
+    for given in (tmp_path, f"--archive={tmp_path / 'archive'}"):
+        run(replica_set.uri, restore.main, given, fails=1)
+    assert "shop" not in client.list_database_names()
+
+
+def test_validators_are_not_asked_in_a_replay_either(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = client["shop"].create_collection("checked", validator={"n": {"$gt": 0}})
+    checked.create_index("n")
+    found = dump.sources_of
+
+    def while_dumped(*arguments: Any) -> Any:
+        sources = found(*arguments)
+        for number in (1, 2):
+            checked.insert_one({"_id": number, "n": 0}, bypass_document_validation=True)
+        checked.update_one({"_id": 2}, {"$set": {"x": 1}}, bypass_document_validation=True)
+        return sources
+
+    monkeypatch.setattr(dump, "sources_of", while_dumped)
+    run(replica_set.uri, dump.main, "--oplog", "-o", tmp_path)
+    client["shop"].drop_collection("checked")
+    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", tmp_path, fails=1)
+    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", "--bypassDocumentValidation", tmp_path)
+    assert list(checked.find()) == [{"_id": 1, "n": 0}, {"_id": 2, "n": 0, "x": 1}]
+    assert "n_1" in checked.index_information()
+    run(
+        replica_set.uri,
+        restore.main,
+        "--oplogReplay",
+        "--drop",
+        "--bypassDocumentValidation",
+        "--noIndexRestore",
+        tmp_path,
+    )
+    assert set(checked.index_information()) == {"_id_"}
+
+
+def test_a_log_goes_with_all_collections_under_their_names(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path
+) -> None:
+    run(replica_set.uri, dump.main, "--oplog", "-o", tmp_path)
+    for options in (
+        ("--nsInclude", "shop.*"), ("--nsExclude", "shop.*"), ("-d", "shop"), ("--nsFrom", "a.*", "--nsTo", "b.*"),
+    ):  # fmt: skip
+        refused = run(replica_set.uri, restore.main, "--oplogReplay", *options, tmp_path, fails=1)
+        assert "--oplogReplay is for a whole dump" in refused.stderr
+    said = run(replica_set.uri, restore.main, tmp_path)
+    assert "leaving out the oplog of the dump" in said.stderr
+
+
+def test_two_collections_do_not_become_one(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    client["other"]["many"].insert_one({"_id": 1})
+    run(replica_set.uri, dump.main, "-o", tmp_path)
+    run(replica_set.uri, dump.main, f"--archive={tmp_path / 'archive'}")
+    joined = (
+        "--nsFrom",
+        "$any$.many",
+        "--nsTo",
+        "shop.$any$",
+        "--nsFrom",
+        "other.log",
+        "--nsTo",
+        "shop.other",
+        "--drop",
+    )
+    for given in (tmp_path, f"--archive={tmp_path / 'archive'}"):
+        refused = run(replica_set.uri, restore.main, *joined, given, fails=1)
+        assert "would both be restored as shop.other" in refused.stderr
+
+
+def test_a_record_is_that_of_one_dump_and_one_server(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        client["shop"].drop_collection("many")
+        client["shop"]["many"].insert_many({"_id": n} for n in range(3000))
+        run(replica_set.uri, dump.main, "-d", "shop", "-o", tmp_path / "dump")
+        going_on = ("--resumeFile", tmp_path / "progress", "--drop", tmp_path / "dump")
+        if number:
+            other = run(replica_set.uri, restore.main, *going_on, fails=1)
+            assert "as it was before" in other.stderr
+            (tmp_path / "progress").unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(restoration, "insert", refuse)
+            run(replica_set.uri, restore.main, *going_on, fails=1)
+    with Standalone() as node:
+        other = run(node.uri, restore.main, *going_on, fails=1)
+        assert "is the record of a restore into rs0" in other.stderr
+    run(replica_set.uri, restore.main, *going_on)
+    assert client["shop"]["many"].count_documents({}) == 3000
+
+
+def refuse(*_arguments: Any, **_named: Any) -> Any:
+    raise OSError("the power is gone")
+
+
+def test_names_that_readers_would_take_for_others(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    names = ["a+b", "a b", "100%", "x" * 200, "y" * 230, "Ünïcode/" * 15]
+    for name in names:
+        client["shop"][name].insert_one({"_id": name})
+    run(replica_set.uri, dump.main, "-d", "shop", "--gzip", "-o", tmp_path)
+    client.drop_database("shop")
+    run(replica_set.uri, restore.main, "--gzip", tmp_path)
+    assert {*names, "many", "seen", "system.views"} == set(client["shop"].list_collection_names())
+    assert [client["shop"][name].find_one() for name in names] == [{"_id": name} for name in names]
+
+
+@pytest.mark.parametrize("place", ["directory", "archive", "pipe"])
+def test_a_dump_that_is_interrupted_is_not_taken_for_a_whole_one(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Whichever of its writes is the last; nothing is restored of it, nor dropped."""
+    to: tuple[object, ...] = {"directory": ("-o", tmp_path / "dump"), "archive": (f"--archive={tmp_path / 'a'}",)}.get(
+        place, ("--archive",)
+    )
+    given = {"directory": (tmp_path / "dump",), "archive": (f"--archive={tmp_path / 'a'}",)}.get(place, ("--archive",))
+    dump_one, allowed = dump._dump_one, 0
+
+    def interrupted(*arguments: Any) -> None:
+        nonlocal allowed
+        allowed -= 1
+        if allowed < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        dump_one(*arguments)
+
+    monkeypatch.setattr(dump, "_dump_one", interrupted)
+    for number in range(10):
+        allowed = number
+        outcome = CliRunner().invoke(dump.main, ["--uri", replica_set.uri, "-j", "1", *map(str, to)])
+        client["shop"]["many"].update_one({"_id": 0}, {"$set": {"round": number}})
+        piped = outcome.stdout_bytes if place == "pipe" else None
+        if outcome.exit_code == 0:
+            break
+        assert "No space left on device" in outcome.stderr
+        run(replica_set.uri, restore.main, *given, *(() if place == "pipe" else ("--drop",)), input=piped, fails=1)
+        assert client["shop"]["many"].find_one({"_id": 0}) == {"_id": 0, "half": 0, "round": number}
+    assert number > 1
+    run(replica_set.uri, restore.main, "--drop", *given, input=piped)
+    assert client["shop"]["many"].count_documents({}) == 3000
+
+
+def test_a_full_disk_ends_a_dump(replica_set: ReplicaSet, client: Client) -> None:
+    """In a process of its own: what is written at its end fails too."""
+    for tool, options in (
+        ("dump", ("--archive=/dev/full",)), ("dump", ("--archive=/dev/full", "--gzip")), ("dump", ("--archive",)),
+        ("dump", ("--archive", "--gzip")), ("dump", ("-d", "other", "-c", "log", "-o", "-")),
+        ("export", ("-d", "other", "-c", "log")), ("export", ("-d", "other", "-c", "log", "--out", "/dev/full")),
+    ):  # fmt: skip
+        program = f"from docstore.tools.{tool} import main; main()"
+        with open("/dev/full", "wb") as full:
+            command = [sys.executable, "-c", program, "--uri", replica_set.uri, *options]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1, (options, done.stderr)
+        assert "No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_collection_that_is_renamed_ends_a_dump(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the dump under neither name; at one time another attempt finds it."""
+    found, names = dump.sources_of, ["many", "renamed", "again"]
+
+    def then_renamed(*arguments: Any) -> Any:
+        sources = found(*arguments)
+        if len(names) > 1:
+            client["shop"][names.pop(0)].rename(names[0])
+        return sources
+
+    monkeypatch.setattr(dump, "sources_of", then_renamed)
+    said = run(replica_set.uri, dump.main, "-o", tmp_path / "one")
+    assert "once more: the collections changed while they were dumped: shop.many is shop.renamed now" in said.stderr
+    assert len(bson.decode_all((tmp_path / "one" / "shop" / "again.bson").read_bytes())) == 3000
+    names[:] = ["again", "many"]
+    said = run(replica_set.uri, dump.main, "--noSnapshot", "-o", tmp_path / "two", fails=1)
+    assert "shop.again is shop.many now" in said.stderr

@@ -19,14 +19,14 @@ from docstore.tools.terminal import Terminal, ToolFailed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What a restore of a directory takes: the dump at `root`, of `database` alone where that is named; collections
-    that `takes` says, which are `taken` so far as they are there; the `log` that it replays.
+    that `takes` says, which are `taken` so far as they are there.
     """
 
     root: Path
     database: str | None
     takes: Callable[[Origin], bool]
     taken: Sequence[Origin]
-    log: Path | None
+    with_log: bool
     compressed: bool
 
 
@@ -46,8 +46,21 @@ def check_directory(selection: Selection, terminal: Terminal) -> None:
     for origin in selection.taken:
         if origin.documents is not None and origin.documents.absolute() not in checked:
             terminal.say(f"{origin.documents} is not in the inventory of the dump: it is restored unchecked")
-    if selection.log is None and any(is_oplog(*entry.key) for entry in inventory.collections):
+    if not selection.with_log and any(is_oplog(*entry.key) for entry in inventory.collections):
         terminal.say("leaving out the oplog of the dump: --oplogReplay replays it")
+
+
+def check_log(path: Path) -> None:
+    """Errors: ToolFailed for the log of a dump that is damaged, or has no end."""
+    inventory = find_inventory(path.parent)
+    if inventory is None:
+        return
+    own = {inventory.directory / f"{OPLOG}.bson", inventory.directory / f"{OPLOG}.bson.gz"}
+    for entry in inventory.collections:
+        if is_oplog(*entry.key) and path.absolute() in own:
+            faults = list(_faults(inventory, entry, compressed=path.suffix == ".gz"))
+            if faults:
+                raise ToolFailed(f"the log is not whole, and nothing was restored: {'; '.join(faults)}")
 
 
 def check_archive(reader: ArchiveReader) -> None:
@@ -60,13 +73,8 @@ def _entries(inventory: Inventory, selection: Selection) -> Iterator[DumpedColle
     """What the inventory has of that which is restored."""
     paths = {origin.documents.absolute() for origin in selection.taken if origin.documents is not None}
     root = selection.root.absolute()
-    if selection.log is not None:
-        paths.add(selection.log.absolute())
     for entry in inventory.collections:
         if is_oplog(*entry.key):
-            own = {inventory.directory / f"{OPLOG}.bson", inventory.directory / f"{OPLOG}.bson.gz"}
-            if not own.isdisjoint(paths):
-                yield entry
             continue
         name = documents_name(entry.collection, {})
         own = {

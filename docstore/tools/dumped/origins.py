@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 
 from docstore.tools.dumped.archive import Described
@@ -92,7 +94,14 @@ def documents_from(path: Path, skipped: int, *, compressed: bool) -> Iterator[It
                 file.read(rest)
             else:
                 file.seek(rest, 1)
-        yield documents_in(file)
+        yield _named(documents_in(file), path)
+
+
+def _named(documents: Iterator[RawBSONDocument], path: Path) -> Iterator[RawBSONDocument]:
+    try:
+        yield from documents
+    except (InvalidBSON, EOFError, zlib.error) as error:
+        raise ToolFailed(f"{path} is damaged: {error}") from error
 
 
 def _opened(path: Path, *, compressed: bool) -> AbstractContextManager[IO[bytes]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from bson import encode
 
 from docstore.tools.dumped.archive import ArchiveError, ArchiveReader, ArchiveWriter, Described
+from docstore.tools.dumped.targets import ArchiveTarget, Source
 
 DESCRIBED = [
     Described("shop", "orders", {"indexes": [], "type": "collection", "options": {}}, 0),
@@ -79,3 +81,51 @@ def test_an_archive_without_its_end_is_noticed() -> None:
     writer.end("shop", "orders")
     with pytest.raises(ArchiveError, match=r"ends before shop\.empty"):
         read(file.getvalue())
+
+
+def test_everything_described_has_an_end() -> None:
+    """Other readers wait for that of a view too."""
+    file = io.BytesIO()
+    target = ArchiveTarget(file, compressed=False)
+    sources = [
+        Source("shop", name, "shop", name, {"type": kind, "options": {}}, {}, has_documents=kind != "view")
+        for name, kind in (("orders", "collection"), ("seen", "view"))
+    ]
+    target.begin(sources, server="6.0.5", parallel=1, with_oplog=True)
+    with target.open(sources[0]) as sink:
+        sink.write(DOCUMENTS[0])
+    with target.open_oplog() as sink:
+        sink.write(DOCUMENTS[1])
+    target.close()
+    reader = ArchiveReader(io.BytesIO(file.getvalue()))
+    described = {(each.database, each.collection) for each in reader.described}
+    assert {(each.database, each.collection) for each in reader.segments() if each.is_last} == described
+
+
+def test_an_archive_that_was_given_up_is_none() -> None:
+    for compressed in (False, True):
+        file = io.BytesIO()
+        target = ArchiveTarget(file, compressed=compressed)
+        source = Source("shop", "orders", "shop", "orders", {"options": {}}, {}, has_documents=True)
+        target.begin([source], server="6.0.5", parallel=1, with_oplog=False)
+        with target.open(source) as sink:
+            sink.write(DOCUMENTS[0])
+        target.abandon()
+        content = gzip.decompress(file.getvalue()) if compressed else file.getvalue()
+        with pytest.raises(ArchiveError, match="neither the length"):
+            list(ArchiveReader(io.BytesIO(content)).segments())
+
+
+def test_a_damaged_description_is_noticed() -> None:
+    archive = written()
+    for damaged in (archive.replace(b'"indexes"', b'"indexas"'), archive.replace(b"seen", b"sean")):
+        with pytest.raises(ArchiveError, match="is not what it said"):
+            ArchiveReader(io.BytesIO(damaged))
+
+
+def test_documents_of_what_is_not_described_are_noticed() -> None:
+    file = io.BytesIO()
+    writer = ArchiveWriter(file, DESCRIBED[:1], server="6.0.5", tool="1", parallel=4)
+    writer.write("shop", "others", DOCUMENTS[0])
+    with pytest.raises(ArchiveError, match=r"does not describe shop\.others"):
+        list(ArchiveReader(io.BytesIO(file.getvalue())).segments())
