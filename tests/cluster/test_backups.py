@@ -484,16 +484,19 @@ def test_the_log_of_a_restored_set_continues_no_backup_of_the_old_one(replica_se
 
 
 def test_a_restore_that_fails_can_be_run_again(replica_set: ReplicaSet, tmp_path: Path) -> None:
-    """A file where a directory of another member is to be made is noticed when the first ones are made."""
+    """Whichever of the members' directories cannot be made, none is left."""
     place = tmp_path / "backups"
     create(place, replica_set.uri)
-    (tmp_path / "file").touch()
-    members = ("--member", f"h:1={tmp_path / 'a'}", "--member", f"h:2={tmp_path / 'file' / 'b'}")
-    run("restore", place, *members, fails=1)
-    assert not (tmp_path / "a").exists()
-    (tmp_path / "file").unlink()
+    for number in range(3):
+        (tmp_path / "file").touch()
+        paths = [tmp_path / name for name in "abc"]
+        paths[number] = tmp_path / "file" / "in"
+        members = [f"--member=h:{port}={path}" for port, path in enumerate(paths)]
+        run("restore", place, *members, fails=1)
+        assert not [each for each in tmp_path.iterdir() if each.name not in ("file", "backups")]
+        (tmp_path / "file").unlink()
     run("restore", place, *members)
-    assert (tmp_path / "file" / "b" / "CURRENT").exists()
+    assert all((path / "CURRENT").exists() for path in paths)
 
 
 def test_users(tmp_path: Path) -> None:
