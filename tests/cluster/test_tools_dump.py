@@ -790,3 +790,20 @@ def test_a_collection_that_is_renamed_ends_a_dump(
     names[:] = ["again", "many"]
     said = run(replica_set.uri, dump.main, "--noSnapshot", "-o", tmp_path / "two", fails=1)
     assert "shop.again is shop.many now" in said.stderr
+
+
+def test_a_log_has_the_beginning_of_transactions_that_go_on(
+    replica_set: ReplicaSet, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of several entries, of which the last is the newest when the dump begins."""
+    with client.start_session() as session, session.start_transaction():
+        for number in range(3):
+            client["shop"]["large"].insert_one({"_id": number, "x": "x" * (7 << 20)}, session=session)
+    entries = client["local"]["oplog.rs"].find({"o.applyOps": {"$exists": True}}, {"ts": 1, "t": 1})
+    last = next(iter(entries.sort("$natural", -1).limit(1)))
+    newest, looks = oplog.LogReading._newest, [oplog.Entry(last["ts"], last["t"])]
+    monkeypatch.setattr(oplog.LogReading, "_newest", lambda log: looks.pop() if looks else newest(log))
+    run(replica_set.uri, dump.main, "--oplog", "-o", tmp_path)
+    client["shop"].drop_collection("large")
+    run(replica_set.uri, restore.main, "--oplogReplay", "--drop", tmp_path)
+    assert client["shop"]["large"].count_documents({}) == 3

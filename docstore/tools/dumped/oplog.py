@@ -66,16 +66,17 @@ class LogReading:
         """
         self._catch_up()
         end = self._newest()
+        start = self._begin_of_transactions(end)
         count = 0
         last = None
-        query = {"ts": {"$gte": self._start.time, "$lte": end.time}}
+        query = {"ts": {"$gte": start.time, "$lte": end.time}}
         for batch in cast(Iterator[bytes], self._log.find_raw_batches(query)):
             place = 0
             while place < len(batch):
                 stop = place + _LENGTH.unpack_from(batch, place)[0]
                 if last is None or stop == len(batch):
                     last = _entry(RawBSONDocument(batch[place:stop]))
-                if not count and last != self._start:
+                if not count and last != start:
                     raise ToolFailed("the oplog was too short for the time of the dump: its first entries are gone")
                 count += 1
                 place = stop
@@ -94,6 +95,26 @@ class LogReading:
                 f"the member that is dumped is not as it was: {self._identity.address} has rolled back, was restarted "
                 "or is another server now; the dump is of no use"
             )
+
+    def _begin_of_transactions(self, end: Entry) -> Entry:
+        """The first entry of the oldest transaction that goes on after the beginning; the beginning where there is
+        none. A log that begins earlier leads to the same state, and one that lacks a part of a transaction to none.
+        """
+        start = self._start
+        while True:
+            earlier = self._log.find(
+                {
+                    "op": "c",
+                    "txnNumber": {"$exists": True},
+                    "ts": {"$gte": start.time, "$lte": end.time},
+                    "prevOpTime.ts": {"$gt": Timestamp(0, 0), "$lt": start.time},
+                },
+                {"prevOpTime": 1},
+            )
+            found = min((_entry(each["prevOpTime"]) for each in earlier), default=None)
+            if found is None:
+                return start
+            start = found
 
     def _check_names(self, end: Entry) -> None:
         times = {"$gt": self._start.time, "$lte": end.time}
