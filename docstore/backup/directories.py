@@ -45,7 +45,7 @@ def new_directories(paths: Sequence[Path]) -> Iterator[Mapping[Path, Path]]:
     for path in paths:
         check_free(path)
     making = {path: path.parent / f".{path.name}.restoring" for path in paths}
-    named: list[Path] = []
+    renamed_paths: list[Path] = []
     try:
         for directory in making.values():
             if directory.exists():
@@ -56,11 +56,11 @@ def new_directories(paths: Sequence[Path]) -> Iterator[Mapping[Path, Path]]:
             sync_directory(directory)
         for path, directory in making.items():
             directory.rename(path)
-            named.append(path)
+            renamed_paths.append(path)
         for parent in {path.parent for path in paths}:
             sync_directory(parent)
     except BaseException:
-        for directory in (*named, *making.values()):
+        for directory in (*renamed_paths, *making.values()):
             shutil.rmtree(directory, ignore_errors=True)
         raise
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -23,16 +21,17 @@ from bson.timestamp import Timestamp
 from pymongo.errors import PyMongoError
 
 import docstore
-from docstore.tools.connection import Client, connect, connection_options, default_database, write_concern_options
+from docstore.tools.connection import connect, connection_options, default_database, write_concern_options
 from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
 from docstore.tools.dumped.checks import Selection, check_archive, check_directory, check_log
 from docstore.tools.dumped.files import OPLOG, documents_in, is_oplog, open_file
 from docstore.tools.dumped.indexes import IndexForm
-from docstore.tools.dumped.namespaces import Renaming, Selected, selected
+from docstore.tools.dumped.namespaces import Renaming, selected
 from docstore.tools.dumped.origins import Origin, documents_from, origin_in_archive, origins_of, uncompressed
-from docstore.tools.dumped.record import Record
+from docstore.tools.dumped.record import Record, describe_task
 from docstore.tools.dumped.replay import Replay
 from docstore.tools.dumped.restoration import Manner, Restoration
+from docstore.tools.dumped.scope import Scope
 from docstore.tools.dumped.users import check_version, is_of_users, is_version, restore_users
 from docstore.tools.insertion import Counts, Refused
 from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed, failure_of
@@ -40,62 +39,6 @@ from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed,
 _FAILURES = (PyMongoError, OSError, EOFError, BSONError, ArchiveError, ValueError, zlib.error)
 _READABLE = click.Path(path_type=Path, exists=True)
 _GIVEN = click.Path(path_type=Path, exists=True, allow_dash=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What of a dump is restored."""
-
-    database: str | None
-    collection: str | None
-    namespaces: Selected
-    has_patterns: bool
-    with_users: bool
-    excluded: tuple[str, ...]
-    excluded_prefixes: tuple[str, ...]
-
-    def within(self, database: str | None) -> Wanted:
-        """What is wanted, of a database that the URI names where no option does. Errors: click.UsageError."""
-        wanted = self if self.database is not None else replace(self, database=database)
-        if wanted.collection is not None and wanted.database is None:
-            raise click.UsageError("--collection needs --db")
-        if (wanted.excluded or wanted.excluded_prefixes) and (wanted.database is None or wanted.collection is not None):
-            raise click.UsageError("collections are left out of --db, without --collection")
-        if wanted.with_users and (wanted.database in (None, "admin") or wanted.collection is not None):
-            raise click.UsageError("--restoreDbUsersAndRoles needs --db, other than admin, and no --collection")
-        return wanted
-
-    def require_whole(self, manner: Manner) -> None:
-        """A log is that of all collections, under their own names. Errors: click.UsageError."""
-        if self.has_patterns or self.database is not None or self.collection is not None or manner.renames:
-            raise click.UsageError(
-                "--oplogReplay is for a whole dump: it goes with no option that chooses databases and collections or "
-                "gives them other names"
-            )
-
-    def takes(self, origin: Origin) -> bool:
-        if is_oplog(origin.database, origin.collection):
-            return False
-        if is_of_users(origin.database, origin.collection) or is_version(origin.database, origin.collection):
-            return self._takes_users(origin)
-        if self.database is not None and origin.database != self.database:
-            return False
-        if self.collection is not None and origin.collection != self.collection:
-            return False
-        if origin.collection in self.excluded or origin.collection.startswith(self.excluded_prefixes):
-            return False
-        if origin.collection.startswith("system.") and origin.collection != "system.js":
-            return False
-        if origin.database == "config" and self.database is None and not self.namespaces.included:
-            return False
-        return origin.namespace in self.namespaces
-
-    def _takes_users(self, origin: Origin) -> bool:
-        """Those of all databases with a whole dump; those of one where they are asked for."""
-        if origin.collection.startswith("$"):
-            return self.with_users and origin.database == self.database
-        is_whole = self.database in (None, "admin") and self.collection is None
-        return is_whole and origin.namespace in self.namespaces
 
 
 @click.command("mongorestore", cls=ToolCommand, context_settings={"help_option_names": ["--help"]})
@@ -167,35 +110,24 @@ def main(
         root=root, archive=archive, compressed=compressed, replay=_replay_of(options, root, archive, compressed)
     )
     parallel, is_dry = options.pop("parallel"), options.pop("dry_run")
-    manner, wanted = _manner(options), _wanted(options)
+    manner, scope = _manner(options), _scope(options)
     terminal = Terminal(quiet=options["quiet"])
     try:
         with connect(**options, **write_concern_options(write_concern)) as client, ExitStack() as stack:
-            wanted = wanted.within(default_database(client))
+            scope = scope.within(default_database(client))
             if dump.replay is not None:
-                wanted.require_whole(manner)
+                scope.require_whole(manner)
             record = None
             if resume_file is not None and not is_dry:
-                record = Record(resume_file, _task(client, root, archive))
+                record = Record(resume_file, describe_task(client, root, archive))
                 stack.callback(record.close)
             restoration = Restoration(client, manner, terminal, record)
             if is_dry:
-                _tell(dump, wanted, terminal, manner)
+                _tell(dump, scope, terminal, manner)
             else:
-                _carry_out(dump, wanted, restoration, parallel)
+                _carry_out(dump, scope, restoration, parallel)
     except _FAILURES as error:
         raise failure_of(error) from error
-
-
-def _task(client: Client, root: Path, archive: str | None) -> dict[str, str]:
-    """What a record is the record of: a dump as it is now, and where it is restored to."""
-    hello = client.admin.command("hello")
-    target = hello["setName"] if "setName" in hello else "{}:{}".format(*(client.address or ("", 0)))
-    place = Path(archive) if archive is not None else root
-    files = sorted(each for each in (place, *place.rglob("*")) if each.is_file())
-    states = [(each.as_posix(), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
-    content = hashlib.sha256(json.dumps(states).encode()).hexdigest()
-    return {"dump": archive or str(root.absolute()), "content": content, "server": target}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +148,7 @@ class _Log:
     limit: Timestamp | None
 
 
-def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: int) -> None:
+def _carry_out(dump: _Dump, scope: Scope, restoration: Restoration, parallel: int) -> None:
     """Restore, and say how much. Errors: SystemExit, after the counts have been told."""
     failure: ToolFailed | None = None
     refused = Counts()
@@ -224,9 +156,9 @@ def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: 
         if dump.replay is not None and dump.replay.path is not None:
             check_log(dump.replay.path)
         if dump.archive is not None:
-            _restore_from(dump.archive, dump, wanted, restoration)
+            _restore_from(dump.archive, dump, scope, restoration)
         else:
-            _restore_directory(dump, wanted, restoration, parallel)
+            _restore_directory(dump, scope, restoration, parallel)
         if dump.replay is not None and dump.replay.path is not None:
             path = dump.replay.path
             with open_file(path, "rb", compressed=path.suffix == ".gz") as file:
@@ -250,40 +182,39 @@ def _carry_out(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: 
         raise SystemExit(1)
 
 
-def _restore_from(archive: str, dump: _Dump, wanted: Wanted, restoration: Restoration) -> None:
+def _restore_from(archive: str, dump: _Dump, scope: Scope, restoration: Restoration) -> None:
     """Restore an archive, and replay its log if that is wanted."""
     with ExitStack() as stack:
         if archive != "-" and Path(archive).is_file():
             # A stream cannot be read twice: what is wrong with it is said when it has been restored so far.
-            with _opened(archive, compressed=dump.compressed) as file:
-                check_archive(ArchiveReader(file))
+            check_archive(Path(archive), compressed=dump.compressed)
         file = stack.enter_context(_opened(archive, compressed=dump.compressed))
         if dump.replay is None or dump.replay.path is not None:
-            _restore_archive(ArchiveReader(file), wanted, restoration, None)
+            _restore_archive(ArchiveReader(file), scope, restoration, None)
             return
         log = stack.enter_context(TemporaryFile())
-        _restore_archive(ArchiveReader(file), wanted, restoration, log)
+        _restore_archive(ArchiveReader(file), scope, restoration, log)
         log.seek(0)
         _replay(log, dump.replay.limit, restoration)
 
 
-def _tell(dump: _Dump, wanted: Wanted, terminal: Terminal, manner: Manner) -> None:
+def _tell(dump: _Dump, scope: Scope, terminal: Terminal, manner: Manner) -> None:
     """What would be restored."""
     if dump.archive is not None:
         with _opened(dump.archive, compressed=dump.compressed) as file:
             found = [origin_in_archive(each) for each in ArchiveReader(file).described]
     else:
-        found = origins_of(dump.root, wanted.database, wanted.collection, compressed=dump.compressed)
-    for origin in filter(wanted.takes, found):
+        found = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
+    for origin in filter(scope.takes, found):
         terminal.say(f"would restore {origin.namespace} as {manner.rename(origin.namespace)}")
     terminal.say("dry run completed")
 
 
-def _restore_directory(dump: _Dump, wanted: Wanted, restoration: Restoration, parallel: int) -> None:
-    found = origins_of(dump.root, wanted.database, wanted.collection, compressed=dump.compressed)
-    taken = [each for each in found if wanted.takes(each)]
+def _restore_directory(dump: _Dump, scope: Scope, restoration: Restoration, parallel: int) -> None:
+    found = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
+    taken = [each for each in found if scope.takes(each)]
     selection = Selection(
-        root=dump.root, database=wanted.database, takes=wanted.takes, taken=taken,
+        root=dump.root, database=scope.database, takes=scope.takes, taken=taken,
         with_log=dump.replay is not None, compressed=dump.compressed,
     )  # fmt: skip
     check_directory(selection, restoration.terminal)
@@ -295,7 +226,7 @@ def _restore_directory(dump: _Dump, wanted: Wanted, restoration: Restoration, pa
         assert origin.documents is not None
         with documents_from(origin.documents, 0, compressed=dump.compressed) as held:
             documents.append((origin, list(held)))
-    _restore_users(documents, wanted, restoration)
+    _restore_users(documents, scope, restoration)
     stopped = Event()
     with restoration.terminal.progress() as progress, ThreadPoolExecutor(parallel, "collection") as pool:
         tasks = [
@@ -331,7 +262,7 @@ def _restore_one(
         progress.end(filling.namespace)
 
 
-def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restoration, log: IO[bytes] | None) -> None:
+def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restoration, log: IO[bytes] | None) -> None:
     """The documents of several collections come in turns, so all are open until each has ended. The oplog, which may
     come among them, goes to `log`, where it is wanted. Errors: ToolFailed where the archive has none.
     """
@@ -339,7 +270,7 @@ def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restora
     if has_log and log is None:
         restoration.terminal.say("leaving out the oplog of the archive: --oplogReplay replays it")
     described = map(origin_in_archive, reader.described)
-    origins = {origin.documents_namespace: origin for origin in described if wanted.takes(origin)}
+    origins = {origin.documents_namespace: origin for origin in described if scope.takes(origin)}
     restoration.check_targets(list(origins.values()))
     if not origins:
         raise ToolFailed("there is no wanted collection in the archive")
@@ -369,7 +300,7 @@ def _restore_archive(reader: ArchiveReader, wanted: Wanted, restoration: Restora
                     filling.finish()
     if log is not None and not has_log:
         raise ToolFailed("the archive has no oplog to replay")
-    _restore_users([(origins[name], documents) for name, documents in apart.items()], wanted, restoration)
+    _restore_users([(origins[name], documents) for name, documents in apart.items()], scope, restoration)
 
 
 def _is_apart(origin: Origin) -> bool:
@@ -379,14 +310,14 @@ def _is_apart(origin: Origin) -> bool:
 
 
 def _restore_users(
-    documents: list[tuple[Origin, list[RawBSONDocument]]], wanted: Wanted, restoration: Restoration
+    documents: list[tuple[Origin, list[RawBSONDocument]]], scope: Scope, restoration: Restoration
 ) -> None:
     for origin, found in documents:
         if is_version(origin.database, origin.collection):
             check_version(found)
     for origin, found in documents:
         if is_of_users(origin.database, origin.collection):
-            database = wanted.database if origin.collection.startswith("$") else None
+            database = scope.database if origin.collection.startswith("$") else None
             drop = restoration.manner.drop
             count = restore_users(restoration.client, origin.collection, found, database, drop=drop)
             restoration.terminal.say(f"restored {count} document(s) of {origin.namespace}")
@@ -458,9 +389,9 @@ def _manner(options: dict[str, Any]) -> Manner:
     return manner
 
 
-def _wanted(options: dict[str, Any]) -> Wanted:
+def _scope(options: dict[str, Any]) -> Scope:
     included, excluded = options.pop("included"), options.pop("excluded")
-    return Wanted(
+    return Scope(
         database=options.pop("database"),
         collection=options.pop("collection"),
         namespaces=selected(included, excluded),

@@ -5,14 +5,18 @@ A directory has an inventory, where Docstore's mongodump made it; an archive has
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docstore.tools.dumped.archive import ArchiveReader
+from bson.errors import BSONError
+
+from docstore.tools.dumped.archive import ArchiveError, ArchiveReader
 from docstore.tools.dumped.files import OPLOG, documents_file, documents_name, is_oplog
 from docstore.tools.dumped.inventory import DumpedCollection, Inventory, fault_of, find_inventory
-from docstore.tools.dumped.origins import STDIN, Origin
+from docstore.tools.dumped.origins import STDIN, Origin, uncompressed
 from docstore.tools.terminal import Terminal, ToolFailed
 
 
@@ -63,10 +67,14 @@ def check_log(path: Path) -> None:
                 raise ToolFailed(f"the log is not whole, and nothing was restored: {'; '.join(faults)}")
 
 
-def check_archive(reader: ArchiveReader) -> None:
-    """Read all of an archive. Errors: ArchiveError."""
-    for _ in reader.segments():
-        pass
+def check_archive(path: Path, *, compressed: bool) -> None:
+    """Read all of an archive. Errors: ToolFailed, OSError."""
+    try:
+        with path.open("rb") as file:
+            for _ in ArchiveReader(uncompressed(file) if compressed else file).segments():
+                pass
+    except (ArchiveError, BSONError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ToolFailed(f"{path} is not whole, and nothing was restored: {error}") from error
 
 
 def _entries(inventory: Inventory, selection: Selection) -> Iterator[DumpedCollection]:

@@ -76,24 +76,9 @@ class Inventory:
     directory: Path
     collections: tuple[DumpedCollection, ...]
 
-    def files_in(self, directory: Path) -> Iterator[tuple[DumpedCollection, DumpedFile]]:
-        """The files that were written to a directory, with the collection of each."""
-        for collection in self.collections:
-            for file in collection.files:
-                if (self.directory / file.path).parent == directory:
-                    yield collection, file
-
-    def file(self, path: Path) -> DumpedFile | None:
-        """What is noted of a file."""
-        for collection in self.collections:
-            for file in collection.files:
-                if self.directory / file.path == path:
-                    return file
-        return None
-
 
 def find_inventory(path: Path) -> Inventory | None:
-    """The inventory of the dump which a directory is, or which a directory or a file is a part of.
+    """Return the inventory of the dump that a path is, or is a part of: that of the path or of its two parents.
 
     Errors: ToolFailed for one that is damaged, OSError.
     """
@@ -136,7 +121,7 @@ def file_of(directory: Path, path: Path, crc: int) -> DumpedFile:
 
 
 def fault_of(directory: Path, file: DumpedFile) -> str | None:
-    """Why a file is not what was dumped, after reading it; None where it is."""
+    """Read a file and return its fault, a sentence; None for a file that is as it was dumped."""
     path = directory / file.path
     try:
         if path.stat().st_size != file.size:
@@ -154,8 +139,8 @@ def fault_of(directory: Path, file: DumpedFile) -> str | None:
 
 def _change(directory: Path, changed: Mapping[tuple[str, str], DumpedCollection]) -> None:
     with _locked(directory):
-        known = read_inventory(directory).collections if (directory / NAME).exists() else ()
-        collections = {each.key: each for each in known} | dict(changed)
+        existing = read_inventory(directory).collections if (directory / NAME).exists() else ()
+        collections = {each.key: each for each in existing} | dict(changed)
         content = {"format": FORMAT, "collections": [_document(each) for each in collections.values()]}
         text = json.dumps({"sha256": _digest(content), "inventory": content}, indent=1)
         replace_file(directory / NAME, text.encode() + b"\n")

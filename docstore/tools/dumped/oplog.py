@@ -97,8 +97,8 @@ class LogReading:
             )
 
     def _begin_of_transactions(self, end: Entry) -> Entry:
-        """The first entry of the oldest transaction that goes on after the beginning; the beginning where there is
-        none. A log that begins earlier leads to the same state, and one that lacks a part of a transaction to none.
+        """Return the first entry of the oldest transaction that goes on after the beginning; the beginning where there
+        is none. A log that begins earlier leads to the same state, and one that lacks a part of a transaction to none.
         """
         start = self._start
         while True:
@@ -111,10 +111,10 @@ class LogReading:
                 },
                 {"prevOpTime": 1},
             )
-            found = min((_entry(each["prevOpTime"]) for each in earlier), default=None)
-            if found is None:
+            earliest = min((_entry(each["prevOpTime"]) for each in earlier), default=None)
+            if earliest is None:
                 return start
-            start = found
+            start = earliest
 
     def _check_names(self, end: Entry) -> None:
         times = {"$gt": self._start.time, "$lte": end.time}

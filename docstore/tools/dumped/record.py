@@ -8,12 +8,14 @@ written when the restore ended.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from docstore.tools.connection import Client
 from docstore.tools.terminal import ToolFailed
 
 
@@ -68,3 +70,14 @@ class Record:
             raise ToolFailed(f"{self._path} is no record of a restore") from error
         if len(whole) < len(text):
             self._path.write_text(whole, "utf-8")
+
+
+def describe_task(client: Client, root: Path, archive: str | None) -> dict[str, str]:
+    """Return the first line of a record: a dump, its files as they are now, and the set or server that it goes to."""
+    hello = client.admin.command("hello")
+    target = hello["setName"] if "setName" in hello else "{}:{}".format(*(client.address or ("", 0)))
+    place = Path(archive) if archive is not None else root
+    files = sorted(each for each in (place, *place.rglob("*")) if each.is_file())
+    states = [(each.as_posix(), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    content = hashlib.sha256(json.dumps(states).encode()).hexdigest()
+    return {"dump": archive or str(root.absolute()), "content": content, "server": target}
