@@ -15,7 +15,7 @@ from bson.raw_bson import RawBSONDocument
 
 import docstore
 from docstore.tools.dumped.files import documents_in
-from docstore.tools.terminal import Terminal, ToolCommand, ToolFailed
+from docstore.tools.terminal import Terminal, ToolCommand, ToolFailed, text_output
 from docstore.tools.text.extended_json import EXACT, as_json
 from docstore.tools.text.layout import layout_of
 
@@ -24,7 +24,7 @@ _READABLE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.command("bsondump", cls=ToolCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--bsonFile", "named", type=_READABLE, help="File to read.")
-@click.option("--outFile", "output", type=click.File("w", encoding="utf-8"), default="-", help="File to write to [-].")
+@click.option("--outFile", "output", type=click.Path(path_type=Path), help="File to write to; - is stdout [-].")
 @click.option("--type", "kind", type=click.Choice(["json", "debug"]), default="json", show_default=True)
 @click.option("--objcheck", "checked", is_flag=True, help="Leave out documents that are malformed, and say so.")
 @click.option("--pretty", is_flag=True, help="Give each field a line of its own.")
@@ -32,7 +32,7 @@ _READABLE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("given", type=_READABLE, required=False, metavar="[FILE]")
 @click.version_option(docstore.__version__, message="Docstore bsondump version %(version)s")
 def main(
-    named: Path | None, output: IO[str], kind: str, checked: bool, pretty: bool, quiet: bool, given: Path | None
+    named: Path | None, output: Path | None, kind: str, checked: bool, pretty: bool, quiet: bool, given: Path | None
 ) -> None:
     """Print each document of a BSON file, by default of the standard input, as a line of extended JSON (canonical)."""
     if named is not None and given is not None:
@@ -45,7 +45,7 @@ def main(
     opened: AbstractContextManager[IO[bytes]]
     opened = nullcontext(sys.stdin.buffer) if path is None else path.open("rb")
     try:
-        with opened as source:
+        with opened as source, _output(output) as file:
             for document in documents_in(source):
                 try:
                     text = layout_of(bytes(document.raw)) if kind == "debug" else _as_json(document, pretty=pretty)
@@ -55,13 +55,17 @@ def main(
                     terminal.say(f"document {count + malformed + 1} is malformed: {error}")
                     malformed += 1
                     continue
-                output.write(text + "\n")
+                file.write(text + "\n")
                 count += 1
     except (BSONError, ValueError, IndexError, struct.error) as error:
         raise ToolFailed(f"after {count} documents: {error}") from error
     terminal.say(f"{count} objects found")
     if malformed:
         raise ToolFailed(f"{malformed} documents are malformed")
+
+
+def _output(path: Path | None) -> AbstractContextManager[IO[str]]:
+    return text_output() if path is None or str(path) == "-" else path.open("w", encoding="utf-8")
 
 
 def _as_json(document: RawBSONDocument, *, pretty: bool) -> str:

@@ -5,12 +5,13 @@ Everything is said on the standard error, a line at a time with the time in fron
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import IO, Any
 
@@ -78,12 +79,27 @@ class ToolCommand(click.Command):
         return super().parse_args(ctx, given)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Carry out the command; what it has written is handed on when it ends well, so a full disk ends it with 1."""
         # Whatever file it makes is its owner's alone.
         os.umask(0o077)
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
         except click.UsageError as error:
             raise _WrongOptions(error) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                # click ends the process without a word, as a reader that has enough expects.
+                raise
+            _discard_output()
+            raise ToolFailed(str(error)) from error
+
+
+def _discard_output() -> None:
+    """Have the standard output, which cannot be written, not be tried again at the end of the process."""
+    with suppress(io.UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Terminal:

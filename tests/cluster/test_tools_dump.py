@@ -755,20 +755,28 @@ def test_a_dump_that_is_interrupted_is_not_taken_for_a_whole_one(
     assert client["shop"]["many"].count_documents({}) == 3000
 
 
-def test_a_full_disk_ends_a_dump(replica_set: ReplicaSet, client: Client) -> None:
-    """In a process of its own: what is written at its end fails too."""
-    for tool, options in (
-        ("dump", ("--archive=/dev/full",)), ("dump", ("--archive=/dev/full", "--gzip")), ("dump", ("--archive",)),
-        ("dump", ("--archive", "--gzip")), ("dump", ("-d", "other", "-c", "log", "-o", "-")),
-        ("export", ("-d", "other", "-c", "log")), ("export", ("-d", "other", "-c", "log", "--out", "/dev/full")),
-    ):  # fmt: skip
-        program = f"from docstore.tools.{tool} import main; main()"
-        with open("/dev/full", "wb") as full:
-            command = [sys.executable, "-c", program, "--uri", replica_set.uri, *options]
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-        assert done.returncode == 1, (options, done.stderr)
-        assert "No space left on device" in done.stderr
-        assert "Traceback" not in done.stderr
+def test_a_full_disk_ends_a_dump(replica_set: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    """In processes of their own: what is written at the end fails too."""
+    (tmp_path / "one.bson").write_bytes(bson.encode({"_id": 1}))
+    server, one = ("--uri", replica_set.uri), ("-d", "other", "-c", "log")
+    cases: list[tuple[object, ...]] = [
+        ("dump", *server, "--archive", "--gzip"), ("dump", *server, *one, "-o", "-"), ("export", *server, *one),
+        ("bsondump", tmp_path / "one.bson"),
+    ]  # fmt: skip
+    with open("/dev/full", "wb") as full:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", f"from docstore.tools.{tool} import main; main()", *map(str, options)],
+                stdout=full, stderr=subprocess.PIPE, text=True,
+            )
+            for tool, *options in cases
+        ]  # fmt: skip
+        for case, process in zip(cases, processes, strict=True):
+            said = process.communicate()[1]
+            assert process.returncode == 1, (case, said)
+            assert "Failed: " in said
+            assert "No space left on device" in said
+            assert "Traceback" not in said
 
 
 def test_a_collection_that_is_renamed_ends_a_dump(
