@@ -27,6 +27,7 @@ from docstore.collection.store import Store
 from docstore.optime import pack_timestamp
 from docstore.replicaset.sync.apply import Applier
 from docstore.storage import StorageError, open_engine
+from docstore.storage.restored import mark_restored
 from docstore.tools.durable import sync_directory
 from docstore.tools.terminal import ToolFailed
 from docstore.widecolumn.node.storage_mode import WideColumnMode
@@ -37,8 +38,8 @@ _AT_ONCE = 1000
 
 @contextmanager
 def new_directories(paths: Sequence[Path]) -> Iterator[Mapping[Path, Path]]:
-    """Give directories to fill, by the paths that they are to have. Where the body ends well all get their names; else
-    none is left.
+    """Give directories to fill, by the paths that they are to have. Where the body ends well all get their names, and
+    identities of their own; else none is left.
 
     Errors: ToolFailed, OSError.
     """
@@ -53,6 +54,7 @@ def new_directories(paths: Sequence[Path]) -> Iterator[Mapping[Path, Path]]:
             directory.mkdir(parents=True)
         yield making
         for directory in making.values():
+            mark_restored(directory)
             sync_directory(directory)
         for path, directory in making.items():
             directory.rename(path)

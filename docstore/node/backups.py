@@ -25,6 +25,7 @@ from docstore.optime import OpTime
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.security.privileges import ALL_DATABASES
 from docstore.storage import StorageError
+from docstore.storage.restored import identity_of
 
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
@@ -139,11 +140,11 @@ class OpenBackups:
         return replication.membership.local.rollback_id, last
 
     def database_identity(self) -> str:
-        """The name that the engine gives a database when it makes one. Errors: OperationFailed."""
+        """Return what tells the node's database from every other one. Errors: OperationFailed."""
         if self._node.settings.engine == "inMemory":
             raise CommandError(Code.OperationFailed, "a node that keeps nothing on disk cannot be backed up")
         try:
-            return (self._node.settings.dbpath / "IDENTITY").read_text().strip()
+            return identity_of(self._node.settings.dbpath)
         except OSError as error:
             raise CommandError(Code.OperationFailed, f"the database has no identity: {error.strerror}") from error
 

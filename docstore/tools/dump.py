@@ -45,7 +45,7 @@ from docstore.tools.terminal import Progress, Terminal, ToolCommand, ToolFailed,
 from docstore.tools.text.extended_json import document_option
 
 _LENGTH = struct.Struct("<i")
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _AGREEMENT_MS = 60_000
 """How long a majority may take to have what was acknowledged before the dump began."""
 
@@ -156,7 +156,7 @@ def _dump(client: Client, choice: Choice, output: Output, terminal: Terminal, pa
                 break
             try:
                 # What the time shows under a name must be what was listed under it.
-                check_names(client, sources, only_renamed=False)
+                check_names(client, sources, at_one_time=True)
                 break
             except ToolFailed as error:
                 if attempt == _ATTEMPTS - 1:
@@ -166,7 +166,7 @@ def _dump(client: Client, choice: Choice, output: Output, terminal: Terminal, pa
         target.begin(sources, server=str(client.server_info()["version"]), parallel=parallel, with_oplog=False)
         _dump_all(readings, target, terminal, parallel)
         if time is None:
-            check_names(client, sources, only_renamed=True)
+            check_names(client, sources, at_one_time=False)
 
 
 def _dump_with_log(

@@ -190,6 +190,8 @@ def test_a_node_comes_back(tmp_path: Path) -> None:
             deployment.start(Member(f"node{count}", "mongod", []))
             with MongoClient(deployment.members[f"node{count}"].address) as client:
                 assert client["shop"]["rows"].count_documents({}) == count
+            refused = run("backup", "create", place, "--host", deployment.members[f"node{count}"].address, fails=1)
+            assert "another deployment" in refused
 
 
 def test_a_cluster_comes_back_as_of_one_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

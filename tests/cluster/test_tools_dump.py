@@ -795,6 +795,19 @@ def test_a_collection_that_is_renamed_ends_a_dump(
     said = run(replica_set.uri, dump.main, "-o", tmp_path / "one")
     assert "once more: the collections changed while they were dumped: shop.many is shop.renamed now" in said.stderr
     assert len(bson.decode_all((tmp_path / "one" / "shop" / "again.bson").read_bytes())) == 3000
+    replaced = [1]
+
+    def then_replaced(*arguments: Any) -> Any:
+        sources = found(*arguments)
+        if replaced and replaced.pop():
+            client["shop"]["again"].aggregate([{"$limit": 10}, {"$out": "again"}])
+        return sources
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dump, "sources_of", then_replaced)
+        said = run(replica_set.uri, dump.main, "-o", tmp_path / "one")
+    assert "shop.again is another one now" in said.stderr
+    assert len(bson.decode_all((tmp_path / "one" / "shop" / "again.bson").read_bytes())) == 10
     names[:] = ["again", "many"]
     said = run(replica_set.uri, dump.main, "--noSnapshot", "-o", tmp_path / "two", fails=1)
     assert "shop.again is shop.many now" in said.stderr

@@ -1,6 +1,7 @@
 """backup: a directory with the present state, from which another node starts; reads and writes go on meanwhile.
 
-The copy shares the files that never change with the database (hard links) where both are on one file system.
+The copy shares the files that never change with the database (hard links) where both are on one file system. It is
+another database to those who tell databases apart.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.node.node import node_of
 from docstore.storage import StorageError
+from docstore.storage.restored import mark_restored
 
 LOG = component("STORAGE")
 
@@ -31,9 +33,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
     except OSError as error:
         raise CommandError(Code.BadValue, f"the path cannot be used: {error.strerror}") from None
     engine = node_of(context).engine
+
+    def make() -> None:
+        engine.checkpoint(str(path))
+        mark_restored(path)
+
     try:
-        await asyncio.get_running_loop().run_in_executor(None, engine.checkpoint, str(path))
-    except StorageError as error:
+        await asyncio.get_running_loop().run_in_executor(None, make)
+    except (StorageError, OSError) as error:
         raise CommandError(Code.OperationFailed, str(error)) from error
     LOG.info("Backup made", path=str(path))
     return {"path": str(path)}

@@ -90,10 +90,11 @@ def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Sourc
     return found
 
 
-def check_names(client: Client, sources: Iterable[Source], *, only_renamed: bool) -> None:
-    """Check that the collections still have their names: what is read under a name is what was listed under it.
+def check_names(client: Client, sources: Iterable[Source], *, at_one_time: bool) -> None:
+    """Check that no collection has another name by now: under the one that was listed nothing of it is read.
 
-    `only_renamed`: what was dropped or made anew meanwhile may be. Errors: ToolFailed, PyMongoError.
+    `at_one_time`: nor may another collection have its name, with options and indexes of its own. A collection may have
+    been dropped. Errors: ToolFailed, PyMongoError.
     """
     uuids = {source.namespace: source.metadata["uuid"] for source in sources if "uuid" in source.metadata}
     names: dict[str, str] = {}
@@ -101,10 +102,13 @@ def check_names(client: Client, sources: Iterable[Source], *, only_renamed: bool
         for described in client.get_database(name).with_options(EXACT).list_collections():
             if "uuid" in described.get("info", {}):
                 names[bytes(described["info"]["uuid"]).hex()] = f"{name}.{described['name']}"
+    taken = set(names.values())
     for namespace, uuid in uuids.items():
-        if names.get(uuid, namespace if only_renamed else None) != namespace:
-            now = f"is {names[uuid]} now" if uuid in names else "is not there any more"
-            raise ToolFailed(f"the collections changed while they were dumped: {namespace} {now}")
+        now = names.get(uuid)
+        if now is not None and now != namespace:
+            raise ToolFailed(f"the collections changed while they were dumped: {namespace} is {now} now")
+        if now is None and at_one_time and namespace in taken:
+            raise ToolFailed(f"the collections changed while they were dumped: {namespace} is another one now")
 
 
 def _source(database: Database[RawBSONDocument], described: dict[str, Any], choice: Choice) -> Source | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from docstore.backup.directories import new_directories
+from docstore.storage.restored import identity_of
 from docstore.tools.terminal import ToolFailed
 
 
@@ -27,7 +29,7 @@ def test_what_an_interrupted_restore_has_left_is_made_anew(tmp_path: Path) -> No
     path.mkdir()
     with new_directories([path]) as first:
         pass
-    path.rmdir()
+    shutil.rmtree(path)
     first[path].mkdir()
     (first[path] / "half").touch()
     with new_directories([path]) as making:
@@ -48,3 +50,15 @@ def test_a_name_that_cannot_be_given_leaves_nothing(tmp_path: Path) -> None:
         (paths[1] / "taken").mkdir(parents=True)
     assert not paths[0].exists()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_restored_directory_has_an_identity_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "IDENTITY").write_text("a\n")
+    paths = [tmp_path / "one", tmp_path / "two"]
+    with new_directories(paths) as making:
+        for directory in making.values():
+            (directory / "IDENTITY").write_text("a\n")
+    identities = [identity_of(path) for path in (tmp_path / "source", *paths)]
+    assert identities[0] == "a"
+    assert len(set(identities)) == 3
