@@ -69,14 +69,14 @@ def _to_time(manifests: Sequence[Manifest], at: Timestamp) -> Chain:
 
 
 def begins_by(manifest: Manifest, at: Timestamp) -> bool:
-    """Whether every checkpoint of a backup ends at `at` or before: its logs lead there."""
+    """Return True if every checkpoint of a backup ends at `at` or before: its logs lead there."""
     time = pack_timestamp(at)
     return all(part.until is not None and part.until.timestamp <= time for part in manifest.parts)
 
 
 def _joins(earlier: Manifest, later: Manifest) -> bool:
-    """Whether every part is of the same set, and goes on without a gap. A set that comes to the cluster or leaves it
-    does so at a time between two backups, of which neither knows.
+    """Return True if every part is of the same set, and goes on without a gap. A set that comes to the cluster or
+    leaves it does so at a time between two backups, of which neither knows.
     """
     if {part.name for part in earlier.parts} != {part.name for part in later.parts}:
         return False

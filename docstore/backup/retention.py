@@ -26,8 +26,8 @@ def kept(manifests: Sequence[Manifest], *, count: int | None, since: datetime | 
 
 
 def _holds_state_of(manifest: Manifest, time: datetime) -> bool:
-    """Whether a state at `time` or before can be restored from the files: what they hold at the end of the copying is
-    no earlier than the end of the checkpoint.
+    """Return True if the files lead to a state at `time` or before: they hold one of the end of the checkpoint, which
+    comes after the beginning of the backup.
     """
     if manifest.point is None:
         return datetime.fromisoformat(manifest.ended) <= time

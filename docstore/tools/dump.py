@@ -196,7 +196,7 @@ def _dump_with_log(
 
 @contextmanager
 def _target(output: Output, terminal: Terminal) -> Iterator[Target]:
-    """Where the dump goes. It is whole when the body has ended well, and else is not taken for that."""
+    """Open the target of a dump. It is whole when the body has ended well, and else is not taken for that."""
     with ExitStack() as stack:
         target: Target
         if output.archive is not None:
@@ -224,8 +224,8 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
-    """A cluster time that is no earlier than what has been acknowledged, and of which every member can tell; None where
-    there is nothing whose past is told. Errors: PyMongoError.
+    """Return a cluster time no earlier than any acknowledged write, of which every member can tell; None where no
+    collection has a past. Errors: PyMongoError.
     """
     collections = [source for source in sources if not source.is_family]
     # A router hears here of the times of all shards.

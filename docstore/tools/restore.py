@@ -214,7 +214,7 @@ def _restore_directory(dump: _Dump, scope: Scope, restoration: Restoration, para
     found = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
     taken = [each for each in found if scope.takes(each)]
     selection = Selection(
-        root=dump.root, database=scope.database, takes=scope.takes, taken=taken,
+        root=dump.root, database=scope.database, takes=scope.takes, origins=taken,
         with_log=dump.replay is not None, compressed=dump.compressed,
     )  # fmt: skip
     check_directory(selection, restoration.terminal)

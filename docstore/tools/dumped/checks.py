@@ -22,14 +22,14 @@ from docstore.tools.terminal import Terminal, ToolFailed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a restore of a directory takes: the dump at `root`, of `database` alone where that is named; collections
-    that `takes` says, which are `taken` so far as they are there.
+    """The part of a directory that is restored: of the dump at `root`, or of its `database` alone, the collections that
+    `takes` accepts. `origins`: those of them that are there. `with_log`: the log is replayed.
     """
 
     root: Path
     database: str | None
     takes: Callable[[Origin], bool]
-    taken: Sequence[Origin]
+    origins: Sequence[Origin]
     with_log: bool
     compressed: bool
 
@@ -47,7 +47,7 @@ def check_directory(selection: Selection, terminal: Terminal) -> None:
     if faults:
         raise ToolFailed(f"the dump is not whole, and nothing was restored: {'; '.join(faults)}")
     checked = {(inventory.directory / file.path) for entry in entries for file in entry.files}
-    for origin in selection.taken:
+    for origin in selection.origins:
         if origin.documents is not None and origin.documents.absolute() not in checked:
             terminal.say(f"{origin.documents} is not in the inventory of the dump: it is restored unchecked")
     if not selection.with_log and any(is_oplog(*entry.key) for entry in inventory.collections):
@@ -78,8 +78,8 @@ def check_archive(path: Path, *, compressed: bool) -> None:
 
 
 def _entries(inventory: Inventory, selection: Selection) -> Iterator[DumpedCollection]:
-    """What the inventory has of that which is restored."""
-    paths = {origin.documents.absolute() for origin in selection.taken if origin.documents is not None}
+    """Yield the entries of the collections that are restored."""
+    paths = {origin.documents.absolute() for origin in selection.origins if origin.documents is not None}
     root = selection.root.absolute()
     for entry in inventory.collections:
         if is_oplog(*entry.key):

@@ -141,7 +141,7 @@ def _change(directory: Path, changed: Mapping[tuple[str, str], DumpedCollection]
     with _locked(directory):
         existing = read_inventory(directory).collections if (directory / NAME).exists() else ()
         collections = {each.key: each for each in existing} | dict(changed)
-        content = {"format": FORMAT, "collections": [_document(each) for each in collections.values()]}
+        content = {"format": FORMAT, "collections": [_document(collection) for collection in collections.values()]}
         text = json.dumps({"sha256": _digest(content), "inventory": content}, indent=1)
         replace_file(directory / NAME, text.encode() + b"\n")
 

@@ -26,7 +26,7 @@ class Scope:
     excluded_prefixes: tuple[str, ...]
 
     def within(self, database: str | None) -> Scope:
-        """What is restored, of a database that the URI names where no option does. Errors: click.UsageError."""
+        """Return the scope within the database that the URI names, where no option does. Errors: click.UsageError."""
         scope = self if self.database is not None else replace(self, database=database)
         if scope.collection is not None and scope.database is None:
             raise click.UsageError("--collection needs --db")
@@ -62,7 +62,7 @@ class Scope:
         return origin.namespace in self.namespaces
 
     def _takes_users(self, origin: Origin) -> bool:
-        """Those of all databases with a whole dump; those of one where they are asked for."""
+        """Accept users of all databases with a whole dump, and those of one database by its option."""
         if origin.collection.startswith("$"):
             return self.with_users and origin.database == self.database
         is_whole = self.database in (None, "admin") and self.collection is None
