@@ -12,7 +12,9 @@ class Damaged(ToolFailed):
 class DamageBeside(ToolFailed):
     """The work is done, and the repository has backups that are damaged."""
 
-    exit_code = 2
+    label = "Damaged"
+    exit_code = 3
+    """Not 2, by which click says that there is no such command."""
 
 
 class Diverged(ToolFailed):

@@ -28,9 +28,11 @@ class ToolFailed(click.ClickException):
     """Why a tool could not do its work."""
 
     exit_code = 1
+    label = "Failed"
+    """The word before the message."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"{_stamp()}\tFailed: {self.message}", err=True, file=file)
+        click.echo(f"{_stamp()}\t{self.label}: {self.message}", err=True, file=file)
 
 
 def failure_of(error: Exception) -> ToolFailed:
