@@ -9,6 +9,7 @@
 | `undo`    | timestamp                                     | what the entry of that timestamp has overwritten   |
 | `wide`    | `W`, ident, what stands below it              | a record that says how it merges                   |
 | `meta`    | `!format`                                     | format version                                     |
+| `meta`    | `!identity`                                   | the identity in the directory's marker             |
 | `meta`    | `c`, ident of a collection                    | catalog row: a BSON document                       |
 | `meta`    | `g`, ident of a dropped or unfinished tree    | timestamp of the drop; 0: remove at the next start |
 | `meta`    | `k`, ident of a collection                    | count and data size                                |
@@ -27,6 +28,7 @@ from __future__ import annotations
 import struct
 
 FORMAT_KEY = b"!format"
+DIRECTORY_IDENTITY_KEY = b"!identity"
 NEXT_IDENT_KEY = b"n"
 CATALOG_PREFIX = b"c"
 GARBAGE_PREFIX = b"g"

@@ -7,6 +7,7 @@ under a unique index, which are reported and kept).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,13 @@ class Repaired:
     removed: list[str] = field(default_factory=list)
 
 
-def repair_collection(store: Store, coll: Collection) -> Repaired:
-    """Rebuild indexes and counters from the records, and take out records that are no documents."""
+def repair_collection(
+    store: Store, coll: Collection, note: Callable[[list[str]], None] = lambda removed: None
+) -> Repaired:
+    """Rebuild indexes and counters from the records, and take out records that are no documents.
+
+    `note` is told of all records that go, before they do.
+    """
     engine = store.engine
     if coll.options.family is not None:
         return _recount(store, coll)
@@ -74,9 +80,11 @@ def repair_collection(store: Store, coll: Collection) -> Repaired:
                 for key in keys:
                     batch.put(Family.INDEXES, index.prefix + key + rid, marks)
         if len(batch.changes[Family.INDEXES]) >= _BATCH_ENTRIES:
+            note(done.removed)
             done.entries += len(batch.changes[Family.INDEXES])
             engine.write(batch)
             batch = Batch()
+    note(done.removed)
     done.entries += len(batch.changes[Family.INDEXES])
     coll.count, coll.size = done.count, size
     batch.put(Family.META, coll.counters_key, pack_counters(coll.count, coll.size))

@@ -3,10 +3,11 @@
 `run` is the only way an executable starts. Its order: log, fork, pid file, loop, `main`. `main(process)` builds the
 parts, calls `process.ready(host, port)` when the port answers, waits for `process.stopped()`, and takes the parts down.
 
-Exit codes: 0 after an orderly stop; that of a `StartError`; 14 for a broken invariant; 1 for anything else that went
-wrong. With `--fork` the parent prints what the child says of itself until its ready line, and leaves with the child's
-code when none comes. The child keeps nothing of its caller's input and output, nor do processes that it starts: a
-script that reads them to their end goes on when the parent leaves.
+Exit codes: 0 after an orderly stop; that of a `StartError` (65 after a repair that could not save everything, 100 where
+the data cannot be opened); 14 for a broken invariant; 1 for anything else that went wrong. With `--fork` the parent
+prints what the child says of itself until its ready line, and leaves with the child's code when none comes. The child
+keeps nothing of its caller's input and output, nor do processes that it starts: a script that reads them to their end
+goes on when the parent leaves.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from docstore.options import Options
 LOG = component("CONTROL")
 BROKEN_INVARIANT = 14
 CANNOT_LISTEN = 48
+DATA_LOST = 65
 CANNOT_OPEN_DATA = 100
 _READY, _NOTE, _FAILURE = "+", " ", "!"
 
@@ -115,6 +117,10 @@ class Process:
         LOG.info("Waiting for connections", line=line, host=host, port=port, pid=os.getpid())
         self._starting = None
         self._voice.ready(line)
+
+    def say(self, line: str) -> None:
+        """Tell whoever has started the process."""
+        self._voice.say(f"{self.name}: {line}")
 
     def waiting(self, for_what: str) -> None:
         """Say, as `ready` does, what the process waits for before it can serve."""

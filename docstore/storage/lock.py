@@ -15,7 +15,10 @@ _FILE = "mongod.lock"
 
 
 def lock_directory(path: str) -> int:
-    """Lock the directory; gives the descriptor to close in the end. Errors: DatabaseLocked, StorageError."""
+    """Lock the directory and return the descriptor to close in the end. Errors: DatabaseLocked, StorageError.
+
+    The file's content stays: `claim` writes it once the directory is known to be sound.
+    """
     file = Path(path) / _FILE
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -30,9 +33,13 @@ def lock_directory(path: str) -> int:
             f"the database directory {path} is in use by another process (pid {owner}); "
             "stop that one or give another --dbpath"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
+
+
+def claim(descriptor: int) -> None:
+    """Write this process's id into the lock."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
 def owner_of(path: Path) -> int | None:

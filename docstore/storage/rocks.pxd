@@ -5,7 +5,7 @@ from docstore.storage.rocks_snapshot cimport Versions
 cdef class RocksEngine:
     cdef object __weakref__
     cdef public str path
-    cdef object _lock
+    cdef public object lock
     cdef public object _db
     cdef object _cache
     cdef tuple _families
@@ -22,6 +22,7 @@ cdef class RocksEngine:
     cdef object _writes
     cdef list _removed
     cdef list _flush_from
+    cdef object _marks
     cdef bint _open
 
     cpdef object write(self, Batch batch)

@@ -33,6 +33,7 @@ from rocksdict import (
     Cache,
     Checkpoint,
     DBCompressionType,
+    DBRecoveryMode,
     IngestExternalFileOptions,
     Options,
     Rdict,
@@ -44,9 +45,9 @@ from docstore.kernel.log.batches import put_changes
 from docstore.kernel.scan.kept import KeptValues
 from docstore.kernel.scan.watched import Sought
 from docstore.log import component
+from docstore.storage.directory import SyncedMarks, mark_directory, read_marker
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Get, Range, StorageError
-from docstore.storage.lock import lock_directory
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
 from docstore.storage.rocks_snapshot import (
     RocksSnapshot,
@@ -105,29 +106,26 @@ class RocksEngine:
     """See the module; satisfies `Engine`.
 
     `cache_bytes` bounds the block cache (uncompressed blocks of sorted files). A third of that more is taken by what is
-    kept of what was read by key, and up to 64 MiB by memtables, together. Raises DatabaseLocked when the directory is
-    open elsewhere, StorageError when RocksDB cannot open it.
+    kept of what was read by key, and up to 64 MiB by memtables, together. `create` makes what is missing: for a
+    directory that is made for the first time. Raises StorageError when RocksDB cannot open it. A
+    `lock` that is set is closed in the end.
+    Directories that hold data are opened by `docstore.storage.opening`, which looks at them first.
     """
 
-    def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB) -> None:
-        os.makedirs(path, exist_ok=True)
-        if (Path(path) / "WiredTiger").exists():
-            raise StorageError(
-                f"the directory {path} holds the data of another server (WiredTiger): give another --dbpath"
-            )
+    def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB, create: bool = False) -> None:
         self.path = path
-        self._lock = lock_directory(path)
         # The plain cache is 64 small ones, and a block that holds a large document fits in none of them: it would be
         # read and unpacked anew for every small document that stands in it.
         cache = Cache.new_hyper_clock_cache(cache_bytes, 0)
         try:
             self._db = Rdict(
                 path,
-                _options(cache, 4 * _MIB),
-                column_families={family.name.lower(): _options(cache, _MEMTABLE_BYTES[family]) for family in Family},
+                _options(cache, 4 * _MIB, create=create),
+                column_families={
+                    family.name.lower(): _options(cache, _MEMTABLE_BYTES[family], create=create) for family in Family
+                },
             )
         except Exception as error:  # rocksdict raises nothing narrower
-            os.close(self._lock)
             raise StorageError(f"the database in {path} cannot be opened: {error}") from error
         self._cache = cache
         self._families = tuple(self._db.get_column_family(family.name.lower()) for family in Family)
@@ -149,6 +147,10 @@ class RocksEngine:
         self._removed = [0] * len(Family)
         """Keys that were removed since the memtable of their family was last written out for it, by family."""
         self._flush_from = [MAX_REMOVED] * len(Family)
+        self._marks = SyncedMarks(Path(path))
+        # What a log held when it was opened is in sorted files now, which are synced.
+        self._marks.record(self._marks.observe(), self._db.latest_sequence_number())
+        self.lock: int | None = None
         self._open = True
 
     def get(self, family: Family, key: bytes) -> bytes | None:
@@ -247,9 +249,13 @@ class RocksEngine:
     def flush(self) -> None:
         try:
             if self._out_of_space:
+                # A log may end with half a record, which no mark may cover.
                 _sync_logs(self.path)
-            else:
-                self._db.flush_wal(True)
+                return
+            observed = self._marks.observe()
+            sequence = self._db.latest_sequence_number()
+            self._db.flush_wal(True)
+            self._marks.record(observed, sequence)
         except Exception as error:  # rocksdict raises nothing narrower
             raise StorageError(f"the log in {self.path} could not be flushed: {error}") from error
 
@@ -261,6 +267,9 @@ class RocksEngine:
             while any(family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families):
                 sleep(_POLL_SECONDS)
             Checkpoint(self._db).create_checkpoint(path)
+            marker = read_marker(Path(self.path))
+            if marker is not None:
+                mark_directory(Path(path), marker)
         except Exception as error:  # rocksdict raises nothing narrower
             raise StorageError(f"no checkpoint of {self.path} in {path}: {error}") from error
 
@@ -305,7 +314,9 @@ class RocksEngine:
             self._db.close()
         except Exception as error:  # rocksdict raises nothing narrower
             LOG.warning("The storage engine has not closed cleanly", path=self.path, error=str(error))
-        os.close(self._lock)
+        self._marks.close()
+        if self.lock is not None:
+            os.close(self.lock)
 
 
 def _measured_ratio(source: Any) -> float:
@@ -340,20 +351,22 @@ def _sync_logs(path: str) -> None:
 def remake_file_list(path: str) -> None:
     """Make the list of files, without which a database cannot be opened, from the files. StorageError."""
     try:
-        Rdict.repair(path, _options(Cache(_MIB), 4 * _MIB))
+        Rdict.repair(path, _options(Cache(_MIB), 4 * _MIB, create=True))
     except Exception as error:  # rocksdict raises nothing narrower
         raise StorageError(f"the database in {path} is beyond repair: {error}") from error
 
 
-def _options(cache: Cache, memtable_bytes: int) -> Options:
+def _options(cache: Cache, memtable_bytes: int, *, create: bool = False) -> Options:
     table = BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_block_size(16 * 1024)
     table.set_bloom_filter(10, False)
     table.set_format_version(5)
     options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
+    options.create_if_missing(create)
+    options.create_missing_column_families(create)
+    # Up to the first damage: `docstore.storage.inspection` has seen that a flush covers nothing behind it.
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(memtable_bytes)
     options.set_max_write_buffer_number(3)

@@ -1,168 +1,257 @@
-"""Saving what can be read of a damaged database directory: a fresh one is filled and takes its place.
+"""Saves what can be read of a damaged data directory: a fresh database is filled and takes its place.
 
-The stages can be told from what lies in the directory, so that a kill at any moment is made good by the next run:
-`repair.new` is being filled, or, once `repair.damaged` is there, the damaged files are moved to that; `repair.done` is
-moved into place. `open_engine` refuses a directory that is in the middle of this. The damaged files are kept.
+The directory's own files stay as they are until the fresh ones are complete, and are kept after that
+(`docstore.storage.repairs` says in which phases, each written down before it begins). The sources, in this order:
+
+* the sorted files that the MANIFEST lists, but for those that are missing or that RocksDB cannot open. Where no
+  MANIFEST is whole, all sorted files there are: older versions of documents may then come back, which is said;
+* the write-ahead logs, read here and not by RocksDB: behind damage, and also for families that no sorted file names.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+from docstore.key_layout import DIRECTORY_IDENTITY_KEY, FORMAT_KEY
 from docstore.log import component
-from docstore.storage.engine import Batch, DatabaseLocked, DataCorrupted, Family, StorageError
+from docstore.storage.directory import MARKER, SYNCED, engine_files, manifests, new_identity, read_marker
+from docstore.storage.durable import Unreadable, sync_directory
+from docstore.storage.engine import Batch, DataCorrupted, Family, StorageError
+from docstore.storage.inspection import Inspection, Kind, inspect, read_manifest
+from docstore.storage.log_replay import replay_logs
+from docstore.storage.opening import (
+    UnknownFormat,
+    make_directory,
+    open_locked,
+    refuse_unknown_format,
+    write_format,
+)
+from docstore.storage.repairs import Loss, Phase, Repair, begin_repair, unfinished_repair
 from docstore.storage.rocks import RocksEngine, remake_file_list
-from docstore.storage.rocks_snapshot import check_status
+from docstore.storage.rocks_format import (
+    Gap,
+    TableFile,
+    Version,
+    append_record,
+    read_records,
+    removal_edit,
+)
+from docstore.storage.table_copy import copy_readable
 
 LOG = component("STORAGE")
 
-FILLING, DAMAGED, DONE = "repair.new", "repair.damaged", "repair.done"
-_ENGINE_FILE = re.compile(r"CURRENT|IDENTITY|LOCK|LOG(\.old.*)?|MANIFEST-\d+|OPTIONS-\d+.*|\d+\.(log|sst|blob)")
-_BATCH = 1_000
+_NAMED_TABLE = re.compile(r"(\d{6,})\.sst")
 
 
-def unfinished(path: Path) -> bool:
-    """Whether a repair of the directory was begun and not ended."""
-    return (path / DONE).exists() or (path / FILLING).exists()
+def salvage(path: Path) -> Repair:
+    """Return a repair of the directory, which is locked, in the phase of checking: all files can be read then.
 
-
-def salvage(path: Path) -> int:
-    """Make the directory one in which everything can be read; how many ranges of keys were lost.
-
-    DatabaseLocked; StorageError when nothing can be opened at all.
+    Errors: UnknownFormat; StorageError where nothing can be opened at all, or there is no room for a copy.
     """
-    if (path / DONE).exists() or ((path / FILLING).exists() and (path / DAMAGED).exists()):
-        LOG.warning("An earlier repair is brought to its end", path=str(path))
-        _put_in_place(path)
-    shutil.rmtree(path / FILLING, ignore_errors=True)
-    engine = _open_damaged(path)
-    try:
-        if _is_readable(engine):
-            return 0
-        target = RocksEngine(str(path / FILLING))
-        try:
-            lost = sum(_copy(engine, target, family) for family in Family)
-            target.flush()
-        finally:
-            target.close()
-    finally:
-        engine.close()
-    damaged = path / DAMAGED
-    if damaged.exists():
-        shutil.rmtree(damaged)
-    damaged.mkdir()
-    _put_in_place(path)
-    return lost
+    repair = unfinished_repair(path)
+    if repair is None:
+        reason = _find_damage(path)
+        repair = begin_repair(path, reason)
+        if not reason:
+            return repair.enter(Phase.CHECKING)
+        LOG.warning("Damage was found", path=str(path), damage=reason)
+    else:
+        LOG.warning("A repair that was not finished goes on", directory=str(repair.directory), phase=repair.phase.value)
+    if repair.phase is Phase.FILLING:
+        repair = _fill(path, repair)
+    if repair.phase is Phase.MOVING_OUT:
+        repair.damaged.mkdir(exist_ok=True)
+        _move(path, repair.damaged, repair.moved)
+        repair = repair.enter(Phase.MOVING_IN, moved=tuple(sorted(file.name for file in repair.fresh.iterdir())))
+    if repair.phase is Phase.MOVING_IN:
+        if repair.fresh.exists():
+            _move(repair.fresh, path, repair.moved)
+        repair = repair.enter(Phase.CHECKING)
+    for directory in (repair.fresh, repair.work):
+        shutil.rmtree(directory, ignore_errors=True)
+    return repair
 
 
-def _open_damaged(path: Path) -> RocksEngine:
+def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        if (source / name).exists():
+            (source / name).rename(target / name)
+    sync_directory(target)
+    sync_directory(source)
+
+
+def _find_damage(path: Path) -> str:
+    """Return what is wrong with the files of a directory; empty where everything can be read."""
+    state = inspect(path)
+    if state.damage:
+        return "; ".join(state.damage)
+    if state.kind in (Kind.NEW, Kind.UNFINISHED):
+        return ""
+    if any(log.later_sequence for log in state.logs):
+        return "; ".join(state.torn)
     try:
-        return RocksEngine(str(path))
-    except DatabaseLocked:
+        engine = open_locked(path)
+    except UnknownFormat:
         raise
     except StorageError as error:
-        LOG.warning("The database cannot be opened; its list of files is made anew", error=str(error))
-        remake_file_list(str(path))
-        return RocksEngine(str(path))
-
-
-def _is_readable(engine: RocksEngine) -> bool:
+        return str(error)
     try:
         for family in Family:
             for _ in engine.items(family, b"", b"\xff" * 16):
                 pass
     except DataCorrupted as error:
-        LOG.warning("Damage was found", error=str(error))
-        return False
-    return True
+        return str(error)
+    finally:
+        engine.close()
+    return ""
 
 
-def _copy(source: RocksEngine, target: RocksEngine, family: Family) -> int:
-    """Copy what can be read of a family; how many gaps there were."""
-    lost = 0
-    batch = Batch()
-    for pair in _readable(lambda: source.walk(family)):
-        if pair is None:
-            lost += 1
-            continue
-        batch.put(family, *pair)
-        if len(batch.changes[family]) >= _BATCH:
-            target.write(batch)
-            batch = Batch()
-    if batch:
-        target.write(batch)
-    return lost
-
-
-def _readable(make_walk: Callable[[], Any]) -> Iterator[tuple[bytes, bytes] | None]:
-    """The pairs that can be read, in order, and None for each gap between them.
-
-    After an error every look is made with a new iterator: an old one remembers the damaged block.
-    """
-    last = start = b""
-    while True:
-        walk = make_walk()
-        walk.seek(start)
-        while walk.valid():
-            last = walk.key()
-            yield last, walk.value()
-            walk.next()
-        if not _failed(walk):
-            return
-        yield None
-        following = _first_readable(make_walk, max(last, start))
-        if following is None:
-            return
-        start = following
-
-
-def _failed(walk: Any) -> bool:
+def _fill(path: Path, repair: Repair) -> Repair:
+    for directory in (repair.fresh, repair.work):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir()
+    state = inspect(path)
+    manifest = _whole_manifest(path, state)
+    marked = _marked_identity(path)
+    identity = marked or new_identity()
+    losses: list[Loss] = []
+    target = make_directory(repair.fresh, identity=identity)
     try:
-        check_status(walk)
-    except DataCorrupted as error:
-        LOG.warning("A damaged block is left out", error=str(error))
-        return True
-    return False
+        source = _open_tables(path, repair.work, state, manifest, losses)
+        if source is not None:
+            try:
+                losses += _check_origin(source, marked)
+                for family in Family:
+                    losses += copy_readable(source, target, family)
+            finally:
+                source.close()
+        version = None if manifest is None else manifest[1]
+        losses += replay_logs(path, state, version, target, is_whole_history=source is None)
+        refuse_unknown_format(target, target.get(Family.META, FORMAT_KEY) or b"")
+        write_format(target)
+        batch = Batch()
+        batch.put(Family.META, DIRECTORY_IDENTITY_KEY, identity.encode())
+        target.write(batch)
+        target.flush()
+    finally:
+        target.close()
+    sync_directory(repair.fresh)
+    moved = [file.name for file in engine_files(path)] + [name for name in (MARKER, SYNCED) if (path / name).exists()]
+    return repair.enter(Phase.MOVING_OUT, tuple(losses), tuple(moved))
 
 
-def _first_readable(make_walk: Callable[[], Any], last: bytes) -> bytes | None:
-    """About the lowest key above `last` from which can be read; None when nothing after it can.
+def _check_origin(source: RocksEngine, marked: str | None) -> list[Loss]:
+    """Return a loss where the sorted files are those of another directory. Errors: UnknownFormat."""
+    try:
+        version = source.get(Family.META, FORMAT_KEY)
+        stored = source.get(Family.META, DIRECTORY_IDENTITY_KEY)
+    except DataCorrupted:
+        return []
+    if version is not None:
+        refuse_unknown_format(source, version)
+    if marked is None or stored in (None, marked.encode()):
+        return []
+    return [Loss("the sorted files are those of another directory than the marker")]
 
-    Keys are taken as numbers of equal width: steps that double find a place behind the damage, halving its end.
-    """
-    width = len(last) + 16
-    base = int.from_bytes(last.ljust(width, b"\0"), "big")
-    largest = (1 << 8 * width) - 1
 
-    def readable(number: int) -> bool:
-        walk = make_walk()
-        walk.seek(number.to_bytes(width, "big"))
-        return bool(walk.valid())
-
-    step = 1
-    while base + step <= largest and not readable(base + step):
-        step <<= 1
-    if base + step > largest:
+def _marked_identity(path: Path) -> str | None:
+    try:
+        marker = read_marker(path)
+    except Unreadable:
         return None
-    low, high = base + step // 2, base + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if readable(middle) else (middle, high)
-    return high.to_bytes(width, "big")
+    return None if marker is None else marker.identity
 
 
-def _put_in_place(path: Path) -> None:
-    """Move the damaged files away and the fresh ones to their place, from wherever that was left."""
-    if (path / FILLING).exists():
-        for file in list(path.iterdir()):
-            if _ENGINE_FILE.fullmatch(file.name):
-                file.rename(path / DAMAGED / file.name)
-        (path / FILLING).rename(path / DONE)
-    for file in list((path / DONE).iterdir()):
-        if _ENGINE_FILE.fullmatch(file.name):
-            file.rename(path / file.name)
-    shutil.rmtree(path / DONE)
+def _whole_manifest(path: Path, state: Inspection) -> tuple[Path, Version] | None:
+    """Return the newest MANIFEST that is whole, and the state that it describes."""
+    for file in manifests(path):
+        version = read_manifest(file, state.mark)
+        if isinstance(version, Version):
+            return file, version
+    return None
+
+
+def _open_tables(
+    path: Path, work: Path, state: Inspection, manifest: tuple[Path, Version] | None, losses: list[Loss]
+) -> RocksEngine | None:
+    """Return an engine over the sorted files alone, in a directory of links; None where there are none to read."""
+    tables = {file.name: file for file in engine_files(path) if file.suffix == ".sst"}
+    if manifest is None:
+        return _open_unlisted(work, tables, losses) if tables else None
+    file, version = manifest
+    edits = []
+    for number, family in version.families.items():
+        for table in family.files.values():
+            present = tables.get(f"{table.number:06}.sst")
+            if present is None or present.stat().st_size != table.size:
+                why = "is missing" if present is None else "has another size"
+                edits.append(_leave_out(number, family.name, table, why, losses))
+            else:
+                _link(present, work / present.name)
+    # A torn end is no part of the list, and nothing may follow it.
+    content = file.read_bytes()
+    content = content[: _whole_bytes(content)]
+    while True:
+        for edit in edits:
+            content += append_record(content, edit)
+        (work / "MANIFEST-000001").write_bytes(content)
+        (work / "CURRENT").write_text("MANIFEST-000001\n")
+        try:
+            return RocksEngine(str(work), create=state.kind is Kind.EARLIER)
+        except StorageError as error:
+            edits = []
+            for number, name, table in _named_tables(version, str(error)):
+                link = work / f"{table.number:06}.sst"
+                if link.exists():
+                    link.unlink()
+                    edits.append(_leave_out(number, name, table, "cannot be opened", losses))
+            if not edits:
+                raise StorageError(f"the database in {path} is beyond repair: {error}") from error
+
+
+def _open_unlisted(work: Path, tables: dict[str, Path], losses: list[Loss]) -> RocksEngine:
+    """Return an engine over all sorted files there are, by a list that RocksDB makes of them."""
+    for file in tables.values():
+        _link(file, work / file.name)
+    remake_file_list(str(work))
+    losses.append(
+        Loss(
+            f"no list of files is whole, so it was made from the {len(tables)} sorted files that are there: documents "
+            "may be missing, and older versions or removed ones may have come back"
+        )
+    )
+    losses += [Loss(f"the file {name} cannot be read") for name in sorted(tables) if not (work / name).exists()]
+    return RocksEngine(str(work), create=True)
+
+
+def _named_tables(version: Version, message: str) -> list[tuple[int, str, TableFile]]:
+    """Return (number of the family, its name, file) of each sorted file that a message names."""
+    numbers = {int(name) for name in _NAMED_TABLE.findall(message)}
+    return [
+        (number, family.name, table)
+        for number, family in version.families.items()
+        for table in family.files.values()
+        if table.number in numbers
+    ]
+
+
+def _whole_bytes(log: bytes) -> int:
+    return max((record.end for record in read_records(log) if not isinstance(record, Gap)), default=0)
+
+
+def _leave_out(number: int, family: str, table: TableFile, why: str, losses: list[Loss]) -> bytes:
+    """Note a sorted file as lost; return the edit that takes it out of the list."""
+    text = f"the file {table.number:06}.sst {why} ({table.size} bytes of {family}): what it held is missing, or older"
+    losses.append(Loss(text, family, table.smallest.hex(), table.largest.hex()))
+    LOG.warning("A sorted file is left out", file=table.number, family=family, reason=why)
+    return removal_edit(number, table)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -20,7 +20,8 @@ class PowerLossEngine:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._engine = open_engine("rocksdb", str(path))
-        self._durable: dict[str, int] = {}
+        # An open ends with a flush where it has written anything.
+        self._durable = self._log_sizes()
         self._flushing = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
@@ -28,9 +29,12 @@ class PowerLossEngine:
 
     def flush(self) -> None:
         with self._flushing:
-            sizes = {file.name: file.stat().st_size for file in self._path.glob("*.log")}
+            sizes = self._log_sizes()
             self._engine.flush()
             self._durable = sizes
+
+    def _log_sizes(self) -> dict[str, int]:
+        return {file.name: file.stat().st_size for file in self._path.glob("*.log")}
 
     def lose_power(self, target: Path) -> None:
         """Copy the durable bytes to a directory that is not there yet."""

@@ -3,7 +3,8 @@
 A row is a BSON document under the collection's ident: `{ns, uuid, options, idIndex: ident, indexes: [{spec, ident,
 places}]}`. Invariants:
 
-* idents are drawn from one counter, whose row is never undone: a rollback must not let an ident come twice;
+* idents are drawn from one counter, whose row is never undone: a rollback must not let an ident come twice. They are
+  above all that anything on disk has;
 * a tree that is not wanted any more, or not yet, stands in the garbage rows with the timestamp from which its
   removal is final: 0 for an index being built (removed at the next start), 1 where nothing was logged;
 * a collection object stays the same object while its ident lives, also across `load`.
@@ -33,6 +34,7 @@ from docstore.collection.transaction.claims import Claims
 from docstore.key_layout import (
     CATALOG_PREFIX,
     COUNTERS_PREFIX,
+    FAMILY_PREFIX,
     GARBAGE_PREFIX,
     NEXT_IDENT_KEY,
     after_prefix,
@@ -49,7 +51,7 @@ from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
     from docstore.collection.unit_of_work import WriteUnitOfWork
-    from docstore.storage import Engine
+    from docstore.storage import Engine, Reader
 
 UNLOGGED = 1
 """The timestamp of a garbage row whose tree can go at any time: its drop is not logged."""
@@ -58,6 +60,7 @@ BUILDING = 0
 """The timestamp of a garbage row whose tree an index build is filling."""
 
 _META = Family.META
+_IDENT_BOUND = b"\xff" * 16
 
 
 class Catalog:
@@ -84,11 +87,13 @@ class Catalog:
         self.version += 1
         self.security_changes += 1
         stored = engine.get(_META, NEXT_IDENT_KEY)
-        self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1)
+        # Entries of an index build may be on disk although the power took the row that says their ident is taken.
+        self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1, highest_ident(engine) + 1)
         known = {coll.ident: coll for coll in self.collections.values()}
         self.collections = {}
         for key, row in engine.items(_META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX)):
-            coll = self._read(ident_of(key, 1), row, known)
+            ident = ident_of(key, 1)
+            coll = read_row(engine, ident, row, known.get(ident))
             self.collections[coll.ns] = coll
         self._by_uuid = {coll.uuid: coll for coll in self.collections.values()}
         self._by_database = {}
@@ -99,62 +104,9 @@ class Catalog:
             for key, value in engine.items(_META, GARBAGE_PREFIX, after_prefix(GARBAGE_PREFIX))
         }
 
-    def _read(self, ident: int, row: bytes, known: dict[int, Collection]) -> Collection:
-        fields = document_to_python(row)
-        ns = str(fields["ns"])
-        stored = get_field(row, "options")
-        assert stored is not None, "a catalog row without options"
-        options = parse_options(stored[1])
-        coll = known.get(ident)
-        if coll is None:
-            by_id = Index(id_index(options.collation, options.clustered), int(fields["idIndex"]))
-            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), options, ident, by_id)
-            coll.next_record_id = coll.find_last_record_id(self._engine) + 1
-        elif coll.ns != ns:
-            coll.rename(ns)
-        # A rollback may have put back what was above it.
-        coll.newest_id = None
-        coll.options = options
-        coll.oldest = 0
-        indexes = {coll.id_index.name: coll.id_index}
-        listed = get_field(row, "indexes")
-        assert listed is not None, "a catalog row without indexes"
-        for item, raw in zip(fields["indexes"], array_documents(listed[1]), strict=True):
-            spec = get_field(raw, "spec")
-            assert spec is not None, "an index without specification"
-            index = Index(
-                parse_index_spec(spec[1]), int(item["ident"]), places=int.from_bytes(item["places"], "little")
-            )
-            indexes[index.name] = index
-        coll.set_indexes(indexes, {})
-        counters = self._engine.get(_META, coll.counters_key)
-        coll.count, coll.size = unpack_counters(counters) if counters else (0, 0)
-        return coll
-
     def row(self, coll: Collection) -> tuple[bytes, bytes]:
         """(key, value) of the collection's row as it stands in memory; indexes being built are not in it."""
-        indexes: list[Value] = [
-            (
-                OBJECT,
-                document_from(
-                    [
-                        ("spec", OBJECT, index.spec.raw),
-                        ("ident", *from_python(index.ident)),
-                        ("places", *from_python(_bytes_of(index.places))),
-                    ]
-                ),
-            )
-            for index in coll.indexes.values()
-            if not index.is_id
-        ]
-        fields: list[tuple[str, int, bytes]] = [
-            ("ns", *from_python(coll.ns)),
-            ("uuid", *uuid_value(coll.uuid)),
-            ("options", OBJECT, coll.options.raw),
-            ("idIndex", *from_python(coll.id_index.ident)),
-            ("indexes", *array_value(indexes)),
-        ]
-        return CATALOG_PREFIX + coll.prefix, document_from(fields)
+        return catalog_row(coll)
 
     def in_database(self, database: str) -> list[Collection]:
         return list(self._by_database.get(database, {}).values())
@@ -275,6 +227,80 @@ class Catalog:
     def removed(self, ident: int) -> None:
         """The tree is garbage no more: its space has been given back, or it is wanted again."""
         self.garbage.pop(ident, None)
+
+
+def catalog_row(coll: Collection) -> tuple[bytes, bytes]:
+    """(key, value) of the collection's row as it stands in memory; indexes being built are not in it."""
+    indexes: list[Value] = [
+        (
+            OBJECT,
+            document_from(
+                [
+                    ("spec", OBJECT, index.spec.raw),
+                    ("ident", *from_python(index.ident)),
+                    ("places", *from_python(_bytes_of(index.places))),
+                ]
+            ),
+        )
+        for index in coll.indexes.values()
+        if not index.is_id
+    ]
+    fields: list[tuple[str, int, bytes]] = [
+        ("ns", *from_python(coll.ns)),
+        ("uuid", *uuid_value(coll.uuid)),
+        ("options", OBJECT, coll.options.raw),
+        ("idIndex", *from_python(coll.id_index.ident)),
+        ("indexes", *array_value(indexes)),
+    ]
+    return CATALOG_PREFIX + coll.prefix, document_from(fields)
+
+
+def read_row(reader: Reader, ident: int, row: bytes, known: Collection | None = None) -> Collection:
+    """Return the collection that a catalog row describes: `known`, if that is not None, as the row has it now."""
+    fields = document_to_python(row)
+    ns = str(fields["ns"])
+    stored = get_field(row, "options")
+    assert stored is not None, "a catalog row without options"
+    options = parse_options(stored[1])
+    coll = known
+    if coll is None:
+        by_id = Index(id_index(options.collation, options.clustered), int(fields["idIndex"]))
+        coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), options, ident, by_id)
+        coll.next_record_id = coll.find_last_record_id(reader) + 1
+    elif coll.ns != ns:
+        coll.rename(ns)
+    # A rollback may have put back what was above it.
+    coll.newest_id = None
+    coll.options = options
+    coll.oldest = 0
+    indexes = {coll.id_index.name: coll.id_index}
+    listed = get_field(row, "indexes")
+    assert listed is not None, "a catalog row without indexes"
+    for item, raw in zip(fields["indexes"], array_documents(listed[1]), strict=True):
+        spec = get_field(raw, "spec")
+        assert spec is not None, "an index without specification"
+        index = Index(parse_index_spec(spec[1]), int(item["ident"]), places=int.from_bytes(item["places"], "little"))
+        indexes[index.name] = index
+    coll.set_indexes(indexes, {})
+    counters = reader.get(_META, coll.counters_key)
+    coll.count, coll.size = unpack_counters(counters) if counters else (0, 0)
+    return coll
+
+
+def highest_ident(reader: Reader) -> int:
+    """Return the highest ident under which anything stands, 0 where nothing does."""
+    ends = [
+        (Family.RECORDS, b"", _IDENT_BOUND),
+        (Family.INDEXES, b"", _IDENT_BOUND),
+        (Family.WIDE, FAMILY_PREFIX, after_prefix(FAMILY_PREFIX)),
+        *((_META, prefix, after_prefix(prefix)) for prefix in (CATALOG_PREFIX, COUNTERS_PREFIX, GARBAGE_PREFIX)),
+    ]
+    highest = 0
+    for family, start, end in ends:
+        for key in reader.keys(family, start, end, reverse=True):
+            highest = max(highest, ident_of(key, len(start)))
+            break
+    return highest
 
 
 def _bytes_of(number: int) -> bytes:

@@ -13,7 +13,7 @@ from docstore.console.start import console_of
 from docstore.net.access.audit import audit_log
 from docstore.net.access.exposure import check_exposure, warn_of_readable_files
 from docstore.net.access.key_file import cluster_keys
-from docstore.net.process import CANNOT_OPEN_DATA, Process, StartError, cannot_listen
+from docstore.net.process import CANNOT_OPEN_DATA, DATA_LOST, Process, StartError, cannot_listen
 from docstore.net.services import apply_options
 from docstore.net.tls.certificates import tls_certificates
 from docstore.node.process.repair import repair
@@ -35,7 +35,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
             CANNOT_OPEN_DATA,
         )
     if options.storage.repair:
-        _repair(settings, extension)
+        _repair(process, settings, extension)
         return
     check_exposure(options)
     warn_of_readable_files(settings.dbpath)
@@ -70,13 +70,20 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         await running.stop()
 
 
-def _repair(settings: NodeSettings, extension: Extension) -> None:
+def _repair(process: Process, settings: NodeSettings, extension: Extension) -> None:
+    """Repair the data directory. Errors: StartError, also where something was lost."""
     if settings.engine == "inMemory":
         raise StartError("there is nothing on disk to repair where data is kept in memory")
     try:
-        repair(settings.dbpath, extension.mode)
-    except StorageError as error:
-        raise StartError(str(error), CANNOT_OPEN_DATA) from None
+        outcome = repair(settings.dbpath, extension.mode)
+    except (StorageError, OSError) as error:
+        raise StartError(f"the repair of {settings.dbpath} cannot go on: {error}", CANNOT_OPEN_DATA) from None
+    for line in outcome.notes:
+        process.say(line)
+    if outcome.losses:
+        raise StartError(
+            "\n".join((f"the repair of {settings.dbpath} could not save everything:", *outcome.losses)), DATA_LOST
+        )
 
 
 def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:

@@ -1,37 +1,139 @@
-"""`--repair`: make a database directory readable and consistent with its documents, and exit."""
+"""`--repair`: make a database directory readable and consistent with its documents, say what is lost, and exit.
+
+A member of a replica set that a repair has changed may lack what it has acknowledged. It copies the data of the others
+before it votes or serves again.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from docstore.collection.catalog.recovery import recover_catalog
 from docstore.collection.repair import Repaired, repair_collection
 from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
+from docstore.key_layout import FAMILY_PREFIX, IDENT_BYTES, ident_of
 from docstore.log import component
-from docstore.storage import open_engine
+from docstore.replicaset.local_state import LocalState
+from docstore.storage import Family
+from docstore.storage.lock import lock_directory
+from docstore.storage.opening import open_locked, refuse_foreign
+from docstore.storage.repairs import Loss, Phase, Repair
 from docstore.storage.salvage import salvage
 
 LOG = component("STORAGE")
 
 
-def repair(path: Path, mode: StorageMode | None) -> list[Repaired]:
-    """Repair the directory, which no process may have open. Errors: DatabaseLocked, StorageError."""
-    lost = salvage(path)
-    if lost:
-        LOG.warning("Damaged blocks were left out; the damaged files are kept", gaps=lost, path=str(path))
-    engine = open_engine("rocksdb", str(path))
+@dataclass(frozen=True, slots=True)
+class RepairOutcome:
+    """`losses` says what could not be saved, `notes` what else an operator should know; a sentence each."""
+
+    losses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def repair(path: Path, mode: StorageMode | None) -> RepairOutcome:
+    """Repair the directory, which no process may have open. Errors: DatabaseLocked, StorageError, OSError.
+
+    A repair that was killed goes on, and says what it had found before.
+    """
+    refuse_foreign(path)
+    lock = lock_directory(str(path))
     try:
+        repaired = salvage(path)
+        outcome = _check(path, repaired, mode)
+    finally:
+        os.close(lock)
+    for loss in outcome.losses:
+        LOG.error("The repair could not save everything", path=str(path), loss=loss)
+    return outcome
+
+
+def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutcome:
+    """Make collections and indexes agree with the records, and end the repair."""
+    losses = _Losses(repaired)
+    engine = open_locked(path)
+    try:
+        recover_catalog(engine, losses.note)
         store = Store(engine, clock=time.time, mode=mode)
-        repaired = [repair_collection(store, store.catalog.collections[ns]) for ns in sorted(store.namespaces())]
+        collections = []
+        for ns in sorted(store.namespaces()):
+            coll = store.catalog.collections[ns]
+            collections.append(repair_collection(store, coll, partial(losses.note_removed, ns)))
+        notes = _notes(repaired, collections)
+        is_changed = bool(losses.lasting or repaired.reason or any(not each.was_valid for each in collections))
+        if is_changed and _is_member(store):
+            LocalState(store).write_initial_sync(True)
+            notes.append("this member of a replica set copies the data of the others before it votes or serves again")
         engine.flush()
+        texts = tuple(_describe(loss, store) for loss in losses.lasting)
     finally:
         engine.close()
-    for each in repaired:
+    if repaired.reason or texts:
+        repaired.enter(Phase.DONE, tuple(map(Loss, texts)))
+    else:
+        shutil.rmtree(repaired.directory)
+    return RepairOutcome(texts, tuple(notes))
+
+
+class _Losses:
+    """What a repair could not save. What is noted is in its journal before anything is changed."""
+
+    def __init__(self, repaired: Repair) -> None:
+        self._repaired = repaired
+        self._all = repaired.losses
+
+    @property
+    def lasting(self) -> list[Loss]:
+        """All but what has been computed anew from the documents."""
+        return [loss for loss in self._all if loss.family != Family.INDEXES.name.lower()]
+
+    def note_removed(self, ns: str, removed: list[str]) -> None:
+        """Note the records that are taken out of a collection."""
+        self.note([f"{ns}: {text}" for text in removed])
+
+    def note(self, texts: list[str]) -> None:
+        fresh = tuple(loss for loss in map(Loss, texts) if loss not in self._all)
+        if fresh:
+            self._all += fresh
+            self._repaired.enter(Phase.CHECKING, self._all)
+
+
+def _notes(repaired: Repair, collections: Iterable[Repaired]) -> list[str]:
+    notes = []
+    if repaired.reason:
+        notes.append(f"damage was found: {repaired.reason}")
+    if repaired.damaged.exists():
+        notes.append(f"the damaged files are kept in {repaired.damaged}")
+    for each in collections:
         LOG.info(
             "Collection repaired", ns=each.ns, documents=each.count, indexEntries=each.entries, wasValid=each.was_valid,
             removed=each.removed[:100],
         )  # fmt: skip
-    if lost or any(each.removed or not each.was_valid for each in repaired):
-        LOG.warning("The data has been changed by the repair; a member of a replica set should be synchronized anew")
-    return repaired
+        if not each.was_valid:
+            notes.append(f"indexes and counters of {each.ns} were made anew")
+    return notes
+
+
+def _describe(loss: Loss, store: Store) -> str:
+    """Return the sentence that tells of a loss, with the collections that it may concern."""
+    if loss.family in ("", "oplog", "undo", "meta"):
+        return loss.text
+    prefix = len(FAMILY_PREFIX) if loss.family == Family.WIDE.name.lower() else 0
+    start, end = (bytes.fromhex(key)[prefix:].ljust(IDENT_BYTES, b"\0") for key in (loss.start, loss.end))
+    idents = range(ident_of(start), ident_of(end) + 1)
+    names = sorted(coll.ns for coll in store.catalog.collections.values() if coll.ident in idents)
+    return f"{loss.text}, of {', '.join(names) or 'a collection that is not there any more'}"
+
+
+def _is_member(store: Store) -> bool:
+    """Whether the data are those of a member of a replica set."""
+    if next(iter(store.engine.keys(Family.OPLOG, b"", b"\xff" * 8)), None) is not None:
+        return True
+    return any(ns.startswith("local.replset.") or ns == "local.system.replset" for ns in store.namespaces())

@@ -1,36 +1,52 @@
-"""Damaged directories: what can be read is saved, in any state in which a repair was left."""
+"""Damaged directories: what can be read is saved, what cannot is said, in any state in which a repair was killed."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from docstore.storage import Batch, Family, StorageError, open_engine, salvage
+from docstore.storage.inspection import inspect
+from docstore.storage.repairs import Loss, Phase, Repair, unfinished_repair
 
 KEYS = [b"%05d" % n for n in range(4000)]
 
 
-def fill(path: Path) -> None:
+def fill(path: Path, *, reopened: bool = True) -> None:
+    """A database of one life, whose data is in the log, or of two, whose data is in sorted files."""
     noise = random.Random(1)
     engine = open_engine("rocksdb", str(path))
-    batch = Batch()
-    for key in KEYS:
-        batch.put(Family.RECORDS, key, noise.randbytes(200))
-        batch.put(Family.INDEXES, key, b"")
-    engine.write(batch)
-    engine.close()
-    open_engine("rocksdb", str(path)).close()
+    for begin in range(0, len(KEYS), 40):
+        batch = Batch()
+        for key in KEYS[begin : begin + 40]:
+            batch.put(Family.RECORDS, key, noise.randbytes(200))
+            batch.put(Family.INDEXES, key, b"")
+        engine.write(batch)
+    engine.flush()
+    if reopened:
+        engine.close()
+        open_engine("rocksdb", str(path)).close()
+    else:
+        copy = path.with_name("copy")
+        shutil.copytree(path, copy)
+        engine.close()
+        shutil.rmtree(path)
+        copy.rename(path)
 
 
-def damage(path: Path, *places: float) -> None:
-    table = max(path.glob("*.sst"), key=lambda file: file.stat().st_size)
-    content = bytearray(table.read_bytes())
+def flip(file: Path, *places: float) -> None:
+    content = bytearray(file.read_bytes())
     for place in places:
-        content[int(len(content) * place)] ^= 0xFF
-    table.write_bytes(content)
+        content[int(len(content) * place)] ^= 0x10
+    file.write_bytes(content)
+
+
+def largest(path: Path, pattern: str) -> Path:
+    return max(path.glob(pattern), key=lambda file: file.stat().st_size)
 
 
 def keys_in(path: Path, family: Family = Family.RECORDS) -> list[bytes]:
@@ -40,53 +56,176 @@ def keys_in(path: Path, family: Family = Family.RECORDS) -> list[bytes]:
     return found
 
 
+def repaired(path: Path) -> tuple[Loss, ...]:
+    repair = salvage.salvage(path)
+    assert repair.phase is Phase.CHECKING
+    with pytest.raises(StorageError, match="was not finished"):
+        open_engine("rocksdb", str(path))
+    repair.enter(Phase.DONE)
+    return repair.losses
+
+
 def test_a_sound_directory_is_left_as_it_is(tmp_path: Path) -> None:
     fill(tmp_path)
-    assert salvage.salvage(tmp_path) == 0
+    repair = salvage.salvage(tmp_path)
+    assert (repair.reason, repair.losses, repair.damaged.exists()) == ("", (), False)
+    repair.enter(Phase.DONE)
     assert keys_in(tmp_path) == KEYS
-    assert not (tmp_path / salvage.DAMAGED).exists()
 
 
 def test_all_but_the_damaged_blocks_is_saved_and_the_damaged_files_are_kept(tmp_path: Path) -> None:
     fill(tmp_path)
-    damage(tmp_path, 0.2, 0.7)
-    assert salvage.salvage(tmp_path) == 2
-    found = keys_in(tmp_path)
-    assert 3500 < len(found) < len(KEYS)
-    assert set(found) < set(KEYS)
+    flip(largest(tmp_path, "*.sst"), 0.2, 0.7)
+    losses = repaired(tmp_path)
+    assert [loss.family for loss in losses] == ["records", "records"]
+    kept = keys_in(tmp_path)
+    assert 3500 < len(kept) < len(KEYS)
+    assert set(kept) < set(KEYS)
+    for key in set(KEYS) - set(kept):
+        assert any(bytes.fromhex(loss.start) < key < bytes.fromhex(loss.end) for loss in losses)
     assert keys_in(tmp_path, Family.INDEXES) == KEYS
-    assert list((tmp_path / salvage.DAMAGED).glob("*.sst"))
+    assert list((tmp_path / "repair" / "1" / "damaged").glob("*.sst"))
 
 
-def test_a_lost_list_of_files_is_made_anew(tmp_path: Path) -> None:
+def test_a_current_file_that_names_nothing_costs_nothing(tmp_path: Path) -> None:
     fill(tmp_path)
     (tmp_path / "CURRENT").write_text("MANIFEST-999999\n")
     with pytest.raises(StorageError):
         open_engine("rocksdb", str(tmp_path))
-    assert salvage.salvage(tmp_path) == 0
+    assert repaired(tmp_path) == ()
     assert keys_in(tmp_path) == KEYS == keys_in(tmp_path, Family.INDEXES)
 
 
-@pytest.mark.parametrize("renames", range(12))
-def test_a_repair_that_was_killed_is_refused_to_open_and_ended_by_the_next(
-    tmp_path: Path, renames: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_a_flipped_bit_in_the_list_of_files_of_the_first_life_costs_nothing(tmp_path: Path, place: float) -> None:
+    path = tmp_path / "db"
+    fill(path, reopened=False)
+    flip(largest(path, "MANIFEST-*"), place)
+    with pytest.raises(StorageError, match="MANIFEST"):
+        open_engine("rocksdb", str(path))
+    assert repaired(path) == ()
+    assert keys_in(path) == KEYS == keys_in(path, Family.INDEXES)
+
+
+def test_what_stands_behind_a_flipped_bit_in_the_log_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    fill(path, reopened=False)
+    flip(largest(path, "*.log"), 0.3)
+    with pytest.raises(StorageError, match=r"can be read up to byte \d+, and \d+ bytes were synced"):
+        open_engine("rocksdb", str(path))
+    [loss] = repaired(path)
+    assert "of the log are missing" in loss.text
+    kept = keys_in(path)
+    assert len(kept) == len(KEYS) - 40
+    assert kept[0] == KEYS[0]
+    assert kept[-1] == KEYS[-1]
+
+
+def test_a_log_that_was_cut_is_said_to_end_early(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    fill(path, reopened=False)
+    log = largest(path, "*.log")
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    assert any("which were synced, are missing" in loss.text for loss in repaired(path))
+    assert 1500 < len(keys_in(path)) < 2500
+
+
+def test_a_sorted_file_that_is_missing_is_named(tmp_path: Path) -> None:
     fill(tmp_path)
-    damage(tmp_path, 0.5)
-    rename: Callable[..., Path] = Path.rename
-    left = [renames]
-
-    def kill(self: Path, target: Path) -> Path:
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        return rename(self, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", kill)
-        with pytest.raises(KeyboardInterrupt):
-            salvage.salvage(tmp_path)
-    with pytest.raises(StorageError, match="was not finished"):
+    largest(tmp_path, "*.sst").unlink()
+    with pytest.raises(StorageError, match=r"\.sst of the family records is missing"):
         open_engine("rocksdb", str(tmp_path))
-    salvage.salvage(tmp_path)
-    assert 3700 < len(keys_in(tmp_path)) < len(KEYS)
+    [loss] = repaired(tmp_path)
+    assert (loss.family, bytes.fromhex(loss.start), bytes.fromhex(loss.end)) == ("records", KEYS[0], KEYS[-1])
+    assert keys_in(tmp_path) == []
+    assert keys_in(tmp_path, Family.INDEXES) == KEYS
+
+
+def test_a_sorted_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    table = largest(tmp_path, "*.sst")
+    table.write_bytes(table.read_bytes()[:-30] + bytes(30))
+    [loss] = repaired(tmp_path)
+    assert f"{table.name} cannot be opened" in loss.text
+    assert keys_in(tmp_path, Family.INDEXES) == KEYS
+
+
+def test_a_lost_list_of_files_is_made_anew_and_that_is_said(tmp_path: Path) -> None:
+    fill(tmp_path)
+    for file in tmp_path.glob("MANIFEST-*"):
+        file.unlink()
+    assert any("older versions" in loss.text for loss in repaired(tmp_path))
+    assert keys_in(tmp_path) == KEYS == keys_in(tmp_path, Family.INDEXES)
+
+
+class Killed(BaseException):
+    """What a process that is killed does not catch."""
+
+
+def kills(patch: pytest.MonkeyPatch, moment: int) -> None:
+    """Die before the numbered move or phase."""
+    remaining = [moment]
+
+    def counted(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **options: object) -> object:
+            if not remaining[0]:
+                raise Killed
+            remaining[0] -= 1
+            return function(*args, **options)
+
+        return call
+
+    for target, name in ((Path, "rename"), (Repair, "enter")):
+        patch.setattr(target, name, counted(getattr(target, name)))
+
+
+def moments() -> Iterator[int]:
+    yield from (0, 2, 5, 9, 14, 20, 27, 60)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_repair_that_was_killed_is_refused_to_open_and_ended_by_the_next(
+    tmp_path: Path, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a directory that has been repaired `before`, whose files of that time stay."""
+    fill(tmp_path)
+    if before:
+        flip(largest(tmp_path, "*.sst"), 0.2)
+        repaired(tmp_path)
+        open_engine("rocksdb", str(tmp_path)).close()
+    old = sorted((tmp_path / "repair").rglob("damaged/*"))
+    count = len(keys_in(tmp_path))
+    flip(largest(tmp_path, "*.sst"), 0.6)
+    for moment in moments():
+        again = tmp_path.with_name(f"{tmp_path.name}.{moment}")
+        shutil.copytree(tmp_path, again)
+        with monkeypatch.context() as patch:
+            kills(patch, moment)
+            try:
+                salvage.salvage(again)
+            except Killed:
+                was_killed = True
+            else:
+                was_killed = False
+        begun = unfinished_repair(again)
+        if begun is not None:
+            with pytest.raises(StorageError, match="was not finished"):
+                open_engine("rocksdb", str(again))
+        losses = repaired(again)
+        assert len(losses) == 1
+        assert count - 300 < len(keys_in(again)) < count
+        assert len(list((again / "repair").rglob("damaged/*.sst"))) > len(
+            [file for file in old if file.suffix == ".sst"]
+        )
+        shutil.rmtree(again)
+        if not was_killed:
+            return
+    raise AssertionError("the repair was never ended")
+
+
+def test_the_inspection_of_a_sound_directory_finds_nothing(tmp_path: Path) -> None:
+    fill(tmp_path)
+    state = inspect(tmp_path)
+    assert (state.damage, state.torn, state.missing) == ([], [], [])
+    assert state.marker is not None
+    assert set(state.marker.families) == {"default", *(family.name.lower() for family in Family)}

@@ -1,0 +1,231 @@
+"""Data directories: what says that one is ours, and how much of it was synced.
+
+Two files of ours lie beside those of RocksDB:
+
+* `DOCSTORE`, the marker: written before anything else, and `complete` once the database is. It holds the identity of
+  the directory and the numbers of the families. Where it says `complete`, an open creates nothing;
+* `SYNCED`, the synced mark: the size of the MANIFEST and the sizes of the write-ahead logs that a finished flush has
+  covered. Two slots are written in turn, so that one is whole whenever the power goes.
+
+`docstore.storage.inspection` compares a directory with both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from docstore.log import component
+from docstore.storage.durable import Unreadable, read_sealed, seal, unseal, write_sealed
+from docstore.storage.engine import StorageError
+
+LOG = component("STORAGE")
+
+MARKER, SYNCED = "DOCSTORE", "SYNCED"
+ENGINE_FILE = re.compile(
+    r"CURRENT|IDENTITY|LOCK|MANIFEST-\d+|OPTIONS-\d+.*|\d+\.(log|sst|blob|dbtmp)|rocksdict-config\.json"
+)
+"""The files of RocksDB, but for those that it writes for people (`LOG`)."""
+
+MAKING, ADOPTING, COMPLETE = "making", "adopting", "complete"
+"""The states of a marker. `MAKING`: nothing was ever acknowledged. `ADOPTING`: a directory of an earlier version, which
+may have no synced mark yet.
+"""
+
+_LOG_FILE = re.compile(r"(\d+)\.log")
+_MANIFEST_FILE = re.compile(r"MANIFEST-(\d+)")
+_SLOT_BYTES = 4096
+_MAX_LOGS = 100
+_SETTLED_NS = 50_000_000
+"""A directory whose time of change is older than this was listed after that change."""
+_SYNC_SECONDS = 1.0
+"""The mark itself is synced as often as this, and at the end: a flush waits for the log alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """`families`: RocksDB's numbers of the families, by name."""
+
+    identity: str
+    state: str
+    families: dict[str, int] = field(default_factory=dict)
+
+    def write(self, directory: Path) -> None:
+        write_sealed(directory / MARKER, {"layout": 1, **asdict(self)})
+
+
+def read_marker(directory: Path) -> Marker | None:
+    """Return the marker of a directory, None where there is none. Errors: Unreadable, StorageError."""
+    content = read_sealed(directory / MARKER)
+    if content is None:
+        return None
+    if content.pop("layout") != 1:
+        raise StorageError(f"the directory {directory} has a layout of files that this program does not know")
+    return Marker(**content)
+
+
+def new_identity() -> str:
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class SyncedMark:
+    """What is on disk: the first `manifest_bytes` of a MANIFEST, and of each log the first so many bytes.
+
+    `sequence` is RocksDB's number of the newest change that this covers.
+    """
+
+    sequence: int
+    manifest: int
+    manifest_bytes: int
+    logs: dict[int, int]
+
+
+def read_mark(directory: Path) -> SyncedMark | None:
+    """Return the newest mark of a directory, None where there is no file. Errors: Unreadable."""
+    slots = _read_slots(directory)
+    return None if slots is None else _mark_of(max(slots, key=lambda slot: int(slot["turn"])))
+
+
+def _read_slots(directory: Path) -> list[dict[str, Any]] | None:
+    try:
+        content = (directory / SYNCED).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unreadable(f"the file {SYNCED} cannot be read: {error.strerror}") from None
+    slots = [unseal(content[start : start + _SLOT_BYTES]) for start in (0, _SLOT_BYTES)]
+    readable = [slot for slot in slots if slot is not None]
+    if not readable:
+        raise Unreadable(f"the file {SYNCED} is damaged: its checksums do not fit")
+    return readable
+
+
+def _mark_of(slot: dict[str, Any]) -> SyncedMark:
+    logs = {int(number): size for number, size in slot["logs"]}
+    return SyncedMark(slot["sequence"], slot["manifest"], slot["manifestBytes"], logs)
+
+
+class SyncedMarks:
+    """Writes the mark of a directory that one process has open.
+
+    `observe` comes before a flush and `record` after it, both in the flushing thread. The sizes are read before the
+    sequence number: a log that is being written then has its whole record below that number, and so in the flush.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._turn = 0
+        self._listed_at = 0
+        self._logs: list[int] = []
+        self._manifest = 0
+        self._last: SyncedMark | None = None
+        self._is_failing = False
+        try:
+            slots = _read_slots(directory)
+        except Unreadable:
+            slots = None
+        if slots:
+            self._turn = max(int(slot["turn"]) for slot in slots)
+        self._file = os.open(directory / SYNCED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if os.fstat(self._file).st_size != 2 * _SLOT_BYTES:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, b" " * (2 * _SLOT_BYTES), 0)
+        self._synced_at = 0.0
+
+    def observe(self) -> tuple[int, dict[int, int]]:
+        """Return (size of the MANIFEST, sizes of the logs) as they are now."""
+        # A change that falls into the tick of the clock in which the directory was listed would go unnoticed.
+        changed = os.stat(self._directory).st_mtime_ns
+        if changed + _SETTLED_NS > self._listed_at:
+            self._list()
+        try:
+            return self._sizes()
+        except FileNotFoundError:
+            self._list()
+            return self._sizes()
+
+    def _list(self) -> None:
+        self._listed_at = time.time_ns()
+        names = os.listdir(self._directory)
+        self._logs = sorted(int(match[1]) for name in names if (match := _LOG_FILE.fullmatch(name)))[-_MAX_LOGS:]
+        current = (self._directory / "CURRENT").read_text().strip()
+        match = _MANIFEST_FILE.fullmatch(current)
+        self._manifest = int(match[1]) if match else 0
+
+    def _sizes(self) -> tuple[int, dict[int, int]]:
+        sizes = {}
+        for number in self._logs:
+            # RocksDB removes a log as soon as sorted files hold what it held.
+            try:
+                sizes[number] = os.stat(f"{self._directory}/{number:06}.log").st_size
+            except FileNotFoundError:
+                continue
+        return os.stat(f"{self._directory}/MANIFEST-{self._manifest:06}").st_size, sizes
+
+    def record(self, observed: tuple[int, dict[int, int]], sequence: int) -> None:
+        """What was observed, up to `sequence`, has been synced since."""
+        mark = SyncedMark(sequence, self._manifest, *observed)
+        now = time.monotonic()
+        if mark != self._last:
+            self._last = mark
+            self._turn += 1
+            line = seal(
+                {
+                    "turn": self._turn,
+                    "sequence": mark.sequence,
+                    "manifest": mark.manifest,
+                    "manifestBytes": mark.manifest_bytes,
+                    "logs": list(mark.logs.items()),
+                }
+            )
+            with self._told():
+                os.pwrite(self._file, line.ljust(_SLOT_BYTES), self._turn % 2 * _SLOT_BYTES)
+        if now - self._synced_at > _SYNC_SECONDS:
+            self._synced_at = now
+            self.sync()
+
+    def sync(self) -> None:
+        """The mark survives power loss when this returns."""
+        with self._told():
+            os.fdatasync(self._file)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """An older mark promises less, and is true: what cannot be written is said once."""
+        try:
+            yield
+        except OSError as error:
+            if not self._is_failing:
+                LOG.warning("The synced mark cannot be written", path=str(self._directory), error=str(error))
+            self._is_failing = True
+
+    def close(self) -> None:
+        self.sync()
+        os.close(self._file)
+
+
+def mark_directory(directory: Path, marker: Marker) -> None:
+    """Give a directory in which nobody writes, such as a checkpoint, a marker and a mark of all that it holds."""
+    (directory / SYNCED).unlink(missing_ok=True)
+    marks = SyncedMarks(directory)
+    marks.record(marks.observe(), 0)
+    marks.close()
+    marker.write(directory)
+
+
+def engine_files(directory: Path) -> list[Path]:
+    """Return RocksDB's files in a directory, by name."""
+    return sorted(file for file in directory.iterdir() if ENGINE_FILE.fullmatch(file.name))
+
+
+def manifests(path: Path) -> list[Path]:
+    """Return the MANIFEST files of a directory, the newest first."""
+    return sorted((file for file in engine_files(path) if file.name.startswith("MANIFEST-")), reverse=True)

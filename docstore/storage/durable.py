@@ -1,0 +1,65 @@
+"""Small files of a data directory that are whole or not there: a checksum and JSON in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from docstore.storage.engine import StorageError
+
+
+class Unreadable(StorageError):
+    """A file of ours is damaged."""
+
+
+def seal(content: dict[str, Any]) -> bytes:
+    """Return the line that holds `content` and its checksum."""
+    text = json.dumps(content, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (crc32c(text), text)
+
+
+def unseal(line: bytes) -> dict[str, Any] | None:
+    """Return what `seal` was given, None where the checksum is not that of the text."""
+    checksum, _, text = line.strip(b" \n\0").partition(b" ")
+    if checksum != b"%08x" % crc32c(text):
+        return None
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Replace the file atomically; it is on disk when this returns. Errors: OSError."""
+    temporary = path.with_name(f"{path.name}.new")
+    with temporary.open("wb") as file:
+        file.write(seal(content))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    sync_directory(path.parent)
+
+
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """Return what the file holds, None where there is none. Errors: Unreadable."""
+    try:
+        line = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unreadable(f"the file {path.name} cannot be read: {error.strerror}") from None
+    content = unseal(line)
+    if content is None:
+        raise Unreadable(f"the file {path.name} is damaged: its checksum does not fit")
+    return content
+
+
+def sync_directory(path: Path) -> None:
+    """From now on the names in a directory survive power loss. Errors: OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

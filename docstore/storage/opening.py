@@ -1,0 +1,170 @@
+"""Opens data directories: a new one is made, one that was made is opened as it is or not at all.
+
+A refused open leaves every file as it was, but for RocksDB's `LOG` where RocksDB itself refuses, and for an empty lock
+file where there was none.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from docstore.key_layout import DIRECTORY_IDENTITY_KEY, FORMAT_KEY
+from docstore.log import component
+from docstore.storage.directory import ADOPTING, COMPLETE, MAKING, Marker, engine_files, new_identity
+from docstore.storage.engine import Batch, Family, StorageError
+from docstore.storage.inspection import Kind, inspect, read_manifest
+from docstore.storage.lock import claim, lock_directory
+from docstore.storage.repairs import refuse_unfinished
+from docstore.storage.rocks import RocksEngine
+
+LOG = component("STORAGE")
+
+FORMAT_VERSION = 4
+"""Raised when older programs could no longer read what newer ones write."""
+
+_READABLE_VERSIONS = (3, FORMAT_VERSION)
+"""Directories of the earlier ones hold nothing that this program does not read. An open makes them the newest."""
+
+
+class UnknownFormat(StorageError):
+    """A directory is in a format that this program does not know."""
+
+
+_FORMAT = struct.Struct(">I")
+_CACHE_BYTES = 64 << 20
+
+
+def open_directory(path: str, *, cache_bytes: int = _CACHE_BYTES) -> RocksEngine:
+    """Return the engine over a directory, which is made if it holds no database.
+
+    Errors: DatabaseLocked; DirectoryDamaged; StorageError where a repair was not finished, where RocksDB cannot open
+    the directory, and for a format that this program does not know.
+    """
+    directory = Path(path)
+    directory.mkdir(parents=True, exist_ok=True)
+    refuse_foreign(directory)
+    lock = lock_directory(path)
+    try:
+        refuse_unfinished(directory)
+        engine = open_locked(directory, cache_bytes=cache_bytes, on_sound=lambda: claim(lock))
+    except BaseException:
+        os.close(lock)
+        raise
+    engine.lock = lock
+    return engine
+
+
+def refuse_foreign(directory: Path) -> None:
+    """Errors: StorageError for the directory of another server."""
+    if (directory / "WiredTiger").exists():
+        raise StorageError(
+            f"the directory {directory} holds the data of another server (WiredTiger): give another --dbpath"
+        )
+
+
+def open_locked(
+    directory: Path, *, cache_bytes: int = _CACHE_BYTES, on_sound: Callable[[], None] = lambda: None
+) -> RocksEngine:
+    """As `open_directory`, for a directory that is locked, and whose repair may be under way. `on_sound` is called
+    before anything is changed.
+    """
+    state = inspect(directory)
+    state.require_sound(directory)
+    for torn in state.torn:
+        LOG.warning("The torn end of a log is dropped", path=str(directory), dropped=torn)
+    on_sound()
+    if state.kind in (Kind.NEW, Kind.UNFINISHED):
+        return make_directory(directory, cache_bytes=cache_bytes)
+    if state.kind is Kind.EARLIER:
+        return _adopt(directory, cache_bytes)
+    engine = RocksEngine(str(directory), cache_bytes=cache_bytes)
+    try:
+        check_format(engine)
+        assert state.marker is not None
+        identity = engine.get(Family.META, DIRECTORY_IDENTITY_KEY)
+        if identity != state.marker.identity.encode():
+            raise StorageError(
+                f"the files in {directory} belong to different directories: the marker names "
+                f"{state.marker.identity}, and the database {identity and identity.decode(errors='replace')}"
+            )
+    except BaseException:
+        engine.close()
+        raise
+    LOG.info("Storage engine opened", path=str(directory), format=FORMAT_VERSION, new=False)
+    return engine
+
+
+def make_directory(directory: Path, *, identity: str | None = None, cache_bytes: int = _CACHE_BYTES) -> RocksEngine:
+    """Make a database in a directory that holds none, or one that was never finished."""
+    identity = identity or new_identity()
+    Marker(identity, MAKING).write(directory)
+    for file in engine_files(directory):
+        file.unlink()
+    engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
+    _complete(engine, directory, identity)
+    LOG.info("Storage engine opened", path=str(directory), format=FORMAT_VERSION, new=True)
+    return engine
+
+
+def _adopt(directory: Path, cache_bytes: int) -> RocksEngine:
+    """Open a directory that has no marker yet, and give it one."""
+    identity = new_identity()
+    Marker(identity, ADOPTING).write(directory)
+    engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
+    try:
+        check_format(engine)
+    except BaseException:
+        engine.close()
+        raise
+    _complete(engine, directory, identity)
+    LOG.info("Storage engine opened", path=str(directory), format=FORMAT_VERSION, new=False)
+    return engine
+
+
+def _complete(engine: RocksEngine, directory: Path, identity: str) -> None:
+    try:
+        batch = Batch()
+        batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
+        batch.put(Family.META, DIRECTORY_IDENTITY_KEY, identity.encode())
+        engine.write(batch)
+        engine.flush()
+        Marker(identity, COMPLETE, _family_numbers(directory)).write(directory)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _family_numbers(directory: Path) -> dict[str, int]:
+    """Return RocksDB's numbers of the families, by name. Errors: StorageError."""
+    version = read_manifest(directory / (directory / "CURRENT").read_text().strip(), None)
+    if isinstance(version, str):
+        raise StorageError(f"a new database cannot be read: {version}")
+    return {family.name: number for number, family in version.families.items()}
+
+
+def check_format(engine: RocksEngine) -> None:
+    """Make the format the newest. Errors: UnknownFormat."""
+    stored = engine.get(Family.META, FORMAT_KEY)
+    refuse_unknown_format(engine, stored or b"")
+    if stored != _FORMAT.pack(FORMAT_VERSION):
+        write_format(engine)
+
+
+def write_format(engine: RocksEngine) -> None:
+    """Write that the directory has the newest format."""
+    batch = Batch()
+    batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
+    engine.write(batch)
+
+
+def refuse_unknown_format(engine: RocksEngine, stored: bytes) -> None:
+    """Errors: UnknownFormat."""
+    if stored not in tuple(map(_FORMAT.pack, _READABLE_VERSIONS)):
+        version = _FORMAT.unpack(stored)[0] if len(stored) == _FORMAT.size else "unreadable"
+        raise UnknownFormat(
+            f"the database in {engine.path} has format version {version}; this program reads and writes version "
+            f"{FORMAT_VERSION}"
+        )

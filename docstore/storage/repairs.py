@@ -1,0 +1,126 @@
+"""The journal of the repairs of a data directory: which phase each is in, and what it says is lost.
+
+Each repair has a directory of its own, `repair/1` and so on, with its `journal`, the `damaged` files that it has
+replaced (kept until an operator removes them) and, until it is done, what it works on. A phase is on disk before
+anything of it is done, so a repair that was killed goes on where it was:
+
+* `filling`: `fresh` is being filled; the directory's own files are untouched. Begun anew.
+* `moving out`: the directory's files are being moved to `damaged`. Gone on with.
+* `moving in`: those of `fresh` are being moved to their place. Gone on with.
+* `checking`: collections and indexes are held against the records. Begun anew.
+* `done`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+from docstore.storage.durable import read_sealed, sync_directory, write_sealed
+from docstore.storage.engine import StorageError
+
+DIRECTORY = "repair"
+_JOURNAL = "journal"
+_EARLIER = ("repair.new", "repair.done")
+
+
+class Phase(Enum):
+    FILLING = "filling"
+    MOVING_OUT = "moving out"
+    MOVING_IN = "moving in"
+    CHECKING = "checking"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that a repair could not save. `family` and the keys `[start, end]` say where; without a family it may
+    be anywhere.
+    """
+
+    text: str
+    family: str = ""
+    start: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One repair, as its journal tells it; `directory` is its own."""
+
+    directory: Path
+    phase: Phase
+    losses: tuple[Loss, ...] = ()
+    reason: str = ""
+    moved: tuple[str, ...] = field(default=())
+    """The names of the files that the phases of moving are about."""
+
+    @property
+    def fresh(self) -> Path:
+        return self.directory / "fresh"
+
+    @property
+    def work(self) -> Path:
+        return self.directory / "work"
+
+    @property
+    def damaged(self) -> Path:
+        return self.directory / "damaged"
+
+    def enter(self, phase: Phase, losses: tuple[Loss, ...] | None = None, moved: tuple[str, ...] = ()) -> Repair:
+        """Write the next phase down. Errors: OSError."""
+        following = replace(self, phase=phase, losses=self.losses if losses is None else losses, moved=moved)
+        content = {
+            "phase": phase.value,
+            "reason": self.reason,
+            "moved": list(moved),
+            "losses": [asdict(loss) for loss in following.losses],
+        }
+        write_sealed(self.directory / _JOURNAL, content)
+        return following
+
+
+def begin_repair(path: Path, reason: str) -> Repair:
+    """Write down that a repair of `path` begins. Errors: OSError."""
+    parent = path / DIRECTORY
+    parent.mkdir(exist_ok=True)
+    number = max((int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()), default=0) + 1
+    directory = parent / str(number)
+    directory.mkdir()
+    sync_directory(parent)
+    sync_directory(path)
+    return Repair(directory, Phase.FILLING, reason=reason).enter(Phase.FILLING)
+
+
+def unfinished_repair(path: Path) -> Repair | None:
+    """Return the repair of `path` that was begun and not finished. Errors: StorageError where that cannot be told."""
+    for name in _EARLIER:
+        if (path / name).exists():
+            raise StorageError(
+                f"a repair of {path} by an earlier version was not finished: finish it with that version"
+            )
+    parent = path / DIRECTORY
+    numbers = sorted(int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()) if parent.is_dir() else []
+    if not numbers:
+        return None
+    repair = read_repair(parent / str(numbers[-1]))
+    return None if repair is None or repair.phase is Phase.DONE else repair
+
+
+def read_repair(directory: Path) -> Repair | None:
+    """Return what the journal in a repair's directory says; None where it had not been written. Errors: Unreadable."""
+    content = read_sealed(directory / _JOURNAL)
+    if content is None:
+        return None
+    losses = tuple(Loss(**loss) for loss in content["losses"])
+    return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]))
+
+
+def refuse_unfinished(path: Path) -> None:
+    """Errors: StorageError where a repair of `path` was begun and not finished."""
+    repair = unfinished_repair(path)
+    if repair is not None:
+        raise StorageError(
+            f"a repair of {path} was not finished (phase: {repair.phase.value}): start once more with --repair"
+        )

@@ -1,0 +1,471 @@
+"""Damages data directories, and judges what starts and repairs say and save.
+
+`python -m tests.contract.damaged_directories --cases 2000 [--seed N] [--only N]` prints a summary, and each violation
+with its seed; the exit status is 1 if there is one.
+
+A case: a history of several lives, the last killed; one file flipped, cut, overwritten or removed; then starts and
+repairs, some of them killed. What a finished flush covered is acknowledged. Violations are:
+
+* something acknowledged is missing, older or back again, and neither a refused start nor a read nor a repair said so;
+* a document stands in another collection than the one it was written to (`lost.<n>` holds those of one collection);
+* a refused start has changed a file; a repair in which nothing was lost says that something was, or the reverse;
+* a repaired member of a set would vote.
+
+Every step that opens a directory runs in a process of its own, as RocksDB does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from docstore.bson import from_python
+from docstore.collection.store import Store
+from docstore.node.process.repair import repair
+from docstore.replicaset.local_state import LocalState
+from docstore.storage import DataCorrupted, Family, StorageError, durable, opening, rocks, salvage
+from docstore.storage import repairs as repairs_module
+from docstore.storage.inspection import DirectoryDamaged
+from docstore.widecolumn.node.storage_mode import WideColumnMode
+from tests.unit.collection.building import doc, insert, make, plain, remove, spec, update
+
+KINDS = (
+    "CURRENT", "MANIFEST", "OPTIONS", "IDENTITY", "log", "sst", "DOCSTORE", "SYNCED", "LOG", "mongod.lock",
+    "rocksdict-config.json", "rollback",
+)  # fmt: skip
+HARMLESS = ("OPTIONS", "IDENTITY", "LOG", "mongod.lock", "rocksdict-config.json", "rollback")
+_KILLED = 9
+_NAMES = ("a.one", "a.two", "b.three", "b.four")
+
+
+def in_child(work: Callable[[], Any], *, may_be_killed: bool = False) -> Any:
+    """Return what `work` returns in a forked process; None where that was killed."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        status = 0
+        try:
+            said = json.dumps({"value": work()})
+        except BaseException:
+            said, status = json.dumps({"error": traceback.format_exc()}), 1
+        with os.fdopen(writer, "w") as pipe:
+            pipe.write(said)
+        os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if may_be_killed and status == -_KILLED:
+        return None
+    answer: dict[str, Any] = json.loads(text) if text else {"error": f"the process ended with {status}"}
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return answer["value"]
+
+
+# Histories
+
+
+@dataclass
+class Expectation:
+    """What a directory must hold: by namespace and `_id`, the acknowledged version, and those written since."""
+
+    acknowledged: dict[str, dict[str, int]] = field(default_factory=dict)
+    now: dict[str, dict[str, int]] = field(default_factory=dict)
+    later: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    written: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The newest version ever, also of what was removed; 0 stands for a removal."""
+    dropped: list[str] = field(default_factory=list)
+
+    def put(self, ns: str, identity: int, version: int) -> None:
+        key = str(identity)
+        self.written.setdefault(ns, {})[key] = max(version, self.written.get(ns, {}).get(key, 0))
+        if version:
+            self.now.setdefault(ns, {})[key] = version
+        else:
+            self.now[ns].pop(key, None)
+        self.later.setdefault(ns, {}).setdefault(key, []).append(version)
+
+    def flushed(self) -> None:
+        self.acknowledged = {ns: dict(documents) for ns, documents in self.now.items()}
+        self.later = {}
+
+
+def read_expectation(path: Path) -> Expectation:
+    file = path / "expected.json"
+    return Expectation(**json.loads(file.read_text())) if file.exists() else Expectation()
+
+
+def write_history(path: Path, seed: int) -> dict[str, Any]:
+    """Fill a directory in one life, which ends as the seed says; return what it holds then. Runs in a child."""
+    rng = random.Random(seed)
+    expected = read_expectation(path)
+    engine = opening.open_directory(str(path / "db"), cache_bytes=1 << 20)
+    store = Store(engine, clock=time.time)
+    if rng.random() < 0.5 or (path / "member").exists():
+        store.attach_oplog(1 << 24)
+        (path / "member").touch()
+    for ns in _NAMES:
+        if store.collection(ns) is None and rng.random() < 0.8:
+            make(store, ns, indexes=(spec(("v", 1)),))
+    version = max((v for docs in expected.written.values() for v in docs.values()), default=0)
+    for _ in range(rng.choice((3, 40, 150))):
+        version += 1
+        ns = rng.choice(_NAMES)
+        coll = store.collection(ns)
+        if coll is None:
+            continue
+        identity = rng.randrange(400)
+        present = str(identity) in expected.now.get(ns, {})
+        raw = doc(identity, ns=ns, v=version, noise=rng.randbytes(rng.choice((10, 300, 3000))))
+        if not present:
+            insert(store, coll, raw)
+            expected.put(ns, identity, version)
+        elif rng.random() < 0.3:
+            remove(store, coll, identity)
+            expected.put(ns, identity, 0)
+        else:
+            update(store, coll, raw)
+            expected.put(ns, identity, version)
+        chance = rng.random()
+        if chance < 0.15:
+            engine.flush()
+            expected.flushed()
+        elif chance < 0.17:
+            engine.checkpoint(str(path / "checkpoint"))
+            shutil.rmtree(path / "checkpoint")
+        elif chance < 0.18:
+            build_index(store, ns)
+    if rng.random() < 0.5:
+        engine.flush()
+        expected.flushed()
+    if rng.random() < 0.3:
+        engine.close()
+        expected.flushed()
+    (path / "expected.json").write_text(json.dumps(vars(expected)))
+    return vars(expected)
+
+
+def build_index(store: Store, ns: str) -> None:
+    """Build an index by sorted files."""
+    coll = store.collection(ns)
+    assert coll is not None
+    name = f"f{len(coll.indexes)}_1"
+    if name in coll.indexes:
+        return
+    build = store.build_index(coll, [spec((name[:-2], 1))])
+    while not build.step(float("inf")):
+        pass
+    with store.unit() as unit:
+        build.finish(unit)
+        unit.commit()
+
+
+# Damage
+
+
+def damage(directory: Path, kind: str, rng: random.Random) -> str:
+    """Do something to a file of the kind; say what."""
+    prefix = {"MANIFEST": "MANIFEST-", "OPTIONS": "OPTIONS-", "rollback": "rollback/"}.get(kind, kind)
+    files = [file for file in sorted(directory.rglob("*")) if file.is_file() and file.parts[-2] != "damaged"]
+    names = [str(file.relative_to(directory)) for file in files]
+    suitable = [n for n in names if (n.endswith(f".{kind}") if kind in ("log", "sst") else n.startswith(prefix))]
+    if not suitable:
+        return "nothing"
+    name = rng.choice(suitable)
+    file = directory / name
+    content = bytearray(file.read_bytes())
+    size = len(content)
+    action = rng.choice(("flip", "flip", "cut", "zero", "noise", "splice", "remove", "append", "empty"))
+    at, end = sorted((rng.randrange(size + 1), rng.randrange(size + 1)))
+    if action == "flip" and size:
+        at = rng.randrange(size)
+        content[at] ^= 1 << rng.randrange(8)
+    elif action == "cut":
+        del content[at:]
+    elif action == "zero":
+        content[at:end] = bytes(end - at)
+    elif action == "noise":
+        content[at:end] = rng.randbytes(end - at)
+    elif action == "splice":
+        del content[at:end]
+    elif action == "append":
+        content += rng.randbytes(rng.randrange(1, 5000))
+    elif action == "empty":
+        content.clear()
+    if action == "remove":
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    return f"{action} {name} [{at}, {end}) of {size}"
+
+
+# Steps, each in a child
+
+
+def start(directory: Path) -> dict[str, Any]:
+    """Open the directory as a node does and read all; `refused` and `damaged` are what was said."""
+    try:
+        engine = opening.open_directory(str(directory), cache_bytes=1 << 20)
+    except StorageError as error:
+        return {"refused": str(error), "untouched": isinstance(error, DirectoryDamaged)}
+    try:
+        store = Store(engine, clock=time.time, mode=WideColumnMode())
+    except DataCorrupted as error:
+        return {"refused": str(error), "untouched": False}
+    documents: dict[str, dict[str, list[Any]]] = {}
+    damaged: list[str] = []
+    for ns in store.namespaces():
+        coll = store.collection(ns)
+        assert coll is not None
+        documents[ns] = {}
+        try:
+            for raw in coll.documents(engine):
+                fields = plain(raw)
+                documents[ns][str(fields["_id"])] = [fields.get("ns"), fields.get("v")]
+            for identity in documents[ns]:
+                if not identity.isdigit() or coll.by_id(engine, from_python(int(identity))) is None:
+                    damaged += [] if ns.startswith("local.") else [f"{ns}: {identity} is in no index"]
+        except DataCorrupted as error:
+            damaged.append(f"{ns}: {error}")
+    with store.unit(replicated=False) as unit:
+        coll = store.create_collection(unit, "fresh.fresh")
+        fresh = len(list(coll.documents(engine)))
+        for index in coll.indexes.values():
+            fresh += len(list(engine.keys(Family.INDEXES, index.prefix, index.end)))
+        unit.abort()
+    return {
+        "documents": documents, "damaged": damaged, "fresh": fresh,
+        "resync": LocalState(store).initial_sync or next(engine.keys(Family.OPLOG, b"", b"\xff" * 8), None) is None,
+    }  # fmt: skip
+
+
+def repaired(directory: Path, kill_after: int | None) -> dict[str, Any]:
+    """Repair the directory; the process is killed before the numbered change of its files."""
+    if kill_after is not None:
+        _kill_after(kill_after)
+    try:
+        outcome = repair(directory, WideColumnMode())
+    except (StorageError, OSError) as error:
+        return {"failed": str(error)}
+    return {"losses": list(outcome.losses), "notes": list(outcome.notes)}
+
+
+def _kill_after(count: int) -> None:
+    remaining = [count]
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            remaining[0] -= 1
+            if remaining[0] < 0:
+                os.kill(os.getpid(), _KILLED)
+            return function(*args, **options)
+
+        return call
+
+    for target, name in (
+        (Path, "rename"), (Path, "unlink"), (Path, "mkdir"), (os, "link"), (shutil, "rmtree"), (os, "fsync"),
+        (durable, "write_sealed"), (repairs_module, "write_sealed"), (salvage, "copy_readable"),
+        (salvage, "remake_file_list"),
+    ):  # fmt: skip
+        setattr(target, name, counted(getattr(target, name)))
+    original = rocks.RocksEngine
+
+    class Engine(original):  # type: ignore[misc, valid-type]
+        def write(self, batch: Any) -> None:
+            remaining[0] -= 1
+            if remaining[0] < 0:
+                os.kill(os.getpid(), _KILLED)
+            super().write(batch)
+
+    for module in (opening, salvage):
+        setattr(module, "RocksEngine", Engine)  # noqa: B010
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """The files of a directory, but for the lock and RocksDB's notes for people."""
+    return {
+        str(file.relative_to(directory)): file.read_bytes()
+        for file in sorted(directory.rglob("*"))
+        if file.is_file() and file.name != "mongod.lock" and not file.name.startswith("LOG")
+    }
+
+
+# Judgement
+
+
+class Violation(Exception):
+    """Something was lost, or mixed up, without a word."""
+
+
+def judge_documents(expected: Expectation, outcome: dict[str, Any], said: bool) -> None:
+    """Errors: Violation."""
+    documents = outcome["documents"]
+    for ns, found in documents.items():
+        if ns.startswith("local."):
+            continue
+        origins = {origin for origin, _ in found.values()}
+        if len(origins) > 1 or (origins and not ns.startswith("lost.") and origins != {ns}):
+            raise Violation(f"{ns} holds documents of {origins}")
+        for identity, (origin, version) in found.items():
+            newest = expected.written.get(origin, {}).get(identity, 0)
+            if not isinstance(version, int) or version > newest:
+                raise Violation(f"{ns}: {identity} has version {version}, which was never written")
+    if outcome["fresh"]:
+        raise Violation(f"a new collection holds {outcome['fresh']} things")
+    if said:
+        return
+    for ns in set(expected.acknowledged) | set(expected.later) | set(documents):
+        if ns.startswith("local."):
+            continue
+        found, acknowledged = documents.get(ns, {}), expected.acknowledged.get(ns, {})
+        later = expected.later.get(ns, {})
+        for identity in set(found) | set(acknowledged):
+            version = found[identity][1] if identity in found else 0
+            if version != acknowledged.get(identity, 0) and version not in later.get(identity, []):
+                raise Violation(
+                    f"{ns}: {identity} has version {version}, and {acknowledged.get(identity, 0)} was acknowledged "
+                    f"(later: {later.get(identity, [])}), without a word"
+                )
+
+
+def run_case(seed: int, tally: Counter[str]) -> str:
+    """Run the case of a seed; return its story. Errors: Violation."""
+    rng = random.Random(seed)
+    story: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            _run_case(Path(name), rng, tally, story)
+        except Violation as violation:
+            raise Violation("\n  ".join([*story, str(violation)])) from None
+    return "; ".join(story)
+
+
+def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[str]) -> None:
+    directory = path / "db"
+    lives = rng.choice((1, 1, 2, 3))
+    for _ in range(lives):
+        seed = rng.getrandbits(32)
+        in_child(partial(write_history, path, seed))
+    expected = read_expectation(path)
+    member = (path / "member").exists()
+    if rng.random() < 0.2:
+        # A directory that has been repaired before.
+        assert in_child(lambda: repaired(directory, None)).get("losses") == []
+        expected.flushed()
+        story.append("repaired before")
+    (directory / "rollback").mkdir()
+    (directory / "rollback" / "a.bson").write_bytes(doc(1))
+    kind = rng.choice(KINDS)
+    story.append(f"{lives} lives, member {member}; {damage(directory, kind, rng)}")
+    is_harmless = kind in HARMLESS
+    said: list[str] = []
+    is_untouched = False
+    if rng.random() < 0.8:
+        is_untouched = _start_twice(directory, expected, tally, story, said)
+        if not said:
+            tally[f"{kind}: sound"] += 1
+            return
+        if is_harmless:
+            raise Violation(f"damage of {kind} was refused: {said}")
+    losses: list[str] = []
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        kill_after = int(rng.expovariate(1 / 20))
+        outcome = in_child(partial(repaired, directory, kill_after), may_be_killed=True)
+        story.append(f"a repair killed at {kill_after}: {outcome}")
+        if outcome is not None:
+            # It ended before; what it said counts.
+            losses += outcome.get("losses", [])
+            continue
+        if rng.random() < 0.5:
+            attempt = in_child(lambda: start(directory))
+            story.append(f"a start after that: {attempt.get('refused', 'accepted')}")
+            if "refused" not in attempt:
+                judge_documents(expected, attempt, bool(attempt["damaged"]))
+    outcome = in_child(lambda: repaired(directory, None))
+    story.append(f"a repair: {outcome}")
+    if "failed" in outcome:
+        tally[f"{kind}: beyond repair"] += 1
+        return
+    losses += outcome["losses"]
+    tally[f"{kind}: {'lost and said' if losses else 'saved'}"] += 1
+    if losses and is_harmless:
+        raise Violation(f"damage of {kind} has lost something: {losses}")
+    final = in_child(lambda: start(directory))
+    story.append(f"a start: {final.get('refused', final.get('damaged'))}")
+    if "refused" in final or final["damaged"]:
+        raise Violation("the repaired directory is not sound")
+    judge_documents(expected, final, bool(losses))
+    if member and (losses or is_untouched) and not final["resync"]:
+        raise Violation("a repaired member of a set would vote")
+
+
+def _start_twice(
+    directory: Path, expected: Expectation, tally: Counter[str], story: list[str], said: list[str]
+) -> bool:
+    """Start as a supervisor does, again and again; return whether the start was refused with nothing changed."""
+    before = contents(directory)
+    is_untouched = False
+    for _ in range(2):
+        outcome = in_child(lambda: start(directory))
+        if "refused" in outcome:
+            story.append(f"a start: refused: {outcome['refused']}")
+            said.append(outcome["refused"])
+            if outcome["untouched"]:
+                is_untouched = True
+                if contents(directory) != before:
+                    raise Violation("a refused start has changed files")
+            tally["refused starts"] += 1
+            continue
+        story.append(f"a start: accepted, damaged: {outcome['damaged']}")
+        if is_untouched:
+            raise Violation("a start was accepted after a refused one")
+        judge_documents(expected, outcome, bool(outcome["damaged"]))
+        said += outcome["damaged"]
+        tally["accepted starts"] += 1
+    return is_untouched
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", type=int, default=None)
+    options = parser.parse_args()
+    first = random.randrange(1 << 32) if options.seed is None else options.seed
+    seeds = [options.only] if options.only is not None else range(first, first + options.cases)
+    tally: Counter[str] = Counter()
+    violations = 0
+    for seed in seeds:
+        try:
+            story = run_case(seed, tally)
+            if options.only is not None:
+                print(story)
+        except Violation as violation:
+            violations += 1
+            print(f"seed {seed}: {violation}", flush=True)
+        except RuntimeError as error:
+            violations += 1
+            print(f"seed {seed}: {error}", flush=True)
+    for name, count in sorted(tally.items()):
+        print(f"{count:6} {name}")
+    print(f"{len(seeds)} cases from seed {seeds[0]}, {violations} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
