@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pymongo import WriteConcern
 
 from scripts.deployment import Member, stopped_at_end
 from tests.harness.deployment import ForkedDeployment
@@ -58,9 +59,38 @@ def test_a_damaged_directory_serves_again_after_repair(tmp_path: Path) -> None:
         content = bytearray(table.read_bytes())
         content[len(content) // 2] ^= 0xFF
         table.write_bytes(content)
-        repair = [sys.executable, "-m", "mongod", "--repair", "--dbpath", str(directory)]
-        subprocess.run(repair, check=True, timeout=60, capture_output=True)
+        status, said = run_mongod(directory, "--repair")
+        assert (status, "a damaged block of records cannot be read, of load.c" in said) == (65, True), said
+        assert run_mongod(directory, "--repair")[0] == 0
         deployment.restart("node")
         with closing(connect(node.port)) as client:
             assert check_consistent(client) == 1
             assert 2700 < client.load.c.estimated_document_count() < 3000
+
+
+def test_a_supervisor_that_starts_a_damaged_directory_again_and_again_loses_nothing(tmp_path: Path) -> None:
+    deployment = ForkedDeployment(tmp_path)
+    with stopped_at_end(deployment):
+        node = Member("node", "mongod", [])
+        deployment.start(node)
+        with closing(connect(node.port)) as client:
+            journaled = client.load.get_collection("c", write_concern=WriteConcern(w=1, j=True))
+            journaled.insert_many([{"_id": n} for n in range(500)])
+        deployment.kill("node")
+        [current] = tmp_path.rglob("CURRENT")
+        current.unlink()
+        for _ in range(3):
+            status, said = run_mongod(current.parent)
+            assert (status, "the file CURRENT is missing" in said) == (100, True), said
+        status, said = run_mongod(current.parent, "--repair")
+        assert (status, "damage was found" in said) == (0, True), said
+        deployment.restart("node")
+        with closing(connect(node.port)) as client:
+            assert client.load.c.count_documents({}) == 500
+
+
+def run_mongod(directory: Path, *options: str) -> tuple[int, str]:
+    """(exit status, all that was said) of a process that ends by itself."""
+    command = [sys.executable, "-m", "mongod", "--dbpath", str(directory), "--port", "0", *options]
+    run = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
+    return run.returncode, run.stdout + run.stderr

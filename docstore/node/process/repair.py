@@ -68,7 +68,7 @@ def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutc
             collections.append(repair_collection(store, coll, partial(losses.note_removed, ns)))
         notes = _notes(repaired, collections)
         is_changed = bool(losses.lasting or repaired.reason or any(not each.was_valid for each in collections))
-        if is_changed and _is_member(store):
+        if is_changed and _is_member(store, losses.lasting):
             LocalState(store).write_initial_sync(True)
             notes.append("this member of a replica set copies the data of the others before it votes or serves again")
         engine.flush()
@@ -132,8 +132,10 @@ def _describe(loss: Loss, store: Store) -> str:
     return f"{loss.text}, of {', '.join(names) or 'a collection that is not there any more'}"
 
 
-def _is_member(store: Store) -> bool:
-    """Whether the data are those of a member of a replica set."""
+def _is_member(store: Store, losses: Iterable[Loss]) -> bool:
+    """Whether the data are, or were, those of a member of a replica set."""
+    if any(loss.family == Family.OPLOG.name.lower() for loss in losses):
+        return True
     if next(iter(store.engine.keys(Family.OPLOG, b"", b"\xff" * 8)), None) is not None:
         return True
     return any(ns.startswith("local.replset.") or ns == "local.system.replset" for ns in store.namespaces())
