@@ -47,7 +47,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One repair, as its journal tells it; `directory` is its own."""
+    """One repair, as its journal tells it; `directory` is its own. `is_resumed`: an earlier process has begun it."""
 
     directory: Path
     phase: Phase
@@ -55,6 +55,7 @@ class Repair:
     reason: str = ""
     moved: tuple[str, ...] = field(default=())
     """The names of the files that the phases of moving are about."""
+    is_resumed: bool = False
 
     @property
     def fresh(self) -> Path:
@@ -114,7 +115,7 @@ def read_repair(directory: Path) -> Repair | None:
     if content is None:
         return None
     losses = tuple(Loss(**loss) for loss in content["losses"])
-    return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]))
+    return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]), True)
 
 
 def refuse_unfinished(path: Path) -> None:

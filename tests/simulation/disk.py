@@ -15,6 +15,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +154,26 @@ class Disk:
         self._synced.clear()
         shutil.rmtree(self.path)
         self.path.mkdir()
+
+    def damage(self, entries: int) -> int:
+        """Lose the newest entries of the log, and the newest record of each collection; how many entries are gone."""
+        contents = self.contents
+        keys = list(islice(contents.keys(Family.OPLOG, b"", b"\xff" * 8, reverse=True), entries))
+        batch = Batch()
+        for key in keys:
+            batch.delete(Family.OPLOG, key)
+            batch.delete(Family.UNDO, key)
+        newest = {key[:4]: key for key in contents.keys(Family.RECORDS, b"", b"\xff" * 16)}
+        local = {row[1:5] for row, raw in contents.items(Family.META, b"c", b"d") if b"local." in raw}
+        for prefix, key in newest.items():
+            if prefix not in local:
+                batch.delete(Family.RECORDS, key)
+        contents.write(batch)
+        return len(keys)
+
+    def sync_all(self) -> None:
+        """Nothing of what stands can be lost any more."""
+        self.contents.unsynced.clear()
 
     def synced(self, path: str, size: int) -> None:
         """A file of this machine was synced at that size."""

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docstore.net.process import Process, StartError
+from docstore.node.process.repair import is_member, mend_store, require_copy
+from docstore.widecolumn.node.storage_mode import WideColumnMode
 from tests.simulation.disk import Disk
 from tests.simulation.interpreter import CURRENT
 from tests.simulation.loop import Killed
@@ -228,6 +230,18 @@ class Machine:
         self.kill("its disk is lost")
         self.disk.wipe()
         self.world.tell(self.name, "has an empty disk")
+
+    def repair(self, entries: int) -> None:
+        """The process ends, its disk loses so many of the newest entries of the log although they were synced, with
+        the documents that they inserted, and is repaired.
+        """
+        self.kill("its disk is damaged")
+        lost = self.disk.damage(entries)
+        store, _ = mend_store(self.disk.contents, WideColumnMode(), lambda losses: None)
+        if is_member(store, ()):
+            require_copy(store)
+        self.disk.sync_all()
+        self.world.tell(self.name, f"has a repaired disk, without {lost} entries of its log")
 
     def crash_now(self, why: str) -> None:
         """End inside the running callback, of power or by SIGKILL; whoever calls unwinds it with `Killed`."""

@@ -10,7 +10,7 @@ NEW_SEEDS = {
     "elections": 20, "rollbacks": 20, "five": 8, "votes": 10, "catch-up": 10, "reconfig": 10, "step-down": 8,
     "strangers": 8, "disks": 10, "same-term": 8, "deposed": 6, "unsynced": 8,
     "undoing": 6, "voters": 6, "sliced": 8, "heirs": 8, "streams": 8,
-    "initial-sync": 10, "lost-disk": 8, "falls-off": 6, "all-kinds": 6, "forced": 6,
+    "initial-sync": 10, "lost-disk": 8, "repaired": 6, "falls-off": 6, "all-kinds": 6, "forced": 6,
 }  # fmt: skip
 """How many schedules of each scenario a run tries."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from docstore.collection.store import Store
 from docstore.key_layout import FAMILY_PREFIX, IDENT_BYTES, ident_of
 from docstore.log import component
 from docstore.replicaset.local_state import LocalState
-from docstore.storage import Family
+from docstore.storage import Engine, Family
 from docstore.storage.lock import lock_directory
 from docstore.storage.opening import open_locked, refuse_foreign
 from docstore.storage.repairs import Loss, Phase, Repair
@@ -57,22 +57,19 @@ def repair(path: Path, mode: StorageMode | None) -> RepairOutcome:
 
 def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutcome:
     """Make collections and indexes agree with the records, and end the repair."""
-    losses = _Losses(repaired)
+    journal = _LossJournal(repaired)
     engine = open_locked(path)
     try:
-        recover_catalog(engine, losses.note)
-        store = Store(engine, clock=time.time, mode=mode)
-        collections = []
-        for ns in sorted(store.namespaces()):
-            coll = store.catalog.collections[ns]
-            collections.append(repair_collection(store, coll, partial(losses.note_removed, ns)))
+        store, collections = mend_store(engine, mode, journal.note)
+        # What a repair that was killed here has mended already is not known any more.
+        is_changed = repaired.is_resumed or bool(repaired.reason or journal.losses)
+        is_changed |= any(not each.was_valid for each in collections)
         notes = _notes(repaired, collections)
-        is_changed = bool(losses.lasting or repaired.reason or any(not each.was_valid for each in collections))
-        if is_changed and _is_member(store, losses.lasting):
-            LocalState(store).write_initial_sync(True)
+        if is_changed and is_member(store, journal.losses):
+            require_copy(store)
             notes.append("this member of a replica set copies the data of the others before it votes or serves again")
         engine.flush()
-        texts = tuple(_describe(loss, store) for loss in losses.lasting)
+        texts = tuple(_describe(loss, store) for loss in journal.losses)
     finally:
         engine.close()
     if repaired.reason or texts:
@@ -82,7 +79,29 @@ def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutc
     return RepairOutcome(texts, tuple(notes))
 
 
-class _Losses:
+def mend_store(
+    engine: Engine, mode: StorageMode | None, note: Callable[[list[str]], None]
+) -> tuple[Store, list[Repaired]]:
+    """Make the catalog complete, and indexes and counters agree with the records; `note` is told of losses before."""
+    recover_catalog(engine, note)
+    store = Store(engine, clock=time.time, mode=mode)
+
+    def note_removed(ns: str, removed: list[str]) -> None:
+        note([f"{ns}: {text}" for text in removed])
+
+    collections = [
+        repair_collection(store, store.catalog.collections[ns], partial(note_removed, ns))
+        for ns in sorted(store.namespaces())
+    ]
+    return store, collections
+
+
+def require_copy(store: Store) -> None:
+    """Let a member of a set copy the others' data when it starts: until then it has nothing, and gives no vote."""
+    LocalState(store).write_initial_sync(True)
+
+
+class _LossJournal:
     """What a repair could not save. What is noted is in its journal before anything is changed."""
 
     def __init__(self, repaired: Repair) -> None:
@@ -90,13 +109,9 @@ class _Losses:
         self._all = repaired.losses
 
     @property
-    def lasting(self) -> list[Loss]:
+    def losses(self) -> list[Loss]:
         """All but what has been computed anew from the documents."""
         return [loss for loss in self._all if loss.family != Family.INDEXES.name.lower()]
-
-    def note_removed(self, ns: str, removed: list[str]) -> None:
-        """Note the records that are taken out of a collection."""
-        self.note([f"{ns}: {text}" for text in removed])
 
     def note(self, texts: list[str]) -> None:
         fresh = tuple(loss for loss in map(Loss, texts) if loss not in self._all)
@@ -132,7 +147,7 @@ def _describe(loss: Loss, store: Store) -> str:
     return f"{loss.text}, of {', '.join(names) or 'a collection that is not there any more'}"
 
 
-def _is_member(store: Store, losses: Iterable[Loss]) -> bool:
+def is_member(store: Store, losses: Iterable[Loss]) -> bool:
     """Whether the data are, or were, those of a member of a replica set."""
     if any(loss.family == Family.OPLOG.name.lower() for loss in losses):
         return True

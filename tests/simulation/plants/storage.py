@@ -50,6 +50,13 @@ PLANTS = (
         "pack_counters(present_count, present_size)",
     ),
     Plant(
+        "a repaired member goes on with what is left",
+        "repaired",
+        "docstore.node.process.repair:require_copy",
+        "LocalState(store).write_initial_sync(True)",
+        "pass",
+    ),
+    Plant(
         "a copy ends before it is consistent",
         "initial-sync",
         "docstore.replicaset.sync.initial_sync:InitialSync._end_of_source",

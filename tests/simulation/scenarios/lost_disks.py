@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
 from contextlib import suppress
 
 from docstore.errors import CommandError
@@ -29,6 +30,15 @@ async def loses_its_disk(world: World, members: SimulatedSet) -> None:
 
     The third and the one without a disk are a majority, and together hold less than was acknowledged.
     """
+    await _is_damaged(world, members, lambda loser: loser.wipe())
+
+
+async def is_repaired(world: World, members: SimulatedSet) -> None:
+    """As `loses_its_disk`, but the disk is repaired, which leaves less on it than its member has acknowledged."""
+    await _is_damaged(world, members, lambda loser: loser.repair(world.fault_dice.randint(1, 40)))
+
+
+async def _is_damaged(world: World, members: SimulatedSet, harm: Callable[[Machine], None]) -> None:
     surroundings(world)
     dice, network = world.fault_dice, world.network
     nemesis = Nemesis(world, members.machines, members.primary)
@@ -43,7 +53,7 @@ async def loses_its_disk(world: World, members: SimulatedSet) -> None:
     loser = next(machine for machine in others if machine is not behind)
     network.partition([[behind.name], [name for name in world.machines if name != behind.name]])
     await asyncio.sleep(dice.uniform(0.1, 0.5))
-    for act in dice.sample((lambda: _go_away(world, nemesis, primary), loser.wipe), 2):
+    for act in dice.sample((lambda: _go_away(world, nemesis, primary), lambda: harm(loser)), 2):
         act()
         await asyncio.sleep(dice.choice((0.0, 0.0, 0.05)))
     network.heal()
@@ -141,6 +151,12 @@ SCENARIOS = (
         what="a member that acknowledged what another lacks loses its disk, and the primary goes away",
         topology=functools.partial(a_set, size=3),
         run=loses_its_disk,
+    ),
+    Scenario(
+        name="repaired",
+        what="a member that acknowledged what another lacks is repaired, and the primary goes away",
+        topology=functools.partial(a_set, size=3),
+        run=is_repaired,
     ),
     Scenario(
         name="falls-off",
