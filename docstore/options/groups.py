@@ -131,7 +131,8 @@ STORAGE = Group((
             "Most that the cache of blocks read from disk takes [0.0625]; documents that were read by key take a third "
             "of that beside it.", "GB"),
     Setting("--repair", "storage.repair", None,
-            "Save what can be read of a damaged database, rebuild indexes and counters from the documents, and end."),
+            "Save what can be read of a damaged database, rebuild indexes and counters from the documents, say what is "
+            "lost (exit code 65), and end."),
 ))  # fmt: skip
 AUTHORIZATION = Group((
     Setting("--auth", "security.authorization", None, "Clients must authenticate, and may do what their users may."),

@@ -15,15 +15,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from docstore.log import component
-from docstore.storage.durable import Unreadable, read_sealed, seal, unseal, write_sealed
+from docstore.storage.durable import Unreadable, read_sealed, seal_text, unseal, write_sealed
 from docstore.storage.engine import StorageError
 
 LOG = component("STORAGE")
@@ -40,7 +39,6 @@ may have no synced mark yet.
 """
 
 _LOG_FILE = re.compile(r"(\d+)\.log")
-_MANIFEST_FILE = re.compile(r"MANIFEST-(\d+)")
 _SLOT_BYTES = 4096
 _MAX_LOGS = 100
 _SETTLED_NS = 50_000_000
@@ -121,12 +119,13 @@ class SyncedMarks:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._directory = str(directory)
         self._turn = 0
         self._listed_at = 0
-        self._logs: list[int] = []
+        self._logs: list[tuple[int, str]] = []
         self._manifest = 0
-        self._last: SyncedMark | None = None
+        self._manifest_path = ""
+        self._last: tuple[int, tuple[int, dict[int, int]]] = (0, (0, {}))
         self._is_failing = False
         try:
             slots = _read_slots(directory)
@@ -154,60 +153,66 @@ class SyncedMarks:
 
     def _list(self) -> None:
         self._listed_at = time.time_ns()
-        names = os.listdir(self._directory)
-        self._logs = sorted(int(match[1]) for name in names if (match := _LOG_FILE.fullmatch(name)))[-_MAX_LOGS:]
-        current = (self._directory / "CURRENT").read_text().strip()
-        match = _MANIFEST_FILE.fullmatch(current)
-        self._manifest = int(match[1]) if match else 0
+        directory = self._directory
+        logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
+        self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]
+        # RocksDB goes on with the MANIFEST that it has open, whatever becomes of the file that names it.
+        with suppress(OSError if self._manifest else ()):
+            name = Path(directory, "CURRENT").read_text().strip()
+            self._manifest, self._manifest_path = int(name.partition("-")[2]), f"{directory}/{name}"
 
     def _sizes(self) -> tuple[int, dict[int, int]]:
         sizes = {}
-        for number in self._logs:
+        for number, path in self._logs:
             # RocksDB removes a log as soon as sorted files hold what it held.
             try:
-                sizes[number] = os.stat(f"{self._directory}/{number:06}.log").st_size
+                sizes[number] = os.stat(path).st_size
             except FileNotFoundError:
                 continue
-        return os.stat(f"{self._directory}/MANIFEST-{self._manifest:06}").st_size, sizes
+        return os.stat(self._manifest_path).st_size, sizes
 
     def record(self, observed: tuple[int, dict[int, int]], sequence: int) -> None:
         """What was observed, up to `sequence`, has been synced since."""
-        mark = SyncedMark(sequence, self._manifest, *observed)
-        now = time.monotonic()
-        if mark != self._last:
-            self._last = mark
+        if self._last != (sequence, observed):
+            self._last = (sequence, observed)
             self._turn += 1
-            line = seal(
-                {
-                    "turn": self._turn,
-                    "sequence": mark.sequence,
-                    "manifest": mark.manifest,
-                    "manifestBytes": mark.manifest_bytes,
-                    "logs": list(mark.logs.items()),
-                }
-            )
-            with self._told():
-                os.pwrite(self._file, line.ljust(_SLOT_BYTES), self._turn % 2 * _SLOT_BYTES)
+            # An older mark promises less, and is true: a disk that takes no newer one stops nothing.
+            try:
+                os.pwrite(self._file, self._slot().ljust(_SLOT_BYTES), self._turn % 2 * _SLOT_BYTES)
+            except OSError as error:
+                self._note_failure(error)
+        now = time.monotonic()
         if now - self._synced_at > _SYNC_SECONDS:
             self._synced_at = now
             self.sync()
 
+    def _slot(self) -> bytes:
+        sequence, (manifest_bytes, logs) = self._last
+        sizes = b",".join([b"[%d,%d]" % item for item in logs.items()])
+        return seal_text(
+            b'{"turn":%d,"sequence":%d,"manifest":%d,"manifestBytes":%d,"logs":[%s]}'
+            % (self._turn, sequence, self._manifest, manifest_bytes, sizes)
+        )
+
     def sync(self) -> None:
         """The mark survives power loss when this returns."""
-        with self._told():
-            os.fdatasync(self._file)
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """An older mark promises less, and is true: what cannot be written is said once."""
         try:
-            yield
+            os.fdatasync(self._file)
         except OSError as error:
-            if not self._is_failing:
-                LOG.warning("The synced mark cannot be written", path=str(self._directory), error=str(error))
-            self._is_failing = True
+            self._note_failure(error)
+
+    def _note_failure(self, error: OSError) -> None:
+        if not self._is_failing:
+            LOG.warning("The synced mark cannot be written", path=self._directory, error=str(error))
+        self._is_failing = True
 
     def close(self) -> None:
+        """Note the end of the MANIFEST, which RocksDB syncs with each change, and close the file."""
+        sequence, (_, logs) = self._last
+        try:
+            self.record((self.observe()[0], logs), sequence)
+        except OSError as error:
+            self._note_failure(error)
         self.sync()
         os.close(self._file)
 

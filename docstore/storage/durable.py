@@ -18,7 +18,11 @@ class Unreadable(StorageError):
 
 def seal(content: dict[str, Any]) -> bytes:
     """Return the line that holds `content` and its checksum."""
-    text = json.dumps(content, separators=(",", ":")).encode()
+    return seal_text(json.dumps(content, separators=(",", ":")).encode())
+
+
+def seal_text(text: bytes) -> bytes:
+    """As `seal`, of the JSON itself."""
     return b"%08x %s\n" % (crc32c(text), text)
 
 

@@ -93,7 +93,7 @@ def open_locked(
     except BaseException:
         engine.close()
         raise
-    LOG.info("Storage engine opened", path=str(directory), format=FORMAT_VERSION, new=False)
+    LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=False)
     return engine
 
 
@@ -105,7 +105,7 @@ def make_directory(directory: Path, *, identity: str | None = None, cache_bytes:
         file.unlink()
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
     _complete(engine, directory, identity)
-    LOG.info("Storage engine opened", path=str(directory), format=FORMAT_VERSION, new=True)
+    LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=True)
     return engine
 
 
@@ -120,7 +120,7 @@ def _adopt(directory: Path, cache_bytes: int) -> RocksEngine:
         engine.close()
         raise
     _complete(engine, directory, identity)
-    LOG.info("Storage engine opened", path=str(directory), format=FORMAT_VERSION, new=False)
+    LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=False)
     return engine
 
 
