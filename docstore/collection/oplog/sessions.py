@@ -353,6 +353,4 @@ def incomplete_history(lsid: bytes, txn_number: int) -> CommandError:
 
 def converted() -> CommandError:
     """The refusal of a retryable write under the number of a transaction over many documents."""
-    return CommandError(
-        INCOMPLETE_HISTORY, "Cannot retry a retryable write that has been converted into a transaction"
-    )
+    return CommandError(INCOMPLETE_HISTORY, "Cannot retry a retryable write that has been converted into a transaction")

@@ -6,8 +6,8 @@ from tests.simulation.plants import (
     change_streams,
     ddl,
     groups,
-    history,
     hints,
+    history,
     replication,
     routed_transactions,
     sharding,
@@ -16,6 +16,7 @@ from tests.simulation.plants import (
 )
 from tests.simulation.plants.plant import Plant
 
-MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, history)
-MODULES = (replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, hints)
+MODULES = (
+    replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, history, hints,
+)  # fmt: skip
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

@@ -41,12 +41,8 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent,
     moves, handover, groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members,
-    streams, primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
+    streams, primaries, transactions, transactions_ddl, routed_transactions, routed_streams, hints,
     prepared_changes, repeated_commits, retries, waiting,
-    elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent, moves, handover,
-    groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members, streams,
-    primaries, transactions, transactions_ddl, routed_transactions, routed_streams,
-    hints,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
