@@ -21,7 +21,7 @@ from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Result, Type
-from docstore.commands.requests.view_stages import find_stages, natural_sort
+from docstore.commands.requests.view_stages import batch_size_on_view, find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
@@ -66,7 +66,7 @@ async def _run(context: Context, args: Arguments) -> Result:
         if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
             raise
         return await read_below(
-            context, error, find_stages(args), batch_size=args["batchSize"], natural=natural_sort(args)
+            context, error, find_stages(args), batch_size=batch_size_on_view(args), natural=natural_sort(args)
         )
 
 

@@ -151,6 +151,9 @@ def test_views_over_sharded_collections_are_read_through_the_router(cluster: Clu
         {"_id": 1, "n": 7}, {"_id": 2, "n": 7},
     ]  # fmt: skip
     assert test.command("find", "view", limit=1)["cursor"]["ns"] == "test.view"
+    assert test.higher.find_one({"a": 1}, {"a": 1}, sort=[("_id", -1)]) == {"_id": 28, "a": 1}
+    single = test.command("find", "higher", limit=1, singleBatch=True, batchSize=1)["cursor"]
+    assert (len(single["firstBatch"]), single["id"]) == (1, 0)
     with pytest.raises(OperationFailure) as caught:
         test.view.insert_one({"_id": 1})
     assert caught.value.code == 166

@@ -178,6 +178,11 @@ READ: list[Command] = [
     ],
     {"create": "over", "viewOn": "b", "pipeline": [{"$match": {"m": "k"}}]},
     {"find": "over", "filter": {"a": {"$gt": 1}}},
+    *[
+        {"find": name, "sort": {"_id": 1}, "singleBatch": True, **more}
+        for name in ("b", "over")
+        for more in ({"limit": 1}, {"limit": 1, "batchSize": 1}, {"limit": 1, "skip": 1}, {"limit": 2}, {})
+    ],
     {"aggregate": "plain", "pipeline": [{"$unionWith": "b"}, {"$count": "n"}], "cursor": {}},
 ]
 

@@ -8,7 +8,7 @@ from docstore.commands.arguments import Arguments
 from docstore.errors import Code, CommandError
 
 _NOT_IN_PIPELINES = (
-    "min", "max", "returnKey", "showRecordId", "singleBatch", "noCursorTimeout", "allowPartialResults",
+    "min", "max", "returnKey", "showRecordId", "noCursorTimeout", "allowPartialResults",
 )  # fmt: skip
 """Options of find that no pipeline has."""
 
@@ -19,7 +19,9 @@ def find_stages(arguments: Arguments) -> list[bytes]:
         raise CommandError(Code.InvalidPipelineOperator, "Tailable cursors are not supported in aggregation.")
     for name in _NOT_IN_PIPELINES:
         if name in arguments and arguments[name] not in (False, EMPTY_DOCUMENT):
-            raise CommandError(Code.InvalidPipelineOperator, f"Option {name} not supported in aggregation.")
+            raise _unsupported(name)
+    if arguments["singleBatch"] and arguments["limit"] != 1:
+        raise _unsupported("singleBatch")
     stages: list[bytes] = []
     sort = arguments["sort"] or EMPTY_DOCUMENT
     if natural_sort(arguments) is not None:
@@ -31,6 +33,20 @@ def find_stages(arguments: Arguments) -> list[bytes]:
     if arguments["projection"] not in (None, EMPTY_DOCUMENT):
         stages.append(_stage("$project", arguments["projection"]))
     return stages
+
+
+def batch_size_on_view(arguments: Arguments) -> int | None:
+    """Return the batch size of the aggregation that stands for a find.
+
+    A single batch of one document, which is what drivers send for findOne, ends the cursor: the batch has room for
+    more than `limit` gives.
+    """
+    size: int | None = arguments["batchSize"]
+    return None if size and arguments["singleBatch"] else size
+
+
+def _unsupported(name: str) -> CommandError:
+    return CommandError(Code.InvalidPipelineOperator, f"Option {name} not supported in aggregation.")
 
 
 def natural_sort(arguments: Arguments) -> bytes | None:

@@ -18,7 +18,7 @@ from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded, Response
-from docstore.commands.requests.view_stages import find_stages, natural_sort
+from docstore.commands.requests.view_stages import batch_size_on_view, find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
@@ -166,7 +166,7 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
         yield from first_batch(
             context,
             source,
-            batch_size=arguments["batchSize"],
+            batch_size=batch_size_on_view(arguments),
             namespace=shown,
             max_bytes=arguments["batchBytes"],
         )

@@ -28,7 +28,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded
 from docstore.commands.requests.cursor_options import batch_size_of
-from docstore.commands.requests.view_stages import find_stages, natural_sort
+from docstore.commands.requests.view_stages import batch_size_on_view, find_stages, natural_sort
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
@@ -59,7 +59,7 @@ from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
 
 _GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes", "otherVersions"))
-_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize"))
+_OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
 _MOST_GIVEN_BYTES = 1 << 20
 _NEWEST = (True, None)
 """A request reads the newest state at once, and all of it is owned."""
@@ -93,7 +93,7 @@ def find_on_view_at_once(
         return None
     if natural_sort(arguments) is not None:
         return None
-    return _of_view(context, node, resolved, find_stages(arguments), arguments["batchSize"])
+    return _of_view(context, node, resolved, find_stages(arguments), batch_size_on_view(arguments))
 
 
 def _is_of_shard(context: Context, node: DataNode) -> bool:

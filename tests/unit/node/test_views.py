@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
@@ -119,12 +120,33 @@ def test_views_that_cannot_be_are_refused(options: dict[str, Any], code: int) ->
 
 
 @pytest.mark.parametrize(
-    "option", [{"tailable": True}, {"singleBatch": True}, {"noCursorTimeout": True}, {"allowPartialResults": True}]
-)
+    "option",
+    [
+        {"tailable": True}, {"singleBatch": True}, {"singleBatch": True, "limit": 2}, {"noCursorTimeout": True},
+        {"allowPartialResults": True},
+    ],
+)  # fmt: skip
 def test_options_that_no_pipeline_has_are_refused(option: dict[str, Any]) -> None:
     async def work() -> None:
         node = await with_view()
         assert (await node.reply({"find": "v", **option}))["code"] == Code.InvalidPipelineOperator
+
+    loop(work())
+
+
+@pytest.mark.parametrize("size", [{}, {"batchSize": 1}, {"batchSize": 5}])
+def test_a_single_document_of_a_view_leaves_no_cursor(size: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = await with_view()
+        time_field = {"timeField": "t"}
+        await node.run({"create": "series", "timeseries": time_field})
+        await node.insert("series", {"t": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)})
+        for name in ("v", "series"):
+            # What drivers send for findOne.
+            for more in ({}, {"sort": {"_id": -1}}, {"hint": {"$natural": 1}}):
+                cursor = (await node.run({"find": name, "limit": 1, "singleBatch": True, **size, **more}))["cursor"]
+                assert len(cursor["firstBatch"]) == 1
+                assert cursor["id"] == 0
 
     loop(work())
 
