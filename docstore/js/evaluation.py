@@ -47,7 +47,7 @@ class Evaluation:
         self._stored = stored
         self._lease: Lease | None = None
         self._stack = AsyncExitStack()
-        self._known: dict[tuple[int, bytes], int] = {}
+        self._known: dict[tuple[bool, Value], int] = {}
 
     async def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
         """What the function says about each document."""
@@ -80,10 +80,11 @@ class Evaluation:
     ) -> bytes:
         if self._lease is None:
             self._lease = await self._stack.enter_async_context(self._workers.lease(Limits()))
-        number = self._known.get(function)
+        key = (kind is CallKind.TEST, function)
+        number = self._known.get(key)
         definition: dict[str, object] = {"way": int(kind)}
         if number is None:
-            number = self._known[function] = len(self._known)
+            number = self._known[key] = len(self._known)
             definition["source"] = function_source(function)[0]
         definition["function"] = number
         if (with_stored or kind is CallKind.TEST) and self._stored is not None:

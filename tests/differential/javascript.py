@@ -11,6 +11,7 @@ from typing import Any
 from bson.code import Code
 
 from tests.differential import javascript_texts as texts
+from tests.differential import where_texts
 from tests.differential.javascript_texts import FIRST, SUM
 
 Command = dict[str, Any]
@@ -161,6 +162,7 @@ FAMILIES: tuple[tuple[str, Mapping[str, Any], Callable[[Any], list[Command]]], .
     ("out", texts.OUTS, lambda out: _written(out)),
     ("option", texts.OPTIONS, lambda options: [map_reduce(emitting("this.s", "1"), SUM, **options)]),
     ("where", texts.WHERES, lambda condition: [find({"$where": condition})]),
+    ("where text", where_texts.texts(400), lambda text: [find({"$where": text})]),
     ("language", texts.LANGUAGE, lambda source: [project(f"function () {{ {source} }}", [], "typed")]),
     ("accumulator", ACCUMULATORS, lambda command: [command]),
     ("stored", {str(position): command for position, command in enumerate(STORED)}, lambda command: [command]),

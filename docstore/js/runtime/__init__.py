@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-CORE = ("values", "decimal", "dates", "compile", "decode", "encode", "tojson", "order", "globals")
+CORE = ("values", "decimal", "dates", "parse", "compile", "decode", "encode", "tojson", "order", "globals")
 SERVER = (*CORE, "mapreduce", "group", "evaluate", "server")
 
 

@@ -1,39 +1,52 @@
 // Users' source text to functions, and their errors to text.
 //
-// Text counts as a function expression when it looks like one; anything else is the body of a function, so that
-// `emit(1, 1)` and `return this.a` work as they are.
+// A text that is a function literal is that function. Anything else is the body of a function, which gives the value of
+// its last statement where that is an expression: `emit(1, 1)`, `return this.a` and `var x = this.a; x > 1` are good.
 
-const globalEval = eval;
 const SOURCE_NAME = "user";
-const FUNCTION_LIKE = /^\(*\s*(?:async\s+)?(?:function\b|(?:\([^()]*\)|[A-Za-z_$][\w$]*)\s*=>)/;
 
-function withoutComments(source) {
-  let text = source.trim();
-  for (;;) {
-    const shorter = text.replace(/^(?:\/\/[^\n]*(?:\n|$)|\/\*[^]*?\*\/)/, "").trim();
-    if (shorter === text) return text;
-    text = shorter;
-  }
+function evaluated(text) {
+  return globalEval(`(${text}\n)\n//# sourceURL=${SOURCE_NAME}`);
 }
 
+// A function that takes arguments; an arrow function is one, and so is a function in parentheses.
 function compileFunction(source) {
-  const text = withoutComments(source);
-  if (text === "") throw new SyntaxError("the source of a function may not be empty");
-  let failure;
-  if (FUNCTION_LIKE.test(text)) {
-    try {
-      const compiled = globalEval(`(${text.replace(/[;\s]+$/, "")}\n)\n//# sourceURL=${SOURCE_NAME}`);
-      if (typeof compiled === "function") return compiled;
-    } catch (thrown) {
-      if (!(thrown instanceof SyntaxError)) throw thrown;
-      failure = thrown; // statements may begin with a function too
+  const literal = withoutParentheses(statementsOf(source));
+  return isArrowLiteral(literal) || isFunctionLiteral(literal) ? evaluated(literal) : compileCondition(source);
+}
+
+// A function that is asked about `this`: of literals only the word `function` makes one, others are values.
+function compileCondition(source) {
+  const text = statementsOf(source);
+  if (isFunctionLiteral(text)) return evaluated(text);
+  if (!isBody(text)) {
+    if (isExpression(text)) {
+      if (/^function(?![\w$])/.test(text)) return madeFunction(text);
+      if (text[0] !== "{") return evaluated(`function(){return (${text}\n)}`);
     }
+    if (isBody(`${text};`)) return evaluated(`function(){${text};}`); // `while (false);`
+    globalEval(`(function(){${text}\n})`); // what is wrong with it is said here
+    throw new SyntaxError("unbalanced brackets");
   }
-  try {
-    return globalEval(`(function(){${text}\n})\n//# sourceURL=${SOURCE_NAME}`);
-  } catch (thrown) {
-    throw failure ?? thrown;
-  }
+  const last = lastExpression(text);
+  if (last < 0) return evaluated(`function(){${text}\n}`);
+  return evaluated(`function(){${text.slice(0, last)}return (${text.slice(last)}\n)}`);
+}
+
+// What an expression makes that begins with a function: it has to be a function itself. It is made by the first call.
+function madeFunction(text) {
+  let made;
+  return function () {
+    if (made === undefined) made = evaluated(text);
+    if (typeof made !== "function") throw new Refusal(10232, "not a function");
+    return Reflect.apply(made, this, arguments);
+  };
+}
+
+function statementsOf(source) {
+  const text = withoutLeadingComments(source).replace(/[;\s]+$/, "");
+  if (text === "") throw new SyntaxError("the source of a function may not be empty");
+  return text;
 }
 
 // [code, message] for whatever was thrown, worded as the server words it

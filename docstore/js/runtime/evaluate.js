@@ -9,29 +9,15 @@ const TEST = 0,
   GROUP = 3,
   GROUP_DOCUMENTS = 4,
   GROUP_END = 5;
-const RETURNS = /(?<![\w$])return(?![\w$])/;
 const NAMES_DOCUMENT = /(?<![\w$])obj(?![\w$])/;
 
 const known = []; // by number: {run, failure}
 const apply = Reflect.apply;
 
-// A filter's text may be an expression whose value counts.
-function compileExpression(source) {
-  const text = withoutComments(source);
-  if (text === "" || FUNCTION_LIKE.test(text) || RETURNS.test(text)) return compileFunction(source);
-  try {
-    return globalEval(`(function(){return (${text.replace(/[;\s]+$/, "")}\n)})\n//# sourceURL=${SOURCE_NAME}`);
-  } catch (failure) {
-    if (!(failure instanceof SyntaxError)) throw failure;
-  }
-  globalEval(`(function(){${text}\n})`); // what is wrong with it is said here
-  return globalEval(`(function(){return eval(${toJsonText(text)})})`);
-}
-
-function learn(source) {
+function learn(source, way) {
   const learned = { run: undefined, failure: undefined, named: false };
   try {
-    learned.run = compileExpression(source);
+    learned.run = way === TEST ? compileCondition(source) : compileFunction(source);
     learned.named = NAMES_DOCUMENT.test(source);
   } catch (thrown) {
     learned.failure = describeFailure(thrown);
@@ -48,7 +34,7 @@ function evaluate(limit) {
   if (way === GROUP_DOCUMENTS) return groupDocuments(limit);
   if (way === GROUP_END) return writeGroups();
   undefinedType = 6; // inside of results it is kept
-  if (source !== undefined) known[number] = learn(source);
+  if (source !== undefined) known[number] = learn(source, way);
   const learned = known[number];
   if (way === TEST) test(learned, limit);
   else if (way === CALL) while (at < limit) record(() => callWith(learned, readArguments()));
