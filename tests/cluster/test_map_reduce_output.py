@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -152,6 +153,52 @@ def test_a_collation_holds_across_shards(cluster: Cluster) -> None:
     rules = {"locale": "en", "strength": 2}
     reply = cluster.client.test.command("mapReduce", "source", **letters, out={"inline": 1}, collation=rules)
     assert [row["value"] for row in reply["results"]] == [1000.0]
+
+
+def random_options(rng: random.Random) -> dict[str, Any]:
+    """Options of a map-reduce over documents with `n`, `m` and `s`, whose results they determine."""
+    sort = rng.choice([{"n": 1}, {"n": -1}, {"m": 1, "n": -1}, {"s": -1, "n": 1}])
+    options: dict[str, Any] = {"sort": sort, "limit": rng.choice([1, 3, 20, 499, 5000])} if rng.random() < 0.7 else {}
+    if rng.random() < 0.5:
+        options["query"] = rng.choice([{"n": {"$gte": 480}}, {"m": 3}, {"n": {"$lt": 100}}, {"n": 505}, {"n": -1}])
+    if rng.random() < 0.4:
+        options["finalize"] = "function (k, v) { return {v: v, more: more} }"
+        options["scope"] = {"more": rng.randrange(5)}
+    if rng.random() < 0.3:
+        options["collation"] = {"locale": "en", "strength": 2}
+    if rng.random() < 0.2:
+        options["jsMode"] = True
+    return options
+
+
+def test_every_option_means_on_two_shards_what_it_means_on_one(cluster: Cluster) -> None:
+    database = cluster.client.test
+    rows = [{"_id": n, "n": n, "m": n * 7 % 11, "s": "abABcC"[n % 6]} for n in range(1000)]
+    cluster.shard("options", {"n": 1}).insert_many(rows)
+    cluster.split_and_move("options", {"n": 500})
+    database.options_alone.insert_many(rows)
+    rng = random.Random(3)
+    for number in range(30):
+        options = random_options(rng)
+        key = rng.choice(["this.m", "this.s", "this.n % 10", "1", "this.n"])
+        command = {
+            "map": f"function () {{ emit({key}, [this.n]) }}",
+            "reduce": "function (k, v) { return [].concat.apply([], v).sort((a, b) => a - b) }",
+        }
+        outcomes = []
+        for source in ("options", "options_alone"):
+            out = {"inline": 1} if number % 3 else {rng.choice(["merge", "reduce", "replace"]): f"{source}_out"}
+            reply = database.command("mapReduce", source, **command, **options, out=out)
+            counts = {name: reply["counts"][name] for name in ("input", "emit", "output")}
+            rows = reply["results"] if "results" in reply else list(database[f"{source}_out"].find())
+            if "results" not in reply:
+                database[f"{source}_out"].drop()
+            # Of keys that are equal under a collation any may stand for the others.
+            values = sorted(str(row["value"]) for row in rows)
+            outcomes.append((counts, values, [] if "collation" in options else [row["_id"] for row in rows]))
+        assert outcomes[0] == outcomes[1], (command, options)
+    limited = EACH | {"map": "function () { emit(1, 1) }", "limit": 20, "out": {"inline": 1}}
+    assert database.command("mapReduce", "options", **limited)["counts"]["input"] == 20
 
 
 def test_stored_functions_are_seen_by_shards_and_router(cluster: Cluster) -> None:
