@@ -95,7 +95,7 @@ function withId(document) {
     throw new Error("the document to insert must be an object");
   }
   if (document._id !== undefined) return document;
-  return { _id: ObjectId(), ...document };
+  return joinedFields({ _id: ObjectId() }, document);
 }
 
 const isOperatorUpdate = (update) => Array.isArray(update) || (Object.keys(update)[0] || "").startsWith("$");

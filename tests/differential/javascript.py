@@ -122,6 +122,19 @@ STORED = [
 ]
 
 
+def ordered(source: str) -> list[Command]:
+    """What a script makes of a document with numbers as names, and what becomes of it in map-reduce."""
+    function = {"body": f"function (d) {{ {source} }}", "args": ["$$ROOT"], "lang": "js"}
+    pipeline = [{"$documents": [texts.NUMBERED]}, {"$project": {"_id": 0, "r": {"$function": function}}}]
+    return [
+        {"aggregate": 1, "pipeline": pipeline, "cursor": {}},
+        {"update": "numbered", "updates": [{"q": {"_id": 1}, "u": texts.NUMBERED, "upsert": True}]},
+        map_reduce(
+            f"function () {{ var f = function (d) {{ {source} }}; emit(1, f(this)) }}", FIRST, collection="numbered"
+        ),
+    ]
+
+
 def _by_name(names: Iterable[str]) -> dict[str, str]:
     return {name: name for name in names}
 
@@ -164,6 +177,7 @@ FAMILIES: tuple[tuple[str, Mapping[str, Any], Callable[[Any], list[Command]]], .
     ("where", texts.WHERES, lambda condition: [find({"$where": condition})]),
     ("where text", where_texts.texts(400), lambda text: [find({"$where": text})]),
     ("language", texts.LANGUAGE, lambda source: [project(f"function () {{ {source} }}", [], "typed")]),
+    ("order", _by_name(texts.ORDERS), ordered),
     ("accumulator", ACCUMULATORS, lambda command: [command]),
     ("stored", {str(position): command for position, command in enumerate(STORED)}, lambda command: [command]),
 )

@@ -407,3 +407,16 @@ LANGUAGE = {
     "label": "a: for (;;) { break a } return 1",
     "typeof globals": "return [typeof print, typeof sleep, typeof version, typeof gc, typeof load, typeof db]",
 }
+
+NUMBERED: dict[str, Any] = {
+    "_id": 1, "b": 1, "10": 2, "2": 3, "sub": {"z": 1, "7": {"q": 1, "3": 1}, "1": 2}, "arr": [{"x": 1, "0": 2}],
+}  # fmt: skip
+ORDERS = (
+    "return d", "return {a: d}", "return [d]", "return d.sub", "return d.arr", "d.x = 1; return d",
+    "d['10'] = 5; return d", "d['5'] = 5; return d", "d['5'] = 5; d['3'] = 4; return d", "delete d['10']; return d",
+    "delete d.b; d.b = 4; return d", "delete d['10']; d['10'] = 7; return d", "d.sub.y = 1; return d",
+    "d.sub['1'] = 9; return d", "d.arr.push(1); return d", "delete d['2']; delete d['10']; return d",
+    "return d.arr.map(x => x)", "return Object.keys(d)", "var r = []; for (var k in d) r.push(k); return r",
+    "return tojson(d)", "return JSON.stringify(d)", "return {b: 1, '10': 2, '2': 3}", "return bsonWoCompare(d, {_id: 1})",
+)  # fmt: skip
+"""Bodies of functions of a document `d`."""

@@ -24,7 +24,7 @@ function compileCondition(source) {
       if (/^function(?![\w$])/.test(text)) return madeFunction(text);
       if (text[0] !== "{") return evaluated(`function(){return (${text}\n)}`);
     }
-    if (isBody(`${text};`)) return evaluated(`function(){${text};}`); // `while (false);`
+    if (isBody(source)) return evaluated(`function(){${source}\n}`); // `while (false);`
     globalEval(`(function(){${text}\n})`); // what is wrong with it is said here
     throw new SyntaxError("unbalanced brackets");
   }

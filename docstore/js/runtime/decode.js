@@ -6,9 +6,12 @@
 //   name is the same JavaScript string each time (already hashed and internalised by V8).
 // * int32 fields arrive as plain numbers; the object remembers which they were under the INT32 symbol, shared between
 //   all objects with the same such fields, so that writing the object back keeps their type (see encode.js).
+// * V8 puts names like "7" before all others. A document where that would change the order is read as a Proxy that
+//   lists its fields as they were stored (`listedBy`); other documents are plain objects.
 // * The input has been validated by whoever stored it; lengths are trusted.
 
 const INT32 = Symbol("int32 fields");
+const ORDER = Symbol("names in stored order");
 const RAW_EXPRESSION = Symbol("regular expression as stored");
 const RAW_DATE = Symbol("milliseconds out of range");
 const SLOTS = 8192; // 13 bits of hash
@@ -29,6 +32,7 @@ const nameText = new Array(SLOTS).fill(undefined);
 const nameLength = new Uint8Array(SLOTS);
 const nameWords = new Int32Array(SLOTS * NAME_WORDS);
 const nameWanted = new Uint8Array(SLOTS);
+const nameIsIndex = new Uint8Array(SLOTS); // such names V8 lists first, by number
 const follower = new Int32Array(SLOTS); // the name that came after this one the last time
 let lastSlot = 0;
 
@@ -73,11 +77,16 @@ function findName() {
     }
     nameLength[slot] = length;
     nameText[slot] = text;
+    nameIsIndex[slot] = isIndexName(text) ? 1 : 0;
     nameWanted[slot] = wantedFields === undefined || wantedFields.has(text) ? 1 : 0;
   }
   follower[lastSlot] = slot;
   lastSlot = slot;
   return text;
+}
+
+function isIndexName(name) {
+  return name === "0" || (/^[1-9][0-9]{0,9}$/.test(name) && Number(name) < TWO_32 - 1);
 }
 
 function skipName() {
@@ -202,15 +211,57 @@ function setField(object, name, value) {
   }
 }
 
+// Lists the fields of its target by the names under ORDER; others come last.
+const IN_ORDER = {
+  ownKeys(target) {
+    const names = target[ORDER];
+    const own = Reflect.ownKeys(target);
+    const added = own.filter((name) => !names.has(name));
+    return [...Array.from(names).filter((name) => hasOwn(target, name)), ...added];
+  },
+};
+
+function listedBy(object, names) {
+  hide(object, { [ORDER]: names });
+  return new Proxy(object, IN_ORDER);
+}
+
+// `{ ...fields, ...object }`, with the order of the object's fields.
+function joinedFields(fields, object) {
+  const joined = { ...fields, ...object };
+  if (object[ORDER] === undefined) return joined;
+  return listedBy(joined, new Set([...Object.keys(fields), ...Object.keys(object)]));
+}
+
+// The object of the fields from `start` to `end`, so that they are listed in that order.
+function keepOrder(object, start, end) {
+  const names = new Set();
+  at = start;
+  lastSlot = LONG_NAME;
+  while (at < end) {
+    const type = bytes[at++];
+    names.add(readName());
+    skipValue(type);
+  }
+  const listed = Object.keys(object).values();
+  for (const name of names) {
+    if (hasOwn(object, name) && listed.next().value !== name) return listedBy(object, names);
+  }
+  return object;
+}
+
 function readDocument() {
   const end = at + view.getInt32(at, true) - 1;
   at += 4;
-  const object = {};
+  const start = at;
+  let object = {};
   let ints = NO_FIELDS;
+  let indexes = 0;
   lastSlot = LONG_NAME;
   while (at < end) {
     const type = bytes[at++];
     const name = readName();
+    indexes |= nameIsIndex[lastSlot];
     if (type === 16) {
       ints = ints.with(name);
       setField(object, name, view.getInt32(at, true));
@@ -221,8 +272,9 @@ function readDocument() {
       lastSlot = slot;
     }
   }
-  at = end + 1;
   if (ints !== NO_FIELDS) object[INT32] = ints.names;
+  if (indexes !== 0) object = keepOrder(object, start, end);
+  at = end + 1;
   return object.$ref !== undefined && object.$id !== undefined ? asReference(object) : object;
 }
 
@@ -247,12 +299,15 @@ function wantOnly(fields) {
 function readFields() {
   const end = at + view.getInt32(at, true) - 1;
   at += 4;
-  const object = {};
+  const start = at;
+  let object = {};
   let ints = NO_FIELDS;
+  let indexes = 0;
   lastSlot = LONG_NAME;
   while (at < end) {
     const type = bytes[at++];
     const name = readName();
+    indexes |= nameIsIndex[lastSlot];
     if (nameWanted[lastSlot] === 0) {
       skipValue(type);
     } else if (type === 16) {
@@ -265,8 +320,9 @@ function readFields() {
       lastSlot = slot; // what follows a field does not depend on what its value contains
     }
   }
-  at = end + 1;
   if (ints !== NO_FIELDS) object[INT32] = ints.names;
+  if (indexes !== 0) object = keepOrder(object, start, end);
+  at = end + 1;
   return object;
 }
 

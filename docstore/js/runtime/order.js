@@ -340,5 +340,6 @@ function copyOfFields(value, depth) {
     }
   }
   if (ints !== undefined) copy[INT32] = ints;
+  if (value[ORDER] !== undefined) return listedBy(copy, new Set(names));
   return value instanceof CodeBody ? new CodeBody(copy.code, copy.scope) : copy;
 }

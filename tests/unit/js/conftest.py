@@ -12,7 +12,7 @@ from docstore.js.runtime import CORE, source
 
 TAIL = """
 installGlobals({ decode: () => { at = 0; return readDocument(); },
-  canonical, compareValues, wantOnly, readFields, compileFunction, compileCondition,
+  canonical, compareValues, wantOnly, readFields, compileFunction, compileCondition, joinedFields,
   at: (position) => { at = position; }, encode: (value) => { rewind(); writeDocument(value); return end; } });
 return { input: () => bytes.buffer, output: () => output.buffer };
 """

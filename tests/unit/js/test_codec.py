@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import bson
@@ -88,3 +89,38 @@ def test_dates_beyond_the_range_of_javascript_are_kept(runtime: Runtime) -> None
     raw = bson.encode({"d": bson.datetime_ms.DatetimeMS(2**62)})
     runtime.load(raw)
     assert runtime.encoded("decode()") == raw
+
+
+def random_document(rng: random.Random, depth: int) -> dict[str, object]:
+    names = ["a", "b", "_id", "0", "1", "7", "07", "10", "-1", "4294967294", "4294967295", "__proto__", "1.5", "x" * 40]
+    return {name: random_value(rng, depth) for name in rng.sample(names, rng.randrange(len(names)))}
+
+
+def random_value(rng: random.Random, depth: int) -> object:
+    kind = rng.randrange(5) if depth else 0
+    if kind == 1:
+        return random_document(rng, depth - 1)
+    if kind == 2:
+        return [random_value(rng, depth - 1) for _ in range(rng.randrange(3))]
+    return rng.choice([1, 2.5, "text", None, True])
+
+
+def test_fields_stay_in_order_whatever_their_names_are(runtime: Runtime) -> None:
+    rng = random.Random(7)
+    for _ in range(300):
+        raw = bson.encode(random_document(rng, 2))
+        names = list(bson.decode(raw))
+        runtime.load(raw)
+        assert runtime.encoded("decode()") == raw
+        assert runtime.value("Object.keys(decode())") == names
+        assert runtime.value("(d => { var r = []; for (var n in d) r.push(n); return r })(decode())") == names
+
+
+def test_a_document_with_numbers_as_names_may_be_changed_and_copied(runtime: Runtime) -> None:
+    runtime.load(bson.encode({"b": 1, "10": 2, "2": 3}))
+    names = "Object.keys((d => { %s; return d })(decode()))"
+    assert runtime.value(names % "delete d['10']") == ["b", "2"]
+    assert runtime.value(names % "d['5'] = 1; d['4'] = 1") == ["b", "10", "2", "4", "5"]
+    assert runtime.value("Object.keys(joinedFields({_id: 1}, decode()))") == ["_id", "b", "10", "2"]
+    assert runtime.value("tojson(decode())") == '{ "b" : 1, "10" : 2, "2" : 3 }'
+    assert runtime.value("Object.assign({}, decode())") == {"2": 3, "10": 2, "b": 1}
