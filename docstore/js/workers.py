@@ -106,7 +106,10 @@ class Workers:
         fields = {"heap": limits.heap, "data": limits.data, "spill": limits.spill}
         async with self._worker() as process:
             lease = Lease(process, self)
-            await process.open(frame(Kind.JOB, bson.encode(fields)))
+            try:
+                await process.open(frame(Kind.JOB, bson.encode(fields)))
+            except WorkerDied as error:
+                raise self.died() from error
             try:
                 yield lease
             finally:
@@ -134,7 +137,7 @@ class Workers:
         async with self._free:
             if self._closed:
                 raise CommandError(Code.InterruptedAtShutdown, "the server is shutting down")
-            process = self._idle.pop() if self._idle else await _Process.spawn(self._spill)
+            process = await self._take()
             self._busy.add(process)
             try:
                 yield process
@@ -144,6 +147,17 @@ class Workers:
                     self._idle.append(process)
                 else:
                     await process.reap()
+
+
+    async def _take(self) -> _Process:
+        """Return a worker that waits for a job; idle ones that have ended are forgotten."""
+        while self._idle:
+            process = self._idle.pop()
+            if process.has_ended():
+                await process.reap()
+            else:
+                return process
+        return await _Process.spawn(self._spill)
 
 
 class Lease:
@@ -310,6 +324,15 @@ class _Process:
                 raise WorkerDied
             target = target[count:]
         return bytes(payload)
+
+    def has_ended(self) -> bool:
+        """Return whether an idle worker has closed its end of the socket, as it does when it ends."""
+        try:
+            return self._channel.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
 
     def kill(self) -> None:
         """End the process at once; whoever uses it sees `WorkerDied`."""

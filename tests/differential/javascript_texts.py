@@ -286,6 +286,13 @@ OUTS: dict[str, Any] = {
     "number name": {"merge": 1},
     "empty name": {"merge": ""},
     "system": "system.x",
+    **{f"{mode} {name}": {mode: name} for mode in ("merge", "reduce") for name in ("system.x", "system.js")},
+    **{
+        f"{mode} {database} {name}": {mode: name, "db": database}
+        for mode in ("replace", "merge", "reduce")
+        for database in ("admin", "config", "local")
+        for name in ("x", "system.users", "oplog.rs")
+    },
     "dollar": "a$b",
     "sharded": {"merge": "out", "sharded": True},
     "sharded false": {"merge": "out", "sharded": False},
@@ -417,6 +424,7 @@ ORDERS = (
     "delete d.b; d.b = 4; return d", "delete d['10']; d['10'] = 7; return d", "d.sub.y = 1; return d",
     "d.sub['1'] = 9; return d", "d.arr.push(1); return d", "delete d['2']; delete d['10']; return d",
     "return d.arr.map(x => x)", "return Object.keys(d)", "var r = []; for (var k in d) r.push(k); return r",
-    "return tojson(d)", "return JSON.stringify(d)", "return {b: 1, '10': 2, '2': 3}", "return bsonWoCompare(d, {_id: 1})",
+    "return tojson(d)", "return JSON.stringify(d)", "return {b: 1, '10': 2, '2': 3}",
+    "return bsonWoCompare(d, {_id: 1})",
 )  # fmt: skip
 """Bodies of functions of a document `d`."""

@@ -154,8 +154,7 @@ def read_out(value: Value) -> tuple[str | None, str]:
         raise CommandError(Code.InvalidNamespace, "Invalid $out target namespace")
     if database is not None:
         check_database_name(database)
-    if collection.startswith("system."):
-        raise CommandError(17385, f"Can't $out to special collection: {collection}")
+    check_target_collection(collection, "Can't $out", replaces=True)
     return database, collection
 
 
@@ -206,7 +205,8 @@ def _into(value: Value) -> tuple[str | None, str]:
     if value[0] == STRING:
         if not text_of(value):
             raise CommandError(5786800, "$merge 'into' field cannot be an empty string")
-        return None, _target(text_of(value))
+        check_target_collection(text_of(value), "Cannot $merge", replaces=False)
+        return None, text_of(value)
     if value[0] != OBJECT:
         raise CommandError(
             51178, f"$merge 'into' field  must be either a string or an object, but found {type_name(value)}"
@@ -227,13 +227,8 @@ def _into(value: Value) -> tuple[str | None, str]:
     named = text_of(database) if database is not None and database[0] == STRING else ""
     if named:
         check_database_name(named)
-    return named or None, _target(text_of(collection))
-
-
-def _target(collection: str) -> str:
-    if collection.startswith("system."):
-        raise CommandError(31319, f"Cannot $merge to special collection: {collection}")
-    return collection
+    check_target_collection(text_of(collection), "Cannot $merge", replaces=False)
+    return named or None, text_of(collection)
 
 
 def _when_matched(value: Value) -> tuple[WhenMatched, tuple[bytes, ...]]:
@@ -310,10 +305,25 @@ def _on(value: Value) -> tuple[str, ...]:
 
 def check_target(stage: Out | Merge, database: str) -> None:
     """Refuse the databases of the system."""
-    if database in _INTERNAL:
-        if isinstance(stage, Out):
-            raise CommandError(31321, f"Can't $out to internal database: {database}")
-        raise CommandError(31320, f"Cannot $merge to internal database: {database}")
+    replaces = isinstance(stage, Out)
+    check_target_database(database, "Can't $out" if replaces else "Cannot $merge", replaces=replaces)
+
+
+def check_target_database(database: str, refusal: str, *, replaces: bool) -> None:
+    """Errors: 31321 and 31320 for a database of the system; `refusal` begins their text."""
+    if is_internal(database):
+        raise CommandError(31321 if replaces else 31320, f"{refusal} to internal database: {database}")
+
+
+def check_target_collection(collection: str, refusal: str, *, replaces: bool) -> None:
+    """Errors: 17385 and 31319 for a collection of the system; `refusal` begins their text."""
+    if collection.startswith("system."):
+        raise CommandError(17385 if replaces else 31319, f"{refusal} to special collection: {collection}")
+
+
+def is_internal(database: str) -> bool:
+    """Return whether results go to no collection of this database."""
+    return database in _INTERNAL
 
 
 _WRITES = Position(only_last=True, in_facet=False, in_pipelines=False)

@@ -13,7 +13,14 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
+from docstore.aggregation.stages.write import (
+    Merge,
+    WhenMatched,
+    WhenNotMatched,
+    check_target_collection,
+    check_target_database,
+    is_internal,
+)
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments
@@ -99,6 +106,8 @@ def output_of(args: Arguments, database: str) -> Output:
     if "db" in fields:
         database = text_of(fields["db"][1])
         check_database_name(database)
+        if is_internal(database):
+            raise CommandError(Code.CommandNotSupported, "cannot target internal database as output")
     return _into(_MODES[mode], database, text_of(value), sharded="sharded" in fields)
 
 
@@ -106,8 +115,8 @@ def _into(mode: Mode, database: str, collection: str, *, sharded: bool = False) 
     if "$" in collection:
         raise CommandError(Code.IllegalOperation, f"results cannot be written to {database}.{collection}")
     check_collection_name(database, collection)
-    if mode is Mode.REPLACE and collection.startswith("system."):
-        raise CommandError(17385, f"results cannot replace the special collection {collection}")
+    check_target_collection(collection, "Can't output mapReduce results", replaces=mode is Mode.REPLACE)
+    check_target_database(database, "Can't output mapReduce results", replaces=mode is Mode.REPLACE)
     return Output(mode, database, collection, sharded)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
@@ -16,8 +17,9 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.errors import CommandError
-from docstore.js.job import Counts, MapReduceJob
+from docstore.js.job import Counts, Limits, MapReduceJob
 from docstore.js.workers import Workers
+from tests.harness.waiting import wait_until
 from tests.unit.js.functions import COUNT, Outcome, code, decoded, encoded, job, outcome, stream
 
 T = TypeVar("T")
@@ -357,6 +359,26 @@ def test_a_worker_that_grew_large_is_replaced(loop: asyncio.Runner, tmp_path: Pa
 
     assert loop.run(scenario("emit(1, 1)"))
     assert not loop.run(scenario("emit(1, new Uint8Array(4e8).fill(1).length)"))
+
+
+def test_an_idle_worker_that_has_died_is_not_given_out(loop: asyncio.Runner, tmp_path: Path) -> None:
+    async def scenario() -> list[tuple[object, object]]:
+        before = children()
+        workers = Workers(1, spill=tmp_path)
+        for mapped in (True, False):
+            await workers.start()
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: children() == before, 10)
+            if mapped:
+                result = await outcome(lambda sink: workers.map_reduce(job("emit(1, 1)"), stream(encoded(ONE)), sink))
+            else:
+                async with workers.lease(Limits()):
+                    pass
+        await workers.close()
+        return decoded(result.results)
+
+    assert loop.run(scenario()) == [(1.0, 1.0)]
 
 
 def children() -> set[int]:
