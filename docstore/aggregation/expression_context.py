@@ -16,10 +16,13 @@ from docstore.aggregation.update_pipeline import compile_update
 from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext, Scripts
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.projection.projection import Compute
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import int64_bytes
 
+_LONG = 512
+"""Bytes of a `let` from which evaluating it may take a while."""
 _SYSTEM_VARIABLES = frozenset(
     ("CLUSTER_TIME", "IS_MR", "JS_SCOPE", "NOW", "REMOVE", "ROOT", "SEARCH_META", "USER_ROLES")
 )
@@ -80,6 +83,10 @@ def with_let(given: QueryContext, let: bytes) -> QueryContext:
 
     Errors: FailedToParse for a name, 4738901 for one of the system's, 4890500 for an expression that names a field.
     """
+    return _with_let(given, let) if len(let) < _LONG else allowing(PAUSED, _with_let, given, let)
+
+
+def _with_let(given: QueryContext, let: bytes) -> QueryContext:
     variables = dict(given.variables)
     for name, code, data in elements(let):
         if name in _SYSTEM_VARIABLES:

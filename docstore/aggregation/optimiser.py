@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.looked_at import fields_of_filter
@@ -34,7 +35,7 @@ from docstore.query.value.values import LONG_MAX
 
 def optimised(stages: Sequence[Stage], query_context: QueryContext) -> list[Stage]:
     """Stages that make the same of any documents, and look at fewer. `query_context` is what they were parsed with."""
-    ordered = list(stages)
+    ordered = _with_joined_matches(stages, query_context)
     position = 1
     while position < len(ordered):
         better = _better(ordered[position - 1], ordered[position], query_context)
@@ -44,6 +45,17 @@ def optimised(stages: Sequence[Stage], query_context: QueryContext) -> list[Stag
             ordered[position - 1 : position + 1] = better
             position = max(1, position - 1)
     return ordered
+
+
+def _with_joined_matches(stages: Sequence[Stage], query_context: QueryContext) -> list[Stage]:
+    """The stages, with one `$match` for all that follow each other."""
+    joined: list[Stage] = []
+    for is_match, run in groupby(stages, lambda stage: isinstance(stage, Match)):
+        neighbours = list(run)
+        if is_match and len(neighbours) > 1:
+            neighbours = [_match([filter_of(stage) for stage in neighbours if isinstance(stage, Match)], query_context)]
+        joined += neighbours
+    return joined
 
 
 def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[Stage] | None:

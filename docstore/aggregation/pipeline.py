@@ -23,6 +23,7 @@ from docstore.aggregation.stages.write import Merge, Out
 from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.aggregation.unsupported import refused
+from docstore.bson.allowance import spend
 from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
@@ -153,6 +154,10 @@ class Pipeline:
         return self.open(DocumentList(()), environment)
 
 
+_PER_STAGE = 128
+"""What it costs to look at an earlier stage."""
+
+
 def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
@@ -171,6 +176,7 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) 
     given = query_context.measures if place is Place.TOP else {}
     here = query_context
     for declaration, value in declarations:
+        spend(_PER_STAGE * len(parsed))
         measures = known_metadata(parsed, given)
         if measures or here.measures:
             here = replace(here, measures=measures)

@@ -9,6 +9,7 @@ from docstore.aggregation.expressions.calculations import ARRAY_OF, calculated
 from docstore.aggregation.expressions.field_paths import parse_path
 from docstore.aggregation.expressions.model import Expression, Scope, constant, folded
 from docstore.aggregation.expressions.table import OPERATORS
+from docstore.bson.allowance import spend
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
@@ -17,6 +18,9 @@ from docstore.query.context import PLAIN, QueryContext
 from docstore.query.value.notation import display
 from docstore.query.value.ordering import BINARY
 from docstore.query.value.values import NULL_VALUE, text_of
+
+_PER_EXPRESSION = 1024
+"""What it costs to parse one, and to make what evaluates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Parser:
 
     def expression(self, value: Value) -> Expression:
         """The expression that a value of a specification stands for."""
+        spend(_PER_EXPRESSION)
         return self.scoped(self._expression(value))
 
     def scoped(self, expression: Expression) -> Expression:

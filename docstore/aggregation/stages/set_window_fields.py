@@ -61,16 +61,19 @@ class _Outputs:
         ]
         apply, document_at = self._projection.apply, partition.placed().document
         made: list[bytes] = []
+        size = 0
         for place in range(len(partition)):
             for held, value_at in opened:
                 while (value := value_at(place)) is NOT_YET:
                     yield made
-                    made = []
+                    made, size = [], 0
                 held.held = value
-            made.append(apply(document_at(place)))
-            if len(made) == CLOCK_EVERY:
+            document = apply(document_at(place))
+            made.append(document)
+            size += len(document)
+            if len(made) == CLOCK_EVERY or size >= GIVEN_BYTES:
                 yield made
-                made = []
+                made, size = [], 0
         yield made
 
 

@@ -15,6 +15,7 @@ from docstore.aggregation.expressions.model import Evaluate, Scope, check_variab
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun
 from docstore.aggregation.streams import PlainStage
+from docstore.bson.allowance import spend
 from docstore.bson.build import array_documents, document_from
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import Code, CommandError
@@ -26,6 +27,7 @@ from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import string_value, text_of, type_name
 
+_PER_PATH = 256
 _INTERNAL = ("admin", "config", "local")
 
 
@@ -296,10 +298,13 @@ def _on(value: Value) -> tuple[str, ...]:
             51186,
             f"$merge 'on' field  must be either a string or an array of strings, but found {type_name(value)}",
         )
-    for position, path in enumerate(paths):
+    earlier: set[str] = set()
+    for path in paths:
         check_field_path(path)
-        if path in paths[:position]:
+        spend(_PER_PATH)
+        if path in earlier:
             raise CommandError(31465, f"Found a duplicate field '{path}'")
+        earlier.add(path)
     return tuple(paths)
 
 

@@ -23,6 +23,7 @@ from docstore.aggregation.window.bounds import STEPS, Slices, Window, parse_wind
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS, RANKS
 from docstore.aggregation.window.sliding import SLIDING_SUMS, Sliding, SlidingQuantiles, sliding_choice, sliding_of
+from docstore.bson.allowance import spend
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import State
@@ -35,6 +36,8 @@ from docstore.query.value.values import NULL_VALUE, int32_value, int_of
 
 Open = Callable[[Partition], Placed]
 
+_PER_WINDOW = 2048
+"""What it costs to open a function over a partition."""
 _PER_VALUE = 100
 """Bytes of memory that a value in a window costs besides its own."""
 
@@ -53,6 +56,7 @@ class _Accumulated:
     """The accumulator of the kernel that does the same."""
 
     def open(self, partition: Partition) -> Placed:
+        spend(_PER_WINDOW)
         slices = self.window.slices(partition.sort_value, len(partition), partition.descending)
         argument, document_at = self.argument, partition.placed().document
         in_kernel = self._in_kernel(partition)

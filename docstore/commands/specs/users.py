@@ -102,7 +102,7 @@ USERS_INFO = Spec(
         Parameter("showCustomData", Type.SAFE_BOOL, default=True),
         *_SHOWN,
     ),
-    needs=users_info_needs, help="users, and what they may do",
+    needs=users_info_needs, help="users, and what they may do", pausable=True, repeatable=True,
 )  # fmt: skip
 ROLES_INFO = Spec(
     "rolesInfo", privilege=Privilege("viewRole", Resource.DATABASE), role=Role.SECONDARY_OK, read_concern=True,
@@ -111,7 +111,7 @@ ROLES_INFO = Spec(
         Parameter("showPrivileges", Type.ANY),
         *_SHOWN,
     ),
-    needs=roles_info_needs, help="roles, and what they give",
+    needs=roles_info_needs, help="roles, and what they give", pausable=True, repeatable=True,
 )  # fmt: skip
 INVALIDATE_USER_CACHE = Spec(
     "invalidateUserCache", privilege=Privilege("invalidateUserCache", Resource.CLUSTER), role=Role.ANY,

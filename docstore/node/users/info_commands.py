@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from docstore.bson import from_python, to_python
+from docstore.bson.allowance import spend
 from docstore.bson.walk import BOOL, STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -17,12 +18,16 @@ from docstore.node.node import node_of
 from docstore.node.users.directory import LocalUsers
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
+from docstore.query.pausing import PAUSED, allowing
 from docstore.security import builtin_roles
 from docstore.security.given import role_name, user_name
-from docstore.security.names import RoleName
+from docstore.security.names import RoleName, UserName
 from docstore.security.restrictions import Restriction
 from docstore.security.roles import Inheritance, role_names
 
+_PER_NAME = 1024
+"""What it costs to look a user or a role up."""
+Name = TypeVar("Name", RoleName, UserName)
 _MECHANISMS_SHOWN = ("SCRAM-SHA-1", "SCRAM-SHA-256", "external")
 
 
@@ -42,7 +47,7 @@ def users_info(context: Context, arguments: Arguments) -> Result:
     else:
         if isinstance(asked, dict) and "forAllDBs" in asked:
             raise CommandError(Code.BadValue, "UserName contains an unknown field named: 'forAllDBs")
-        names = [user_name(each, context.db) for each in (asked if isinstance(asked, list) else [asked])]
+        names = _names(user_name, asked, context.db)
         documents = (users.user_document(name) for name in sorted(set(names)))
         found = (each for each in documents if each is not None)
     shown = [_user_in_detail(users, each, arguments) if in_detail else _user(each, arguments) for each in found]
@@ -50,6 +55,16 @@ def users_info(context: Context, arguments: Arguments) -> Result:
         wanted = compile_filter(parse_filter(arguments["filter"]))
         shown = [each for each in shown if wanted.matches(from_python(each)[1])]
     return {"users": shown}
+
+
+def _names(name_of: Callable[[Any, str], Name], asked: Any, db: str) -> list[Name]:
+    """Return the users or roles that are asked for by name; others may run meanwhile."""
+
+    def name(given: Any) -> Name:
+        spend(_PER_NAME)
+        return name_of(given, db)
+
+    return allowing(PAUSED, lambda: [name(given) for given in (asked if isinstance(asked, list) else [asked])])
 
 
 def _is_one(asked: Any) -> bool:
@@ -116,13 +131,14 @@ def roles_info(context: Context, arguments: Arguments) -> Result:
         if arguments["showBuiltinRoles"]:
             names += builtin_roles.names_in(context.db)
     else:
-        names = [role_name(each, context.db) for each in (asked if isinstance(asked, list) else [asked])]
+        names = _names(role_name, asked, context.db)
     if privileges is None:
         inheritance = users.graph.inherited(names)
         roles = {"roles": [name.document() for name in names]}
         return {"userFragment": {**roles, **_inherited(inheritance, inheritance.roles)}}
     restrictions = arguments["showAuthenticationRestrictions"]
-    return {"roles": list(_roles(users, names, privileges=privileges, restrictions=restrictions))}
+    shown = _roles(users, names, privileges=privileges, restrictions=restrictions)
+    return {"roles": allowing(PAUSED, lambda: list(shown))}
 
 
 def _shows_privileges(arguments: Arguments) -> bool | None:
@@ -146,6 +162,7 @@ def _roles(
     users: LocalUsers, names: Iterable[RoleName], *, privileges: bool, restrictions: bool
 ) -> Iterator[dict[str, Any]]:
     for name in names:
+        spend(_PER_NAME)
         role = users.graph.find(name)
         if role is None:
             continue

@@ -117,7 +117,7 @@ def open_search(
     `apart`: others may run while it is planned. `execution`: where its plan is noted. Errors: Overtaken.
     """
     plan = partial(plan_search, collection, tree, node.engine, sort=sort, hint=hint)
-    planned = plan() if apart is None else apart.planned(collection, plan)
+    planned = allowing(REFUSED, plan) if apart is None else apart.planned(collection, plan)
     stats = None if execution is None else execution.search(planned.plan)
     found = find_matches(collection, tree, node.engine, sort=sort, planned=planned, stats=stats, clock=node.clock)
     if planned.whole is None:

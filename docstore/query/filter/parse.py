@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
@@ -42,6 +43,9 @@ from docstore.query.value.values import NUMBERS, integral_of, number_of
 
 _LONG = 512
 """Bytes of a filter from which parsing it may take a while."""
+
+_PER_FIELD = 512
+"""What it costs to parse the condition on a field."""
 
 _ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
 _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
@@ -94,6 +98,7 @@ def under(query_context: QueryContext, tree: Filter) -> Filter:
 
 def parse_field(path: str, value: Value, query_context: QueryContext = PLAIN) -> Filter:
     """The condition on one field: an equality, a regular expression or a document of operators."""
+    spend(_PER_FIELD)
     if path.count(".") >= MAX_PARTS:
         raise CommandError(5729100, "FieldPath is too long")
     if value[0] == OBJECT and is_operator_document(value[1]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from docstore.bson.allowance import spend
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
@@ -27,6 +28,7 @@ from docstore.query.filter.tree import (
     TextSearch,
 )
 from docstore.query.metadata import KINDS, measures_of
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.projection.positions import Positions
 from docstore.query.projection.projection import (
     DROP,
@@ -45,6 +47,10 @@ from docstore.query.unsupported import not_supported
 from docstore.query.value.paths import REFERENCE_FIELDS, check_field_path
 from docstore.query.value.values import NUMBERS, is_true, text_of, truncated_of, type_name
 
+_LONG = 512
+"""Bytes of a projection from which parsing it may take a while."""
+_PER_FIELD = 512
+"""What it costs to parse a field."""
 _POSITIONAL = ".$"
 _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSphere", "$where"))
 
@@ -61,7 +67,7 @@ def parse_projection(
     if not elements(raw):
         return None
     parser = _Parser(query_context, for_find=True, tree=tree, metadata=metadata)
-    projection = parser.parse(raw)
+    projection = parser.parse(raw) if len(raw) < _LONG else allowing(PAUSED, parser.parse, raw)
     if parser.positional is None:
         return projection
     return PositionalProjection(projection, parser.positional, Positions(tree, as_written=True))
@@ -84,6 +90,8 @@ class _Parser:
     metadata: bool = False
     excludes: bool | None = None
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
+    of_id: list[str] = field(default_factory=list)
+    """The paths among them that begin with `_id`."""
     id_kept: bool | None = None
     slices: bool = False
     positional: str | None = None
@@ -95,7 +103,7 @@ class _Parser:
             raise CommandError(31255, "Cannot specify positional operator and $elemMatch.")
         excludes = self._resolve_kind()
         root = Branch()
-        if not excludes and self.id_kept is None and not any(self._is_id(path) for path, _ in self.leaves):
+        if not excludes and self.id_kept is None and not self.of_id:
             root.children["_id"] = KEEP
         for path, leaf in self.leaves:
             if leaf is None:
@@ -110,15 +118,16 @@ class _Parser:
                         31249, f"Path collision at {path} remaining portion {collision.remaining}"
                     ) from None
                 raise CommandError(31250, f"Path collision at {path}") from None
-        if self.id_kept is not None and any(path.startswith("_id.") for path, _ in self.leaves):
+        if self.id_kept is not None and any(path != "_id" for path in self.of_id):
             raise CommandError(31249, "Path collision at _id")
         if self.id_kept is (not excludes):
             plant(root, "_id", DROP if excludes else KEEP)
         return projection_of(root, keep_others=excludes)
 
-    @staticmethod
-    def _is_id(path: str) -> bool:
-        return path == "_id" or path.startswith("_id.")
+    def _leaf(self, path: str, leaf: Leaf | None) -> None:
+        self.leaves.append((path, leaf))
+        if path == "_id" or path.startswith("_id."):
+            self.of_id.append(path)
 
     def _resolve_kind(self) -> bool:
         if self.excludes is not None:
@@ -132,6 +141,7 @@ class _Parser:
             self._field(prefix, name, (code, data))
 
     def _field(self, prefix: str, name: str, value: Value) -> None:
+        spend(_PER_FIELD)
         path = prefix + name
         if name.endswith(_POSITIONAL) and name != _POSITIONAL:
             self._positional(path.removesuffix(_POSITIONAL), name.removesuffix(_POSITIONAL), value)
@@ -172,7 +182,7 @@ class _Parser:
             if included:
                 raise CommandError(31253, f"Cannot do inclusion on field {path} in exclusion projection")
             raise CommandError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
-        self.leaves.append((path, None))
+        self._leaf(path, None)
 
     def _document(self, path: str, value: Value) -> None:
         fields = elements(value[1])
@@ -186,16 +196,16 @@ class _Parser:
         name, code, data = fields[0]
         if self.for_find and name == "$slice" and (cut := _slice((code, data))) is not None:
             self.slices = True
-            self.leaves.append((path, cut))
+            self._leaf(path, cut)
         elif self.for_find and name == "$elemMatch":
             self.picks = True
-            self.leaves.append((path, _elem_match(path, (code, data), self.query_context)))
+            self._leaf(path, _elem_match(path, (code, data), self.query_context))
         elif name == "$meta":
             if self.for_find:
                 self.slices = True
             elif self.excludes is None:
                 self.excludes = False
-            self.leaves.append((path, _metadata((code, data), self.tree, self.query_context, self.metadata)))
+            self._leaf(path, _metadata((code, data), self.tree, self.query_context, self.metadata))
         else:
             self._expression(path, value)
 
@@ -208,7 +218,7 @@ class _Parser:
             code = 31252 if value[0] == OBJECT else 31310
             raise CommandError(code, "Cannot use expression other than $meta in exclusion projection")
         self.excludes = False
-        self.leaves.append((path, computed))
+        self._leaf(path, computed)
 
 
 def _slice(value: Value) -> Rewrite | None:

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
+from docstore.bson.allowance import spend
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
 from docstore.kernel.compute.projection import FieldTree, TopFields
 from docstore.kernel.group.sources import CallSource, Source
 from docstore.query.projection.positions import Positions
+from docstore.query.value.long_lists import paced
 
 
 class Plain(Enum):
@@ -84,8 +86,13 @@ class PathCollision(Exception):
         self.remaining = remaining
 
 
+_PER_LEAF = 512
+"""What it costs to hang one into the tree, and to look at it there."""
+
+
 def plant(root: Branch, path: str, leaf: Leaf) -> None:
     """Hang a leaf into the tree; PathCollision when the place is taken."""
+    spend(_PER_LEAF)
     branch = root
     parts = path.split(".")
     computes = isinstance(leaf, Computed)
@@ -209,7 +216,7 @@ class Projection:
 def _is_plain(branch: Branch) -> bool:
     return all(
         isinstance(child, Plain) or (isinstance(child, Branch) and _is_plain(child))
-        for child in branch.children.values()
+        for child in paced(list(branch.children.values()))
     )
 
 
@@ -283,22 +290,21 @@ def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:
     """The paths whose values are all that the projection keeps; None for one that does anything else."""
     if not isinstance(projection, Projection) or projection.keep_others:
         return None
-    return _kept_below(projection.root, "")
+    paths: set[str] = set()
+    return frozenset(paths) if _add_kept(projection.root, "", paths) else None
 
 
-def _kept_below(branch: Branch, prefix: str) -> frozenset[str] | None:
-    found: frozenset[str] = frozenset()
+def _add_kept(branch: Branch, prefix: str, paths: set[str]) -> bool:
+    """Add the paths that are kept; return whether nothing else is done."""
     for name, child in branch.children.items():
         if isinstance(child, Branch):
-            below = _kept_below(child, f"{prefix}{name}.")
-            if below is None:
-                return None
-            found |= below
+            if not _add_kept(child, f"{prefix}{name}.", paths):
+                return False
         elif child is KEEP:
-            found |= {prefix + name}
+            paths.add(prefix + name)
         elif child is not DROP:
-            return None
-    return found
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

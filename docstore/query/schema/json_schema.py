@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Exists, Type
@@ -42,7 +43,12 @@ def parse_schema(value: Value) -> Predicate:
     return Whole(_schema(value[1], top=True))
 
 
+_PER_SCHEMA = 4096
+"""What it costs to look for all keywords."""
+
+
 def _schema(raw: bytes, top: bool = False) -> Predicate:
+    spend(_PER_SCHEMA)
     fields: dict[str, Value] = {}
     for name, code, data in elements(raw):
         _check_keyword(name, fields)

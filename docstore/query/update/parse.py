@@ -6,10 +6,13 @@ Unknown operators get MongoDB's FailedToParse.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.unsupported import not_supported
 from docstore.query.update.array_filters import check_known, check_used, parse_array_filters
 from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
@@ -48,6 +51,9 @@ OPERATORS: dict[str, Callable[[str, Value, QueryContext], Modifier]] = {
 }
 """Operators whose argument belongs to the one path it stands at; `$rename` names two."""
 
+_LONG = 512
+"""Bytes of an update from which parsing it may take a while."""
+_PER_CHANGE = 256
 _NOT_AN_OPERATOR = (
     "Unknown modifier: {}. Expected a valid update modifier or pipeline-style update specified as an array"
 )
@@ -57,6 +63,14 @@ def parse_update(
     specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = (), *, query_context: QueryContext = PLAIN
 ) -> Update:
     """The update of a document (bytes) or of a pipeline (a list of stages)."""
+    parse = partial(_parsed, specification, array_filters, query_context)
+    is_short = isinstance(specification, bytes) and len(specification) < _LONG
+    return parse() if is_short and not array_filters else allowing(PAUSED, parse)
+
+
+def _parsed(
+    specification: bytes | Sequence[bytes], array_filters: Sequence[bytes], query_context: QueryContext
+) -> Update:
     if not isinstance(specification, bytes):
         return _parse_pipeline(specification, array_filters, query_context)
     selectors = parse_array_filters(array_filters, query_context)
@@ -89,6 +103,7 @@ class _Written:
 
     def add(self, path: str, modifier: Modifier, *, on_insert: bool = False) -> None:
         """Errors: BadValue for an identifier without a filter, ConflictingUpdateOperators."""
+        spend(_PER_CHANGE)
         check_known(path, self._selectors)
         self.tree.insert(path, modifier)
         self.changes.append(Change(path, modifier, on_insert))

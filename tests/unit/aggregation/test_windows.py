@@ -11,7 +11,7 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.stage import GIVEN_BYTES, Environment
 from docstore.aggregation.window.partition import Partition
 from docstore.errors import CommandError
 from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed, refusal
@@ -175,3 +175,15 @@ def test_a_partition_that_is_let_go_goes_with_what_it_holds() -> None:
         assert left() is None
     finally:
         gc.enable()
+
+
+def test_documents_that_grow_in_a_window_are_given_out_few_at_a_time() -> None:
+    """Each of them is as large as all values of its partition together."""
+    documents = [raw({"_id": number, "s": "x" * 100}) for number in range(2_000)]
+    stream = parsed([stage({"$push": "$s"})]).open(FewAtATime(documents), Environment(clock=lambda: 0.0))
+    count, done = 0, False
+    while not done:
+        batch, done = stream.next_batch(1.0)
+        count += len(batch)
+        assert sum(map(len, batch)) <= GIVEN_BYTES + max(map(len, batch), default=0)
+    assert count == 2_000

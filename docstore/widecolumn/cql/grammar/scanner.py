@@ -20,6 +20,8 @@ RESERVED = frozenset(_RESERVED.split())
 
 MAX_DEPTH = 100
 """How deep terms may stand in one another."""
+MAX_TOKENS = 131_072
+"""Of a statement. Nothing else runs while one is parsed."""
 
 _SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)*")
 _WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE)
@@ -52,9 +54,13 @@ class Scanner:
         self.text = text
         self.at = 0
         self._depth = 0
+        self._tokens = 0
         self._skip()
 
     def _skip(self) -> None:
+        self._tokens += 1
+        if self._tokens > MAX_TOKENS:
+            raise self.error(f"a statement has more than {MAX_TOKENS} tokens")
         found = _SKIPPED.match(self.text, self.at)
         assert found is not None, "the pattern matches nothing, too"
         self.at = found.end()
