@@ -157,9 +157,13 @@ class SyncedMarks:
         logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
         self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]
         # RocksDB goes on with the MANIFEST that it has open, whatever becomes of the file that names it.
-        with suppress(OSError if self._manifest else ()):
+        try:
             name = Path(directory, "CURRENT").read_text().strip()
-            self._manifest, self._manifest_path = int(name.partition("-")[2]), f"{directory}/{name}"
+        except OSError:
+            if not self._manifest:
+                raise
+            return
+        self._manifest, self._manifest_path = int(name.partition("-")[2]), f"{directory}/{name}"
 
     def _sizes(self) -> tuple[int, dict[int, int]]:
         sizes = {}

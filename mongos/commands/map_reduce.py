@@ -155,7 +155,7 @@ class _Mapping(_Reduction):
         self._context = context
         self._router = router_of(context)
         self._job = job
-        self._merged = MergedCursor(remotes, shape, self._router.discard, clock=self._router.clock)
+        self._merged = MergedCursor(remotes, shape, self._router.discard, scheduler=self._router.scheduler)
 
     async def run(self, sink: Sink) -> None:
         self.counts = await self._router.workers.map_reduce(self._job, self._batches(), sink)
