@@ -173,6 +173,20 @@ class Cluster:
             unit.commit()
         return True
 
+    def raise_version(self, name: str, version: DatabaseVersion) -> str:
+        """Make sure that a database has another version than this one; its primary shard. StaleDbVersion where it is
+        another database.
+        """
+        database = self.database(name)
+        if database is None or database.uuid != version.uuid:
+            raise CommandError(Code.StaleDbVersion, f"the database {name} is another one by now")
+        if database.version == version:
+            drawn = replace(database, last_mod=database.last_mod + 1, timestamp=self._tables.timestamp())
+            with self._tables.store.unit() as unit:
+                self._tables.put(unit, DATABASES, drawn.document())
+                unit.commit()
+        return database.primary
+
     def drop_database(self, name: str) -> None:
         """Remove a database's record."""
         with self._tables.store.unit() as unit:

@@ -11,6 +11,7 @@ from configsvr.commands import (
     create_database,
     enable_sharding,
     ensure_chunk_version,
+    ensure_database_version,
     get_credentials,
     get_routing,
     lease,
@@ -27,8 +28,8 @@ from docstore.commands.declaration import Command
 
 _MODULES = (
     add_shard, commit_chunk_migration, commit_chunk_split, commit_move_primary, commit_rename, create_database,
-    enable_sharding, ensure_chunk_version, get_credentials, get_routing, lease, log_change, mongos_ping,
-    remove_collection, remove_database, remove_shard, set_jumbo, shard_collection, user_changes,
+    enable_sharding, ensure_chunk_version, ensure_database_version, get_credentials, get_routing, lease, log_change,
+    mongos_ping, remove_collection, remove_database, remove_shard, set_jumbo, shard_collection, user_changes,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

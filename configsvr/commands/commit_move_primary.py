@@ -1,10 +1,4 @@
-"""_configsvrCommitMovePrimary: a coordinator has copied what is not sharded of a database to another shard.
-
-    {_configsvrCommitMovePrimary: database, databaseVersion: {uuid, timestamp, lastMod}, to: shard}
-
-Ok also when it is so already. StaleDbVersion: it is another database, or another version of it, and this will never
-happen; ShardNotFound for a shard that is gone or being emptied.
-"""
+"""_configsvrCommitMovePrimary: see `docstore.sharding.requests.commit_move_primary`."""
 
 from __future__ import annotations
 

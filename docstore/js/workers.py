@@ -148,7 +148,6 @@ class Workers:
                 else:
                     await process.reap()
 
-
     async def _take(self) -> _Process:
         """Return a worker that waits for a job; idle ones that have ended are forgotten."""
         while self._idle:

@@ -153,17 +153,32 @@ def enter_change(node: DataNode, namespace: str, shard_version: bytes | None = N
     further one begins to.
     """
     claims = node.store.claims
-    owned = yield from enter_write(node, namespace, shard_version)
-    if node.transaction is not None or claims.holder(namespace) is None:
+    if node.transaction is not None:
+        return (yield from enter_write(node, namespace, shard_version))
+    owned = yield from _enter_change(node, namespace, shard_version)
+    if claims.holder(namespace) is None:
         return owned
     claims.begin_waiting(namespace)
     try:
         while (holder := claims.holder(namespace)) is not None:
             yield holder.over()
-            owned = yield from enter_write(node, namespace, shard_version)
+            owned = yield from _enter_change(node, namespace, shard_version)
         return owned
     finally:
         claims.end_waiting(namespace)
+
+
+def _enter_change(node: DataNode, namespace: str, shard_version: bytes | None) -> Steps[Predicate | None]:
+    """As `enter_write`, where the collection need not stay as it is."""
+    while True:
+        owned = yield from enter_write(node, namespace, shard_version)
+        try:
+            if node.shard_filter is not None:
+                node.shard_filter.check_change(namespace)
+        except MustWait as others:
+            yield others.over()
+        else:
+            return owned
 
 
 def _may_write(node: DataNode, namespace: str, shard_version: bytes | None) -> Predicate | None:

@@ -67,6 +67,11 @@ class ShardFilter(Protocol):
         Errors: MustWait; StaleConfig when the version is not the one that the shard has.
         """
 
+    def check_change(self, namespace: str) -> None:
+        """Before the definition of a collection changes. Errors: MustWait while what is written may go on, but what
+        there is must stay as it is.
+        """
+
     def check_placed(self, namespace: str, taken_at: int) -> None:
         """What `check_version` has just let in with a version reads the state of the packed timestamp `taken_at`: all
         that this node owns must have been here then. Errors: SnapshotUnavailable.

@@ -3,19 +3,21 @@
     STARTING      the coordinator document and the pending range deletion are being written (majority)
     PREPARING     the recipient makes its collection ready and deletes leftovers in the range; it is asked how far it is
                   until it takes documents, for no longer than the limit
-    CLONING       batches of the range, read from a snapshot taken when the capture of changes began
+    CLONING       batches of what moves, read from a snapshot taken when the capture of changes began
     CATCHING_UP   captured changes, round by round, until few are left, hardly fewer than the round before has left, and
                   no statement over many documents runs
-    CRITICAL      writes to the collection wait; the last changes are sent
+    CRITICAL      writes to what moves wait; the last changes are sent
     HANDING_OVER  the recipient makes all of it majority-committed
     ANNOUNCING    the document by which every member keeps reads waiting until the decision is being written (majority)
     COMMITTING    the config servers are asked to commit, again and again until they say yes or no
     RECOVERING    (instead of all before, after a crash or failover) reads and writes wait; the config servers are asked
-                  who owns the chunk, in a way that keeps a commit still under way from succeeding later
+                  who owns what moves, in a way that keeps a commit still under way from succeeding later
     DECIDING      operations go on; the decision is being written (majority)
     RESOLVING     the recipient is told the decision, again and again until it has heard it
     FORGETTING    the range deletion is made ready (committed) or removed (aborted), the coordinator document removed
     DONE
+
+What moves is a chunk, or what is not sharded of a database (`docstore.sharding.migration`).
 
 Always true:
 
@@ -36,10 +38,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from docstore.sharding.migration import Decision, Migration
+from docstore.errors import CommandError
+from docstore.sharding.migration import AnyMigration, Decision
 from docstore.sharding.recipient import PREPARING
 from docstore.sharding.recipient import State as Receiving
-from docstore.sharding.version import Lastmod
+from docstore.sharding.version import DatabaseVersion, Lastmod
 
 STEADY_CHANGES = 256
 """So few captured changes may be sent while writes wait."""
@@ -150,9 +153,11 @@ class StopCapture:
 
 @dataclass(frozen=True, slots=True)
 class RaiseRoutingFloor:
-    """Write down, for every member, that no routing before this version is used here any more."""
+    """Write down, for every member, that no older routing is used here any more; of a database, none up to this
+    version.
+    """
 
-    version: Lastmod
+    version: Lastmod | DatabaseVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +264,14 @@ class RecipientCommitted:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAnswered:
-    """To `CommitOnConfig`: whether it is committed. To `AskConfig`: whether the donor has lost the chunk. `version`: of
-    the collection when it was decided, None without a reply that tells."""
+    """To `CommitOnConfig`: whether it is committed. To `AskConfig`: whether the donor has lost what moves. `version`:
+    the floor to raise, None where there is none: of a collection its version when it was decided, of a database the one
+    that is over. `refusal`: why it is not committed, where the config servers say so.
+    """
 
     answer: CommitOutcome
-    version: Lastmod | None = None
+    version: Lastmod | DatabaseVersion | None = None
+    refusal: CommandError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +316,7 @@ _BEFORE_COMMIT = frozenset(
 class Donor:
     """One migration on the donor's primary."""
 
-    def __init__(self, migration: Migration, now: float, limits: Limits | None = None) -> None:
+    def __init__(self, migration: AnyMigration, now: float, limits: Limits | None = None) -> None:
         self.migration = migration
         self.state = State.STARTING
         self.decision: Decision | None = None
@@ -419,7 +427,9 @@ class Donor:
         self.state = state
         return list(effects)
 
-    def _decide(self, decision: Decision, reason: str, version: Lastmod | None = None) -> list[Effect]:
+    def _decide(
+        self, decision: Decision, reason: str, version: Lastmod | DatabaseVersion | None = None
+    ) -> list[Effect]:
         """The floor is raised first: from then on no older routing is used here, nor on any member that has it."""
         self.decision = decision
         self.reason = reason

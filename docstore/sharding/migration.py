@@ -1,10 +1,12 @@
 """What a migration is and what is kept of it on disk.
 
-A migration moves one chunk from a donor shard to a recipient. Two durable documents make it resumable:
+A migration moves one chunk from a donor shard to a recipient, or what is not sharded of a database from its primary
+shard to another one. Two durable documents make it resumable:
 
 * `config.migrationCoordinators` on the donor: the migration and, once known, its decision;
 * `config.rangeDeletions` on both: the range that is to be deleted when the decision says so. `pending` until then. The
-  donor's is for what it gives away, the recipient's for what it has received.
+  donor's is for what it gives away, the recipient's for what it has received. In `config.databaseDeletions` it is
+  whole collections that are to be dropped.
 
 Whether the migration happened is decided at one place: by the commit on the config servers. A decision in a coordinator
 document only remembers it.
@@ -23,11 +25,16 @@ from bson.timestamp import Timestamp
 
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
+from docstore.namespace import split_namespace
 from docstore.sharding.key import KeyRange, ShardKey, raw_field
-from docstore.sharding.version import Lastmod
+from docstore.sharding.version import NO_CHUNKS, ZERO_EPOCH, DatabaseVersion, Lastmod
 
 COORDINATORS = "config.migrationCoordinators"
 RANGE_DELETIONS = "config.rangeDeletions"
+DATABASE_DELETIONS = "config.databaseDeletions"
+_NOT_WRITTEN = Timestamp(0, 1)
+_WHOLE = ShardKey(("_id",))
+"""A collection that is not sharded moves as one range of its identities."""
 
 
 class Decision(Enum):
@@ -51,29 +58,98 @@ class Migration:
     donor: str
     recipient: str
 
+    def concerns(self, namespace: str) -> bool:
+        """Whether operations on the namespace are those that the migration waits for, or that wait for it."""
+        return namespace == self.namespace
+
+    def document(self) -> dict[str, Any]:
+        """As stored in `config.migrationCoordinators`."""
+        return {
+            "_id": self.id,
+            "nss": self.namespace,
+            "collectionUuid": self.uuid,
+            "epoch": self.epoch,
+            "keyPattern": self.key.document(),
+            "donorShardId": self.donor,
+            "recipientShardId": self.recipient,
+            "range": {"min": self.range.min.document(), "max": self.range.max.document()},
+            "preMigrationChunkVersion": self.lastmod.to_timestamp(),
+        }
+
+    def __str__(self) -> str:
+        return f"{self.namespace} {self.range}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseMigration:
+    """A database's unsharded collections on their way to another primary shard. `id` as of a `Migration`.
+
+    `namespace`: the database. `version`: that of the database before it. `sharded`: the collections that stay.
+    `operation`: the DDL operation that holds the database on both shards meanwhile.
+    """
+
+    id: Binary
+    operation: Binary
+    namespace: str
+    version: DatabaseVersion
+    sharded: frozenset[str]
+    donor: str
+    recipient: str
+
+    def concerns(self, namespace: str) -> bool:
+        """As of a `Migration`."""
+        return split_namespace(namespace)[0] == self.namespace and namespace not in self.sharded
+
+    def part(self, namespace: str, uuid: Binary) -> Migration:
+        """One collection of it, whole."""
+        return Migration(
+            id=self.id, namespace=namespace, uuid=uuid, epoch=ZERO_EPOCH, key=_WHOLE, range=_WHOLE.everything,
+            lastmod=NO_CHUNKS, donor=self.donor, recipient=self.recipient,
+        )  # fmt: skip
+
+    def document(self) -> dict[str, Any]:
+        """As stored in `config.migrationCoordinators`."""
+        return {
+            "_id": self.id,
+            "operation": self.operation,
+            "nss": self.namespace,
+            "databaseVersion": self.version.to_document(),
+            "sharded": sorted(self.sharded),
+            "donorShardId": self.donor,
+            "recipientShardId": self.recipient,
+        }
+
+    @classmethod
+    def from_document(cls, body: Mapping[str, Any]) -> DatabaseMigration:
+        """From what `document` gives."""
+        return cls(
+            id=body["_id"],
+            operation=body["operation"],
+            namespace=body["nss"],
+            version=DatabaseVersion.from_document(body["databaseVersion"]),
+            sharded=frozenset(body["sharded"]),
+            donor=body["donorShardId"],
+            recipient=body["recipientShardId"],
+        )
+
+    def __str__(self) -> str:
+        return f"the database {self.namespace}"
+
+
+AnyMigration = Migration | DatabaseMigration
+
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
     """The donor's document. `blocks_reads`: no member serves versioned reads of the collection until the decision."""
 
-    migration: Migration
+    migration: AnyMigration
     decision: Decision | None = None
     blocks_reads: bool = False
 
     def document(self) -> dict[str, Any]:
         """As stored in `config.migrationCoordinators`."""
-        migration = self.migration
-        body: dict[str, Any] = {
-            "_id": migration.id,
-            "nss": migration.namespace,
-            "collectionUuid": migration.uuid,
-            "epoch": migration.epoch,
-            "keyPattern": migration.key.document(),
-            "donorShardId": migration.donor,
-            "recipientShardId": migration.recipient,
-            "range": {"min": migration.range.min.document(), "max": migration.range.max.document()},
-            "preMigrationChunkVersion": migration.lastmod.to_timestamp(),
-        }
+        body = self.migration.document()
         if self.decision is not None:
             body["decision"] = self.decision.value
         if self.blocks_reads:
@@ -83,20 +159,25 @@ class Coordinator:
     @classmethod
     def from_raw(cls, raw: bytes) -> Coordinator:
         body = document_to_python(raw)
-        key = ShardKey.parse(body["keyPattern"])
-        migration = Migration(
-            id=body["_id"],
-            namespace=body["nss"],
-            uuid=body["collectionUuid"],
-            epoch=body["epoch"],
-            key=key,
-            range=_range(raw, key),
-            lastmod=Lastmod.from_timestamp(body["preMigrationChunkVersion"]),
-            donor=body["donorShardId"],
-            recipient=body["recipientShardId"],
-        )
         decision = Decision(body["decision"]) if "decision" in body else None
-        return cls(migration, decision, blocks_reads=bool(body.get("blocksReads", False)))
+        return cls(_migration_of(raw, body), decision, blocks_reads=bool(body.get("blocksReads", False)))
+
+
+def _migration_of(raw: bytes, body: Mapping[str, Any]) -> AnyMigration:
+    if "databaseVersion" in body:
+        return DatabaseMigration.from_document(body)
+    key = ShardKey.parse(body["keyPattern"])
+    return Migration(
+        id=body["_id"],
+        namespace=body["nss"],
+        uuid=body["collectionUuid"],
+        epoch=body["epoch"],
+        key=key,
+        range=_range(raw, key),
+        lastmod=Lastmod.from_timestamp(body["preMigrationChunkVersion"]),
+        donor=body["donorShardId"],
+        recipient=body["recipientShardId"],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +250,63 @@ class RangeDeletion:
             written=body["timestamp"],
         )
 
+    def __str__(self) -> str:
+        return f"{self.namespace} {self.range}"
 
-def conflict_with(migration: Migration) -> CommandError:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseDeletion:
+    """Collections of a database that this shard is to drop. Fields as of a `RangeDeletion`."""
+
+    id: Binary
+    namespace: str
+    uuids: frozenset[bytes]
+    donor: str
+    pending: bool
+    delayed: bool
+    written: Timestamp = _NOT_WRITTEN
+
+    def written_at(self, seconds: int) -> DatabaseDeletion:
+        """The same, written `seconds` after 1970."""
+        return replace(self, written=Timestamp(seconds, 1))
+
+    def document(self) -> dict[str, Any]:
+        """As stored in `config.databaseDeletions`."""
+        return {
+            "_id": self.id,
+            "nss": self.namespace,
+            "collectionUuids": [Binary(uuid, 4) for uuid in sorted(self.uuids)],
+            "donorShardId": self.donor,
+            "whenToClean": "delayed" if self.delayed else "now",
+            "timestamp": self.written,
+            "pending": self.pending,
+        }
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> DatabaseDeletion:
+        body = document_to_python(raw)
+        return cls(
+            id=body["_id"],
+            namespace=body["nss"],
+            uuids=frozenset(map(bytes, body["collectionUuids"])),
+            donor=body["donorShardId"],
+            pending=body["pending"],
+            delayed=body["whenToClean"] == "delayed",
+            written=body["timestamp"],
+        )
+
+    def __str__(self) -> str:
+        return f"{len(self.uuids)} collections of {self.namespace}"
+
+
+Deletion = RangeDeletion | DatabaseDeletion
+
+
+def conflict_with(migration: AnyMigration) -> CommandError:
     """Why nothing may begin that this migration stands in the way of."""
     return CommandError(
         Code.ConflictingOperationInProgress,
-        f"a migration of {migration.namespace} {migration.range} from {migration.donor} to {migration.recipient} runs",
+        f"a migration of {migration} from {migration.donor} to {migration.recipient} runs",
     )
 
 

@@ -2,7 +2,7 @@
 
 A shard receives one migration at a time. It does what the donor asks; the donor alone decides.
 
-    CLEARING    waiting until earlier deletions that overlap the range are done, then reading who owns it
+    CLEARING    waiting until earlier deletions that overlap are done, then reading who owns it
     PERSISTING  the collection, its indexes and then the pending range deletion are being written (majority)
     SWEEPING    leftovers in the range are being deleted
     RECEIVING   batches and changes are taken, in the donor's numbering
@@ -10,9 +10,12 @@ A shard receives one migration at a time. It does what the donor asks; the donor
     SECURED     it is: the donor may commit
     ENDED       it failed or the donor fell silent: all is refused, and the range deletion stays pending until resolved
 
+Of a database PERSISTING and SWEEPING are left out: the donor sends the definitions of collections among the documents,
+and before any document of one it is noted durably that the collection is to be dropped if the move fails.
+
 Always true:
 
-* the pending range deletion is majority-committed before the first document is deleted or taken, so whatever happens,
+* the pending deletion is majority-committed before the first document is deleted or taken, so whatever happens,
   someone knows what to delete;
 * batches are stored once each, in order and one at a time: a repeated number is acknowledged, once it is stored, and
   ignored; a skipped one fails;
@@ -35,14 +38,25 @@ from enum import Enum, auto
 from bson.binary import Binary
 
 from docstore.errors import Code, CommandError
-from docstore.sharding.migration import Decision, Migration, RangeDeletion, conflict_with
+from docstore.sharding.migration import (
+    AnyMigration,
+    DatabaseMigration,
+    Decision,
+    Deletion,
+    Migration,
+    RangeDeletion,
+    conflict_with,
+)
+from docstore.sharding.recipient_batches import is_answered_ahead, work_of
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     AwaitMajority,
     Batch,
     BuildIndexes,
     CheckCollection,
+    CollectionDefinition,
     Commit,
+    DatabaseRead,
     Definition,
     Done,
     Effect,
@@ -51,20 +65,16 @@ from docstore.sharding.recipient_messages import (
     ForgetRouting,
     GetStatus,
     HoldColumnFamily,
-    InsertDocuments,
     Interrupted,
     LogDecision,
     Logged,
     MajorityFailed,
     MajorityReached,
     MakeCollection,
-    MergeRows,
     Outcome,
     PersistDeletion,
     PersistResolution,
     ReadRouting,
-    RememberStatements,
-    ReplaceDocuments,
     Reply,
     Request,
     Resolve,
@@ -72,6 +82,7 @@ from docstore.sharding.recipient_messages import (
     Start,
     StopWork,
     SweepRange,
+    TakeCollections,
     TakeDocuments,
     TakeStatements,
     WakeDeleter,
@@ -105,7 +116,7 @@ PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
 class Status:
     """What a donor and people are told. `reason`: why it has ended."""
 
-    migration: Migration
+    migration: AnyMigration
     state: State
     reason: str
 
@@ -115,8 +126,8 @@ class _Incoming:
     """The migration that is being received. `taken` is the number of the last batch that was let in, `stored` of the
     last one that has been stored; `batches` are those between, of which the first is being stored."""
 
-    migration: Migration
-    definition: Definition
+    migration: AnyMigration
+    definition: Definition | None
     heard: float
     state: State = State.CLEARING
     reason: str = ""
@@ -133,24 +144,45 @@ class _Incoming:
     """Tokens of `Commit`."""
     watching: dict[int, float] = field(default_factory=dict)
     """Tokens of `GetStatus`, and how long they may wait."""
+    collections: dict[str, CollectionDefinition] = field(default_factory=dict)
+    """Of a database, those that the donor has told of."""
 
     @property
     def id(self) -> bytes:
         return bytes(self.migration.id)
 
     @property
+    def chunk(self) -> tuple[Migration, Definition]:
+        """What comes where it is a chunk."""
+        assert isinstance(self.migration, Migration), "a chunk comes"
+        assert self.definition is not None, "with the definition of its collection"
+        return self.migration, self.definition
+
+    @property
     def status(self) -> Status:
         return Status(self.migration, self.state, self.reason)
+
+    def is_unknown(self, batch: Batch) -> bool:
+        """Whether a batch is of a collection of the database that the donor has not told of."""
+        if not isinstance(self.migration, DatabaseMigration) or not isinstance(batch, TakeDocuments):
+            return False
+        return bool(batch.documents or batch.gone) and batch.namespace not in self.collections
 
     def begin(self, work: Work, out: Effects) -> None:
         assert self.work is None, "one piece at a time"
         self.work = work
         out.append(work)
 
+    def be_ready(self, out: Effects) -> None:
+        """Documents may come."""
+        self.state = State.RECEIVING
+        out += [Reply(token, self.status) for token in self.watching]
+        self.watching.clear()
+
     def refusal(self) -> CommandError:
         return CommandError(
             Code.OperationFailed,
-            f"migration of {self.migration.namespace} {self.migration.range} does not take this while "
+            f"migration of {self.migration} does not take this while "
             f"{self.state.name.lower()}{': ' + self.reason if self.reason else ''}",
         )
 
@@ -161,11 +193,11 @@ class Recipient:
     def __init__(self) -> None:
         self._incoming: _Incoming | None = None
         self._decided: deque[bytes] = deque(maxlen=DECIDED_REMEMBERED)
-        self._resolving: dict[int, tuple[Resolve, Migration | None]] = {}
+        self._resolving: dict[int, tuple[Resolve, AnyMigration | None]] = {}
         """By token: decisions that are being written, each with the migration if it ran here."""
 
     @property
-    def running(self) -> Migration | None:
+    def running(self) -> AnyMigration | None:
         """What is being received, if anything: no other migration may begin here."""
         incoming = self._incoming
         return None if incoming is None or incoming.state is State.ENDED else incoming.migration
@@ -182,7 +214,7 @@ class Recipient:
                 self._settle(event, now, out)
             case Interrupted():
                 self._interrupt(event.reason, out)
-            case GetStatus() | TakeDocuments() | TakeStatements() | Commit():
+            case GetStatus() | TakeDocuments() | TakeStatements() | TakeCollections() | Commit():
                 self._ask(event, now, out)
             case _:
                 self._go_on(event, now, out)
@@ -247,7 +279,7 @@ class Recipient:
 
     def _end(self, incoming: _Incoming, reason: str, out: Effects) -> None:
         """Nothing more is taken; whoever waits hears of it now, the donor with its next request."""
-        if incoming.work is not None and incoming.batches and _is_answered_ahead(incoming.batches[0]):
+        if incoming.work is not None and incoming.batches and is_answered_ahead(incoming.batches[0]):
             incoming.batches.popleft()
         incoming.state, incoming.reason, incoming.work = State.ENDED, reason, None
         out.append(StopWork())
@@ -274,32 +306,44 @@ class Recipient:
         if incoming is None or event.work is not incoming.work:
             return
         incoming.heard, incoming.work = now, None
-        migration, definition = incoming.migration, incoming.definition
         match event:
             case Failed(_, error):
-                if incoming.batches and not _is_answered_ahead(batch := incoming.batches.popleft()):
+                if incoming.batches and not is_answered_ahead(batch := incoming.batches.popleft()):
                     out.append(Reply(batch.token, error))
                 self._end(incoming, error.message, out)
             case RoutingRead():
                 self._judge_routing(incoming, event, out)
+            case DatabaseRead():
+                self._judge_database(incoming, event, out)
             case Done(AwaitDeletions()):
-                incoming.begin(ReadRouting(migration), out)
+                incoming.begin(ReadRouting(incoming.migration), out)
             case Done(MakeCollection() | HoldColumnFamily() | CheckCollection()):
-                incoming.begin(BuildIndexes(migration, definition), out)
+                incoming.begin(BuildIndexes(*incoming.chunk), out)
             case Done(BuildIndexes()):
-                incoming.begin(PersistDeletion(RangeDeletion.of(migration, pending=True, delayed=False)), out)
+                incoming.begin(PersistDeletion(RangeDeletion.of(incoming.chunk[0], pending=True, delayed=False)), out)
             case Done(PersistDeletion()):
                 incoming.state = State.SWEEPING
-                incoming.begin(SweepRange(migration), out)
+                incoming.begin(SweepRange(incoming.chunk[0]), out)
             case Done(SweepRange()):
-                incoming.state = State.RECEIVING
-                out += [Reply(token, incoming.status) for token in incoming.watching]
-                incoming.watching.clear()
+                incoming.be_ready(out)
             case Done():
                 self._stored(incoming, out)
 
+    def _judge_database(self, incoming: _Incoming, event: DatabaseRead, out: Effects) -> None:
+        migration = incoming.migration
+        assert isinstance(migration, DatabaseMigration), "a database was looked up"
+        same = (event.version, event.primary) == (migration.version, migration.donor)
+        if not same and not event.work.anew:
+            incoming.begin(ReadRouting(migration, anew=True), out)
+        elif not same:
+            self._end(incoming, f"{migration.namespace} is not the donor's under this version", out)
+        elif not event.held:
+            self._end(incoming, f"{migration.namespace} is not held for the move", out)
+        else:
+            incoming.be_ready(out)
+
     def _judge_routing(self, incoming: _Incoming, event: RoutingRead, out: Effects) -> None:
-        migration, definition = incoming.migration, incoming.definition
+        migration, definition = incoming.chunk
         if event.epoch != migration.epoch and not event.work.anew:
             incoming.begin(ReadRouting(migration, anew=True), out)
         elif event.epoch != migration.epoch:
@@ -338,6 +382,10 @@ class Recipient:
         wanted = incoming.taken + 1
         if incoming.state is State.RECEIVING and batch.number > wanted:
             self._end(incoming, f"batch {batch.number} came before batch {wanted}", out)
+        if incoming.state is State.RECEIVING and isinstance(batch, TakeCollections):
+            incoming.collections |= {each.namespace: each for each in batch.definitions}
+        elif incoming.state is State.RECEIVING and incoming.is_unknown(batch):
+            self._end(incoming, f"batch {batch.number} is of a collection that was not told of", out)
         if incoming.state is not State.RECEIVING:
             out.append(Reply(batch.token, incoming.refusal()))
         elif batch.number <= incoming.stored:
@@ -351,13 +399,13 @@ class Recipient:
                 self._store(incoming, batch, out)
 
     def _store(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
-        incoming.begin(_storing(incoming, batch), out)
-        if _is_answered_ahead(batch):
+        incoming.begin(work_of(batch, incoming.migration, incoming.definition, incoming.collections), out)
+        if is_answered_ahead(batch):
             out.append(Reply(batch.token))
 
     def _stored(self, incoming: _Incoming, out: Effects) -> None:
         incoming.stored += 1
-        if not _is_answered_ahead(batch := incoming.batches.popleft()):
+        if not is_answered_ahead(batch := incoming.batches.popleft()):
             self._acknowledge(incoming, batch, out)
         for batch in [batch for batch in incoming.repeated if batch.number <= incoming.stored]:
             incoming.repeated.remove(batch)
@@ -396,7 +444,7 @@ class Recipient:
                 self._end(incoming, event.decision.value, out)
             self._incoming = None
         self._resolving[event.token] = (event, ended)
-        change: RangeDeletion | Binary | None = None
+        change: Deletion | Binary | None = None
         if event.deletion is not None and event.decision is Decision.ABORTED:
             change = replace(event.deletion, pending=False, delayed=False)
         elif event.deletion is not None:
@@ -429,19 +477,3 @@ class Recipient:
                 return
         del self._resolving[event.token]
         out.append(Reply(event.token, event.error if isinstance(event, MajorityFailed) else None))
-
-
-def _is_answered_ahead(batch: Batch) -> bool:
-    """Whether it is acknowledged when its storing begins."""
-    return isinstance(batch, TakeDocuments) and batch.clone and not batch.majority
-
-
-def _storing(incoming: _Incoming, batch: Batch) -> Work:
-    migration = incoming.migration
-    if isinstance(batch, TakeStatements):
-        return RememberStatements(migration, batch.statements)
-    if incoming.definition.keyspace is not None:
-        return MergeRows(migration, batch.documents)
-    if batch.clone:
-        return InsertDocuments(migration, batch.documents)
-    return ReplaceDocuments(migration, batch.documents, batch.gone)

@@ -2,8 +2,8 @@
 
 A donor's request carries a `token`, the driver's own name for the conversation; its answer is a `Reply` with the same
 token. What takes time is answered by exactly one event. For `Work`, which is done one piece at a time, that is `Done`,
-`RoutingRead` or `Failed` with the very effect in it, so that the end of work which was stopped is known and ignored;
-for a wait for a majority it is `MajorityReached` or `MajorityFailed`.
+`RoutingRead`, `DatabaseRead` or `Failed` with the very effect in it, so that the end of work which was stopped is known
+and ignored; for a wait for a majority it is `MajorityReached` or `MajorityFailed`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from bson.objectid import ObjectId
 
 from docstore.bson import Value
 from docstore.errors import CommandError
-from docstore.sharding.migration import Decision, Migration, RangeDeletion
+from docstore.sharding.migration import (
+    AnyMigration,
+    DatabaseMigration,
+    Decision,
+    Deletion,
+    Migration,
+    RangeDeletion,
+)
+from docstore.sharding.version import DatabaseVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +38,28 @@ class Definition:
     keyspace: bytes | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionDefinition:
+    """A collection of a database that moves. `options` and `indexes`, but for that of `_id`: documents as stored."""
+
+    namespace: str
+    uuid: Binary
+    options: bytes
+    indexes: tuple[bytes, ...] = ()
+
+
 # Requests of a donor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Begin to receive. `shard`: the name of this one; `conflict`: why it may not now, for what else it does."""
+    """Begin to receive. `shard`: the name of this one; `conflict`: why it may not now, for what else it does.
+    `definition`: of the collection of a chunk; those of a database come as `TakeCollections`.
+    """
 
     token: int
-    migration: Migration
-    definition: Definition
+    migration: AnyMigration
+    definition: Definition | None
     shard: str
     conflict: CommandError | None = None
 
@@ -57,7 +77,7 @@ class GetStatus:
 class TakeDocuments:
     """A batch. `clone`: none of the documents was sent before, and the answer comes when those of earlier batches are
     stored; else `gone` are the `_id`s of those that have left the range, and it comes when they are. `majority`: the
-    answer waits until a majority has everything so far."""
+    answer waits until a majority has everything so far. `namespace`: the collection, of a database that moves."""
 
     token: int
     id: bytes
@@ -66,6 +86,7 @@ class TakeDocuments:
     gone: Sequence[Value] = ()
     clone: bool = False
     majority: bool = False
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +97,17 @@ class TakeStatements:
     id: bytes
     number: int
     statements: Sequence[bytes]
+    majority: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeCollections:
+    """Collections of a database that moves, of which documents follow; numbered like these."""
+
+    token: int
+    id: bytes
+    number: int
+    definitions: Sequence[CollectionDefinition]
     majority: bool = False
 
 
@@ -96,7 +128,7 @@ class Resolve:
     id: bytes
     namespace: str
     decision: Decision
-    deletion: RangeDeletion | None
+    deletion: Deletion | None
 
 
 # What has been done
@@ -118,6 +150,17 @@ class RoutingRead:
     epoch: ObjectId | None
     primary: str | None
     owned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRead:
+    """`version` and `primary` shard of the database that moves, None where there is none; `held`: whether its move has
+    it to itself here."""
+
+    work: ReadRouting
+    version: DatabaseVersion | None
+    primary: str | None
+    held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +194,9 @@ class Interrupted:
     reason: str
 
 
-Batch = TakeDocuments | TakeStatements
+Batch = TakeDocuments | TakeStatements | TakeCollections
 Request = GetStatus | Batch | Commit
-Outcome = Done | RoutingRead | Failed
+Outcome = Done | RoutingRead | DatabaseRead | Failed
 Event = Start | Request | Resolve | Outcome | MajorityReached | MajorityFailed | Logged | Interrupted
 
 
@@ -175,16 +218,16 @@ class StopWork:
 
 @dataclass(frozen=True, slots=True)
 class AwaitDeletions:
-    """Wait, within the limit, until no range deletion overlaps."""
+    """Wait, within the limit, until nothing is to be deleted that the migration brings."""
 
-    migration: Migration
+    migration: AnyMigration
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRouting:
-    """From the config servers; done with `RoutingRead`. `anew`: what is known counts for nothing."""
+    """From the config servers; done with `RoutingRead` or `DatabaseRead`. `anew`: what is known counts for nothing."""
 
-    migration: Migration
+    migration: AnyMigration
     anew: bool = False
 
 
@@ -202,6 +245,14 @@ class HoldColumnFamily:
 
     migration: Migration
     definition: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class HoldCollections:
+    """Note durably that they are to be dropped if the migration fails; then have them with their indexes."""
+
+    migration: DatabaseMigration
+    definitions: Sequence[CollectionDefinition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +313,7 @@ class MergeRows:
 class RememberStatements:
     """So that a retry which arrives here is not executed again."""
 
-    migration: Migration
+    migration: AnyMigration
     statements: Sequence[bytes]
 
 
@@ -279,7 +330,7 @@ class PersistResolution:
     majority. Not stopped by `StopWork`."""
 
     token: int
-    change: RangeDeletion | Binary | None
+    change: Deletion | Binary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +342,7 @@ class ForgetRouting:
 
 @dataclass(frozen=True, slots=True)
 class WakeDeleter:
-    """A range deletion has changed."""
+    """What is to be deleted has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +350,7 @@ class LogDecision:
     """Tell people in the changelog; `Logged` whether that succeeds or not. Not stopped by `StopWork`."""
 
     token: int
-    migration: Migration
+    migration: AnyMigration
     decision: Decision
 
 
@@ -308,6 +359,7 @@ Work = (
     | ReadRouting
     | MakeCollection
     | HoldColumnFamily
+    | HoldCollections
     | CheckCollection
     | BuildIndexes
     | PersistDeletion

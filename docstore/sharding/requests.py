@@ -167,6 +167,23 @@ def ensure_chunk_version_greater(namespace: str, epoch: ObjectId, bounds: KeyRan
     }
 
 
+def commit_move_primary(database: str, version: DatabaseVersion, to: str) -> dict[str, Any]:
+    """Give a database of exactly this version another primary shard: the one place where that is decided.
+
+    -> `{}`, also when it is so already. StaleDbVersion, ShardNotFound for a shard that is gone or being emptied: it has
+    not happened and, with these arguments, never will.
+    """
+    return {"_configsvrCommitMovePrimary": database, "databaseVersion": version.to_document(), "to": to}
+
+
+def ensure_database_version_greater(database: str, version: DatabaseVersion) -> dict[str, Any]:
+    """Draw the version of the database anew if it is this one: a commit still under way can then no longer succeed.
+
+    -> `{shard}`: the primary shard. StaleDbVersion where it is another database.
+    """
+    return {"_configsvrEnsureDatabaseVersionIsGreaterThan": database, "databaseVersion": version.to_document()}
+
+
 def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 0, why: str = "") -> dict[str, Any]:
     """Acquire, renew or release a lease (`action`), judged by the config primary's clock alone.
 

@@ -23,10 +23,11 @@ from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.bson import array_documents, document_to_python, get_field
+from docstore.optime import pack_timestamp
 from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, chunk_from_raw
 from docstore.sharding.key import Bound, ShardKey
 from docstore.sharding.partitioners import Partitioner
-from docstore.sharding.version import DatabaseVersion, ShardVersion, unsharded_in
+from docstore.sharding.version import FIRST_PRIMARY, DatabaseVersion, ShardVersion, unsharded_in
 
 _NEVER = Timestamp(0, 0)
 
@@ -70,6 +71,16 @@ class Routing:
     def version(self) -> ShardVersion:
         """Of the collection; when it is not sharded, that of the database."""
         return unsharded_in(self.database) if self.collection is None else self.collection.chunks.version
+
+    def arrived(self, shard: str) -> int:
+        """Up to which packed cluster time documents of the namespace have come to the shard; 0: it has had them since
+        there is a cluster.
+        """
+        if self.collection is not None:
+            return self.collection.gained.get(shard, 0)
+        if self.database is None or self.primary != shard or self.database.last_mod == FIRST_PRIMARY:
+            return 0
+        return pack_timestamp(self.database.timestamp)
 
     def shard_version(self, shard: str) -> ShardVersion:
         """What an operation sent to `shard` must carry."""

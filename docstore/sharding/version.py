@@ -48,8 +48,13 @@ NO_CHUNKS = Lastmod(0, 0)
 FIRST = Lastmod(1, 0)
 
 
+FIRST_PRIMARY = 1
+"""The count of a database that has the primary shard with which it was made."""
+
+
 class DatabaseVersion(NamedTuple):
-    """Which database of a name: `uuid` and `timestamp` are drawn with its creation, `last_mod` counts its primaries.
+    """Which database of a name: `uuid` is drawn with its creation, `last_mod` counts its primaries, `timestamp` is the
+    cluster time at which it was made or came to its primary shard.
 
     `{uuid, timestamp, lastMod}` in commands and in config.databases.
     """

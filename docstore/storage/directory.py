@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any

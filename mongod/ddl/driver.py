@@ -121,10 +121,12 @@ class Driver:
                 await self._announce()
                 return Done()
             case HoldShards():
-                await self._ask_all(operation.participants, requests.hold(operation), HOLD_SECONDS, may_fail=may_fail)
+                await self._ask_all(
+                    operation.participants, partial(requests.hold, operation), HOLD_SECONDS, may_fail=may_fail
+                )
                 return Done()
             case Ask():
-                act = requests.act(operation)
+                act = partial(requests.act, operation)
                 return Answered(await self._ask_all(effect.shards, act, ACT_SECONDS, may_fail=may_fail))
             case Commit():
                 return Answered({"": await self._commit(may_fail=may_fail)})
@@ -183,7 +185,7 @@ class Driver:
     # Others
 
     async def _release(self) -> Event:
-        release = requests.release(self.operation)
+        release = partial(requests.release, self.operation)
         releasing = self._ask_all(self.operation.participants, release, HOLD_SECONDS, may_fail=False)
         try:
             await asyncio.wait_for(releasing, PATIENCE_SECONDS)
@@ -204,11 +206,13 @@ class Driver:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _ask_all(
-        self, shards: Iterable[str], command: Mapping[str, Any], seconds: float, *, may_fail: bool
+        self, shards: Iterable[str], command: Callable[[str], Mapping[str, Any]], seconds: float, *, may_fail: bool
     ) -> dict[str, Mapping[str, Any]]:
-        """The replies by shard. Errors: the first shard's, with what every shard has said as `shards`."""
+        """The replies by shard, to what `command` gives for each. Errors: the first shard's, with what every shard has
+        said as `shards`.
+        """
         names = list(shards)
-        asked = (self._ask_until(name, command, seconds, may_fail=may_fail) for name in names)
+        asked = (self._ask_until(name, command(name), seconds, may_fail=may_fail) for name in names)
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         replies: dict[str, Mapping[str, Any]] = {}
         errors: list[CommandError] = []

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bson.binary import Binary
-from bson.timestamp import Timestamp
 
-from docstore.bson import document_to_python, get_field
+from docstore.bson import document_to_python
 from docstore.collection.catalog.views import is_view
 from docstore.errors import Code, CommandError
-from docstore.namespace import replicates
 from docstore.sharding.ddl.coordinator import Found, NothingToDo
 from docstore.sharding.ddl.operation import Kind, Operation
 from docstore.sharding.key import ShardKey
@@ -59,7 +57,6 @@ async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
 
 
 async def _moved_database(shard: Shard, operation: Operation) -> Found | NothingToDo:
-    """`collections`: what this shard has of the database; `after`: of an optime at which all of it is there."""
     name, to = operation.namespace, operation.request["to"]
     records = await _config_rows(shard, "databases", {"_id": name})
     if not records or records[0]["version"]["uuid"] != operation.request["databaseVersion"]["uuid"]:
@@ -68,29 +65,10 @@ async def _moved_database(shard: Shard, operation: Operation) -> Found | Nothing
         return NothingToDo({"primary": to})
     if records[0]["primary"] != shard.name:
         raise CommandError(Code.StaleDbVersion, f"{shard.name} is not the primary shard of {name}")
-    sharded = {row["_id"] for row in await _sharded_in(shard, name)}
-    store = shard.node.store
-    collections = []
-    for collection in store.catalog.in_database(name):
-        if collection.options.keyspace is not None:
-            raise CommandError(Code.CommandNotSupported, f"{name} is a keyspace: its primary shard does not change")
-        if not replicates(collection.ns) or get_field(collection.options.raw, "temp") is not None:
-            continue
-        collections.append(
-            {
-                "ns": collection.ns,
-                "uuid": Binary.from_uuid(collection.uuid),
-                "options": Binary(collection.options.raw),
-                "indexes": [Binary(index.spec.raw) for index in collection.indexes.values()],
-                "sharded": collection.ns in sharded,
-            }
-        )
-    after = store.last_optime.timestamp
-    facts = {
-        "databaseVersion": records[0]["version"], "from": shard.name, "to": to, "sharded": sorted(sharded),
-        "collections": collections, "after": Timestamp(after >> 32, after & 0xFFFFFFFF),
-    }  # fmt: skip
-    return Found((shard.name, to), facts)
+    if any(collection.options.keyspace is not None for collection in shard.node.store.catalog.in_database(name)):
+        raise CommandError(Code.CommandNotSupported, f"{name} is a keyspace: its primary shard does not change")
+    sharded = [row["_id"] for row in await _sharded_in(shard, name)]
+    return Found((shard.name, to), {"from": shard.name, "to": to, "sharded": sorted(sharded)})
 
 
 async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:

@@ -32,11 +32,10 @@ _ACTS: Mapping[tuple[Kind, Phase], Act] = {
     (Kind.COLL_MOD, Phase.PREPARING): index_changes.as_asked,
     (Kind.COLL_MOD, Phase.APPLYING): index_changes.as_asked,
     (Kind.RENAME_COLLECTION, Phase.APPLYING): renames.rename,
-    (Kind.MOVE_PRIMARY, Phase.PREPARING): primary_moves.copy,
-    (Kind.MOVE_PRIMARY, Phase.UNDOING): primary_moves.undo,
-    (Kind.MOVE_PRIMARY, Phase.BLOCKING): primary_moves.block,
-    (Kind.MOVE_PRIMARY, Phase.APPLYING): primary_moves.leave,
+    (Kind.MOVE_PRIMARY, Phase.PREPARING): primary_moves.move,
 }
+_BESIDE_TRANSACTIONS = frozenset((Kind.MOVE_PRIMARY,))
+"""These see to open transactions themselves, when their time has come."""
 
 
 class Participant:
@@ -61,6 +60,8 @@ class Participant:
         shard = self._shard
         shard.shard_filter.settle_term()
         await self._end_acts(operation)
+        if shard.shard_filter.holds.stands(operation):
+            await shard.end_migrations(namespace)
         shard.shard_filter.holds.release(shard.records, self._hold(operation, namespace, blocks))
         await shard.records.committed(shard.node.store.last_optime)
 
@@ -95,6 +96,8 @@ class Participant:
     async def _carry_out(self, act: Act, context: Context, operation: Operation) -> dict[str, Any]:
         """Once no open transaction uses what is to be changed."""
         claims, namespace = self._shard.node.store.claims, operation.namespace
+        if operation.kind in _BESIDE_TRANSACTIONS:
+            return await act(self._shard, context, operation)
         find = claims.holder if "." in namespace else claims.holder_in
         while True:
             claims.begin_waiting(namespace)

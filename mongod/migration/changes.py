@@ -1,4 +1,4 @@
-"""Telling people, in config.changelog, what happens to chunks on this shard."""
+"""Telling people, in config.changelog, what happens to chunks and databases on this shard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from docstore.errors import CommandError
 from docstore.log import component
 from docstore.sharding import requests
-from docstore.sharding.migration import Migration
+from docstore.sharding.migration import AnyMigration, Migration
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -17,10 +17,15 @@ LOG = component("MIGRATE")
 _SECONDS = 2.0
 
 
-async def log_change(shard: Shard, migration: Migration, what: str, details: Mapping[str, Any]) -> None:
-    """Add an entry about a migration; that it fails changes nothing."""
-    bounds = {"min": migration.range.min.document(), "max": migration.range.max.document()}
-    await log(shard, what, migration.namespace, {**bounds, **details, "to": migration.recipient})
+async def log_change(shard: Shard, migration: AnyMigration, step: str, details: Mapping[str, Any]) -> None:
+    """Add an entry about a step of a migration: start, from or to; that it fails changes nothing."""
+    details = {**details, "to": migration.recipient}
+    if isinstance(migration, Migration):
+        bounds = {"min": migration.range.min.document(), "max": migration.range.max.document()}
+        await log(shard, f"moveChunk.{step}", migration.namespace, {**bounds, **details})
+    elif step != "start":
+        # The operation that it is part of has told of its beginning.
+        await log(shard, f"movePrimary.{step}", migration.namespace, details)
 
 
 async def log(shard: Shard, what: str, namespace: str, details: Mapping[str, Any]) -> None:

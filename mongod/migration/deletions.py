@@ -1,12 +1,13 @@
-"""Deleting ranges that this shard does not own (any more), as the durable documents in `config.rangeDeletions` say.
+"""Deleting what this shard does not own (any more), as durable documents say: ranges (`config.rangeDeletions`), and
+collections of databases whose primary shard is another one (`config.databaseDeletions`).
 
 Always true:
 
-* nothing is deleted while its document is `pending`, before its delay is over, or while the routing shows any key of
-  the
-  range as owned here;
+* nothing is deleted while its document is `pending`, before its delay is over, or while the routing shows any of it as
+  owned here;
 * the document is removed after the last of its documents, so an interrupted deletion is carried on by the next primary;
-* an incoming migration that overlaps waits until the document is gone.
+* an incoming migration that overlaps waits until the document is gone;
+* change streams hear nothing of it: the documents are on another shard.
 
 Queries that began before the move read from snapshots and see their documents to the end.
 """
@@ -16,13 +17,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import Any
+from uuid import UUID
 
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.node.node import DataNode
-from docstore.sharding.key import KeyRange
-from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
+from docstore.sharding.migration import (
+    DATABASE_DELETIONS,
+    RANGE_DELETIONS,
+    AnyMigration,
+    DatabaseDeletion,
+    Deletion,
+    Migration,
+    RangeDeletion,
+)
 from mongod.migration.ranges import RangeRemoval
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
@@ -65,14 +74,24 @@ class RangeDeleter:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_clear(self, uuid: Any, bounds: KeyRange, seconds: float) -> None:
-        """Wait until no deletion overlaps the range. ExceededTimeLimit after that many seconds."""
+    async def wait_clear(self, migration: AnyMigration, seconds: float) -> None:
+        """Wait until no deletion overlaps what is to come. ExceededTimeLimit after that many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while any(each.uuid == uuid and each.range.overlaps(bounds) for each in self._records.deletions()):
+        while self._overlaps(migration):
             if loop.time() >= deadline:
-                raise CommandError(Code.ExceededTimeLimit, f"documents in {bounds} are still to be deleted here")
+                raise CommandError(Code.ExceededTimeLimit, f"documents of {migration} are still to be deleted here")
             await self._wait_change(min(_LOOK_SECONDS, deadline - loop.time()))
+
+    def _overlaps(self, migration: AnyMigration) -> bool:
+        records, name = self._records, migration.namespace
+        if isinstance(migration, Migration):
+            return records.is_leaving(name, bytes(migration.uuid)) or any(
+                each.uuid == migration.uuid and each.range.overlaps(migration.range) for each in records.deletions()
+            )
+        return any(each.namespace == name for each in records.database_deletions()) or any(
+            each.migration.namespace == name for each in records.coordinators()
+        )
 
     async def wait_done(self, identity: Any) -> None:
         """Wait until the deletion that belongs to a migration is done."""
@@ -92,19 +111,23 @@ class RangeDeleter:
                     await asyncio.wait_for(changed.wait(), wait)
                 continue
             try:
-                await self._delete(due)
+                if isinstance(due, DatabaseDeletion):
+                    await self._drop(due)
+                else:
+                    await self._delete(due)
             except CommandError as error:
-                LOG.info("Range deletion put off", ns=due.namespace, range=str(due.range), reason=str(error))
+                LOG.info("Deletion put off", ns=due.namespace, what=str(due), reason=str(error))
                 self._put_off[bytes(due.id)] = asyncio.get_running_loop().time() + _RETRY_SECONDS
 
-    def _next(self) -> tuple[RangeDeletion | None, float]:
+    def _next(self) -> tuple[Deletion | None, float]:
         """(a deletion whose time has come, seconds until it is worth looking again)."""
         try:
             self._node.replication.check_write()
         except CommandError:
             return None, _LOOK_SECONDS
         now, soonest = self._node.wall_clock(), _LOOK_SECONDS
-        for each in self._records.deletions():
+        deletions: list[Deletion] = [*self._records.deletions(), *self._records.database_deletions()]
+        for each in deletions:
             if each.pending or self._put_off.get(bytes(each.id), 0.0) > asyncio.get_running_loop().time():
                 continue
             delay = each.written.time + (self._tunables.orphan_delay if each.delayed else 0.0) - now
@@ -128,6 +151,27 @@ class RangeDeleter:
         await self._records.committed(node.store.last_optime)
         await self._records.committed(self._records.write((RANGE_DELETIONS, deletion.id)))
         LOG.info("Range deleted", ns=deletion.namespace, range=str(deletion.range), documents=removed)
+        self._wake()
+
+    async def _drop(self, deletion: DatabaseDeletion) -> None:
+        node = self._node
+        for uuid in sorted(deletion.uuids):
+            stored = node.store.catalog.by_uuid(UUID(bytes=uuid))
+            if stored is None:
+                continue
+            known = await self._shard_filter.refresh(stored.ns)
+            owns = known.collection is not None and self._shard_filter.shard_name in known.collection.chunks.shards
+            if owns or (known.collection is None and not known.foreign):
+                text = f"the routing shows {stored.ns} as owned here"
+                raise CommandError(Code.ConflictingOperationInProgress, text)
+            node.replication.check_write()
+            with node.store.unit(from_migrate=True) as unit:
+                node.store.drop_collection(unit, stored.ns)
+                unit.commit()
+            await node.pause()
+        await self._records.committed(node.store.last_optime)
+        await self._records.committed(self._records.write((DATABASE_DELETIONS, deletion.id)))
+        LOG.info("Database deleted", ns=deletion.namespace, collections=len(deletion.uuids))
         self._wake()
 
     def _collection(self, deletion: RangeDeletion) -> Collection | None:

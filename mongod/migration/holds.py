@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bson.binary import Binary
 
-from docstore.bson import document_to_python, from_python
+from docstore.bson import from_python
 from docstore.collection.changes import Commit
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
@@ -28,8 +28,7 @@ from docstore.sharding.ddl.operation import (
     let_go,
     taken,
 )
-from docstore.sharding.version import ShardVersion
-from mongod.migration.critical_section import CriticalSection
+from mongod.migration.critical_section import CriticalSections
 
 if TYPE_CHECKING:
     from mongod.migration.records import MigrationRecords
@@ -38,10 +37,13 @@ MAX_FORGOTTEN_AT_ONCE = 100
 
 
 class Holds:
-    """`sections`: what waits, by namespace or database. `on_end` is told what has been released on any member."""
+    """`sections`: what operations wait for, by collection or database; `changes`: what changes of definitions wait for.
+    `on_end` is told what has been released on any member.
+    """
 
     def __init__(self, node: DataNode) -> None:
-        self.sections: dict[str, CriticalSection] = {}
+        self.sections = CriticalSections()
+        self.changes = CriticalSections()
         self.on_end: Callable[[str], None] = lambda _held: None
         self._node = node
         self._standing: dict[bytes, Hold] = {}
@@ -64,13 +66,6 @@ class Holds:
         """Whether one stands."""
         return bool(self._standing)
 
-    def section(self, namespace: str, shard_version: bytes | None) -> CriticalSection | None:
-        """What an operation on the namespace waits for. `shard_version`: that under which it comes."""
-        found = self.sections.get(namespace) or self.sections.get(namespace.partition(".")[0])
-        if found is None or not found.unsharded_only or shard_version is None:
-            return found
-        return None if ShardVersion.from_document(document_to_python(shard_version)).sharded else found
-
     def over(self, namespace: str) -> Hold | None:
         """The hold on the namespace or on its database, or, for a database, on anything in it."""
         for hold in self._standing.values():
@@ -78,15 +73,20 @@ class Holds:
                 return hold
         return None
 
-    def conflict(self, namespace: str) -> CommandError | None:
-        """Why no migration of the collection may begin."""
-        if self.over(namespace) is None:
+    def conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
+        """Why no migration of the collection or database may begin, unless it is part of that operation."""
+        found = self.over(namespace)
+        if found is None or found.operation == operation:
             return None
         return CommandError(Code.ConflictingOperationInProgress, f"{namespace} is held for a change of its definition")
 
     def all_standing(self) -> list[Hold]:
         """Those of all operations."""
         return list(self._standing.values())
+
+    def stands(self, operation: Binary) -> bool:
+        """Whether the operation's hold stands."""
+        return bytes(operation) in self._standing
 
     def standing(self, operation: Binary) -> Hold:
         """The operation's hold. OperationFailed, with `notHeld`, where it does not stand (any more)."""
@@ -145,17 +145,15 @@ class Holds:
         self._standing[bytes(hold.operation)] = hold
         if hold.blocks is Blocks.NOTHING:
             return
-        section = self.sections.setdefault(hold.namespace, CriticalSection())
-        section.reads = hold.blocks is not Blocks.UNSHARDED_WRITES
-        section.unsharded_only = hold.blocks is not Blocks.EVERYTHING
+        waiting = self.changes if hold.blocks is Blocks.CHANGES else self.sections
+        waiting.begin(hold.namespace, reads=True)
 
     def _end(self, hold: Hold) -> None:
         if self._standing.pop(bytes(hold.operation), None) is None:
             return
         self.on_end(hold.namespace)
-        section = self.sections.pop(hold.namespace, None)
-        if section is not None:
-            section.end()
+        self.sections.end(hold.namespace)
+        self.changes.end(hold.namespace)
 
 
 def stored_document(node: DataNode, namespace: str, identity: str) -> bytes | None:

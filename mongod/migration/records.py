@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import bson
+from bson.binary import Binary
 
 from docstore.bson import from_python
 from docstore.collection.collection import Collection
@@ -20,7 +21,16 @@ from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.node import DataNode
 from docstore.optime import OpTime
-from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, RangeDeletion
+from docstore.sharding.migration import (
+    COORDINATORS,
+    DATABASE_DELETIONS,
+    RANGE_DELETIONS,
+    Coordinator,
+    DatabaseDeletion,
+    DatabaseMigration,
+    Deletion,
+    RangeDeletion,
+)
 
 ROUTING_SIGNALS = "config.cache.collections"
 """One document for each collection whose routing changed on this shard; a write to it makes every member read the
@@ -43,7 +53,7 @@ class MigrationRecords:
         self._node = node
 
     def coordinators(self) -> list[Coordinator]:
-        """The migrations that this shard gives documents away in and has not forgotten yet."""
+        """The migrations in which this shard gives documents away and which it has not forgotten yet."""
         return [Coordinator.from_raw(raw) for raw in self._all(COORDINATORS)]
 
     def deletions(self) -> list[RangeDeletion]:
@@ -55,10 +65,24 @@ class MigrationRecords:
         collection = self._node.store.collection(namespace)
         return collection is not None and any(each.uuid.as_uuid() == collection.uuid for each in self.deletions())
 
-    def deletion(self, identity: Any) -> RangeDeletion | None:
-        """The range deletion of one migration."""
+    def database_deletions(self) -> list[DatabaseDeletion]:
+        """The collections that are to be dropped here because their database has gone, or has not come."""
+        return [DatabaseDeletion.from_raw(raw) for raw in self._all(DATABASE_DELETIONS)]
+
+    def deletion(self, identity: Any) -> Deletion | None:
+        """The deletion of one migration."""
         found = self._find(RANGE_DELETIONS, identity)
-        return None if found is None else RangeDeletion.from_raw(found[1])
+        if found is not None:
+            return RangeDeletion.from_raw(found[1])
+        found = self._find(DATABASE_DELETIONS, identity)
+        return None if found is None else DatabaseDeletion.from_raw(found[1])
+
+    def is_leaving(self, namespace: str, uuid: bytes) -> bool:
+        """Whether there may still be an old copy of an unsharded collection here, which goes."""
+        return any(uuid in each.uuids for each in self.database_deletions()) or any(
+            isinstance(each.migration, DatabaseMigration) and each.migration.concerns(namespace)
+            for each in self.coordinators()
+        )
 
     def write(
         self, *changes: tuple[str, Mapping[str, Any] | Any], also: Callable[[WriteUnitOfWork], None] | None = None
@@ -86,6 +110,14 @@ class MigrationRecords:
             unit.commit()
         return node.store.last_optime
 
+    def write_deletion(self, change: Deletion | Binary) -> OpTime | None:
+        """Store a deletion, as of now, or remove the one with an `_id`. NotWritablePrimary."""
+        if isinstance(change, RangeDeletion | DatabaseDeletion):
+            document = change.written_at(int(self._node.wall_clock())).document()
+            return self.write((deletions_of(change), document))
+        deletion = self.deletion(change)
+        return self._node.store.last_optime if deletion is None else self.write((deletions_of(deletion), change))
+
     def may_write(self) -> bool:
         """Whether this member is the primary."""
         try:
@@ -107,6 +139,11 @@ class MigrationRecords:
     def _all(self, namespace: str) -> Iterator[bytes]:
         collection = self._node.store.collection(namespace)
         return iter(()) if collection is None else iter(list(collection.documents(self._node.engine)))
+
+
+def deletions_of(deletion: Deletion) -> str:
+    """The collection in which such a document is."""
+    return RANGE_DELETIONS if isinstance(deletion, RangeDeletion) else DATABASE_DELETIONS
 
 
 def _put(unit: WriteUnitOfWork, collection: Collection, document: Mapping[str, Any]) -> None:

@@ -15,16 +15,17 @@ from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.sharding.migration import Decision
 
 if TYPE_CHECKING:
-    from docstore.sharding.migration import RangeDeletion
+    from docstore.sharding.migration import Deletion
     from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
 LOOK_SECONDS = 5.0
 
 
-def undecided(shard: Shard) -> list[RangeDeletion]:
+def undecided(shard: Shard) -> list[Deletion]:
     """What was received from other shards and is nobody's as long as these have not told whether it is ours."""
-    return [each for each in shard.records.deletions() if each.pending and each.donor != shard.name]
+    deletions: list[Deletion] = [*shard.records.deletions(), *shard.records.database_deletions()]
+    return [each for each in deletions if each.pending and each.donor != shard.name]
 
 
 class RemovalWatch(PeriodicTask):
@@ -52,7 +53,7 @@ class RemovalWatch(PeriodicTask):
                 holds.release(shard.records, hold)
             for each in received:
                 # Were it ours, no removal would have ended before the chunk had gone again.
-                LOG.info("Migration ended: this shard was removed", ns=each.namespace, range=str(each.range))
+                LOG.info("Migration ended: this shard was removed", ns=each.namespace, what=str(each))
                 await shard.recipient.resolve(each.id, each.namespace, Decision.ABORTED)
         except CommandError as error:
             LOG.info("What is held here stays for now", reason=error.message)

@@ -41,12 +41,11 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.key_layout import SESSION_PREFIX, after_prefix
-from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.node import DataNode
 from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
 from docstore.sharding.key import ShardKey, raw_field
-from docstore.sharding.migration import Migration
+from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration
 from docstore.storage import Family
 from mongod.migration.ranges import in_range
 from mongod.migration.records import MigrationRecords
@@ -119,11 +118,16 @@ def _dead_end(lsid: bytes, txn_number: int) -> Statement:
 # What moves
 
 
-def database_concern(database: str) -> Concern:
-    """All collections of a database."""
+def concern_of(migration: AnyMigration) -> Concern:
+    """Return the test of log entries for those that are about what moves."""
+    return range_concern(migration) if isinstance(migration, Migration) else database_concern(migration)
+
+
+def database_concern(migration: DatabaseMigration) -> Concern:
+    """Return the test for entries about the unsharded collections of a database."""
 
     def concerns(fields: Fields) -> bool:
-        return split_namespace(str(to_python(fields["ns"])))[0] == database
+        return migration.concerns(str(to_python(fields["ns"])))
 
     return concerns
 

@@ -21,10 +21,11 @@ from docstore.log import component
 from docstore.net import Pool, ReplicaSetClient
 from docstore.node.node import DataNode
 from docstore.sharding.chunks import Chunk
-from docstore.sharding.ddl.operation import conflict
+from docstore.sharding.ddl.operation import Operation, conflict
 from docstore.sharding.key import KeyRange
-from docstore.sharding.migration import Migration, conflict_with
+from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration, conflict_with
 from docstore.sharding.routing import CollectionRouting
+from docstore.sharding.version import DatabaseVersion
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
@@ -172,19 +173,44 @@ class Shard:
             donor=self.name,
             recipient=to,
         )
+        await self._donate(migration)
+        return migration
+
+    async def donate_database(self, operation: Operation, version: DatabaseVersion) -> None:
+        """Give away what is not sharded of the database that a DDL operation holds. Returns once that is committed.
+        Errors: ConflictingOperationInProgress, ShardNotFound, those of the migration.
+        """
+        self.shard_filter.holds.standing(operation.id)
+        self.check_free(operation.namespace, operation.id)
+        facts = operation.facts
+        migration = DatabaseMigration(
+            id=Binary(uuid.uuid4().bytes, 4), operation=operation.id, namespace=operation.namespace, version=version,
+            sharded=frozenset(facts["sharded"]), donor=self.name, recipient=facts["to"],
+        )  # fmt: skip
+        await self._donate(migration)
+        await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
+
+    async def end_of_database(self, database: str) -> None:
+        """Return when no migration of that database away from here is undecided, however it ends."""
+        while self._starting:
+            await asyncio.sleep(_STARTING_SECONDS)
+        running = [donation for donation, _ in self._donations.values() if donation.migration.namespace == database]
+        for donation in running:
+            await asyncio.wait([donation.finished])
+
+    async def _donate(self, migration: AnyMigration) -> None:
         self._starting = True
         try:
-            client = await self.client_of(to)
+            client = await self.client_of(migration.recipient)
         finally:
             self._starting = False
         self._run(DonorDriver(self, migration, client), None)
-        return migration
 
-    def donating(self) -> list[Migration]:
+    def donating(self) -> list[AnyMigration]:
         """The migrations away from here that are not decided."""
         return [donation.migration for donation, _ in self._donations.values() if not donation.decided]
 
-    async def donated(self, migration: Migration) -> Binary:
+    async def donated(self, migration: AnyMigration) -> Binary:
         """The migration's id, once it is committed. OperationFailed when it is aborted."""
         await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
         return migration.id
@@ -200,31 +226,31 @@ class Shard:
 
         task.add_done_callback(ended)
 
-    def donation_conflict(self, namespace: str) -> CommandError | None:
-        """ConflictingOperationInProgress while this shard gives a chunk away, or is about to, or while the collection
-        is held.
+    def donation_conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
+        """ConflictingOperationInProgress while this shard gives something away, or is about to, or while the collection
+        or database is held, but by that operation.
         """
         for migration in self.donating():
             return conflict_with(migration)
         if self._starting:
             return CommandError(Code.ConflictingOperationInProgress, "a migration begins here just now")
-        return self.shard_filter.holds.conflict(namespace)
+        return self.shard_filter.holds.conflict(namespace, operation)
 
-    def conflict(self, namespace: str) -> CommandError | None:
-        """ConflictingOperationInProgress while a migration runs here, or while the collection is held."""
-        found = self.donation_conflict(namespace)
+    def conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
+        """The same, or while a migration comes here."""
+        found = self.donation_conflict(namespace, operation)
         if found is None and self.recipient.running is not None:
             found = conflict_with(self.recipient.running)
         return found
 
-    def check_free(self, namespace: str) -> None:
+    def check_free(self, namespace: str, operation: Binary | None = None) -> None:
         """The same, raised."""
-        found = self.conflict(namespace)
+        found = self.conflict(namespace, operation)
         if found is not None:
             raise found
 
     async def end_migrations(self, held: str) -> None:
-        """Return when no chunk of a namespace or database is being given away here: what can be given up is."""
+        """Return when nothing of a namespace or database is being given away here: what can be given up is."""
         while self._starting:
             await asyncio.sleep(_STARTING_SECONDS)
         concerned = [
@@ -239,7 +265,9 @@ class Shard:
     def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:
         """ConflictingOperationInProgress while a chunk that overlaps is being moved away."""
         for migration in self.donating():
-            if migration.namespace == namespace and migration.range.overlaps(bounds):
+            if not isinstance(migration, Migration) or migration.namespace != namespace:
+                continue
+            if migration.range.overlaps(bounds):
                 raise conflict_with(migration)
 
 

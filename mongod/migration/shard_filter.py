@@ -11,8 +11,9 @@ Always true:
   document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
   lags, is not used;
 * while a routing is known, the log names documents by the shard key that it shows;
-* between BLOCK_WRITES and UNBLOCK of a migration no write to the collection is let in, and none that was let in before
-  is still uncommitted (writes commit without awaiting after `check_version`);
+* between BLOCK_WRITES and UNBLOCK of a migration no write to what it moves is let in, and none that was let in before
+  is still uncommitted (writes commit without awaiting after `check_version`, and the unit that commits or prepares a
+  transaction asks again);
 * on a secondary a routing is used only once the member has applied what its primary had written when the routing was
   read, and knows to be committed what the primary knew to be, so documents that came with a migration are there before
   they are asked for, in the newest state and in that of the majority.
@@ -49,7 +50,7 @@ from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
-from mongod.migration.critical_section import CriticalSection
+from mongod.migration.critical_section import CriticalSection, CriticalSections
 from mongod.migration.handovers import Handovers
 from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
@@ -121,14 +122,15 @@ class RangeShardFilter:
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
         self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
-        self.sections: dict[str, CriticalSection] = {}
+        self.sections = CriticalSections(self.forget)
         self.holds = Holds(node)
-        self.holds.on_end = partial(_forget_held, self)
+        self.holds.on_end = self.forget
         records = MigrationRecords(node)
         self.handovers = Handovers(records, self.forget)
         self.may_have_orphans = records.may_have_orphans
         self._term = -1
         self.statements = RunningStatements(node.store.claims)
+        node.store.claims.closed = lambda namespace: self.moving(namespace) is not None
         self.on_term: Callable[[], None] = lambda: None
         self._unsubscribe = node.store.subscribe(self._committed)
 
@@ -148,11 +150,7 @@ class RangeShardFilter:
         if oplog is not None and oplog.term != self._term:
             self.settle_term()
         if self.sections or self.holds.sections or self.handovers.sections:
-            section = (
-                self.sections.get(namespace)
-                or self.handovers.sections.get(namespace)
-                or self.holds.section(namespace, shard_version)
-            )
+            section = self.moving(namespace) or self.holds.sections.of(namespace)
             if section is not None and (write or (section.reads and shard_version is not None)):
                 raise Blocked(section.wait)
         if shard_version is None:
@@ -162,13 +160,22 @@ class RangeShardFilter:
             return known.owned
         return self._check(namespace, shard_version, known)
 
+    def moving(self, namespace: str) -> CriticalSection | None:
+        """The critical section of the move that hands the collection over, if one does."""
+        return self.sections.of(namespace) or self.handovers.sections.of(namespace)
+
+    def check_change(self, namespace: str) -> None:
+        """See the protocol."""
+        section = self.holds.changes.of(namespace)
+        if section is not None:
+            raise Blocked(section.wait)
+
     def check_placed(self, namespace: str, taken_at: int) -> None:
         """See the protocol."""
-        collection = self.current(namespace).collection
-        if collection is not None and collection.gained.get(self.shard_name, 0) > taken_at:
+        if self.current(namespace).routing.arrived(self.shard_name) > taken_at:
             raise CommandError(
                 Code.SnapshotUnavailable,
-                f"Unable to read from a snapshot: a chunk of {namespace} has come to this shard since",
+                f"Unable to read from a snapshot: documents of {namespace} have come to this shard since",
             )
 
     def post_images(self, namespace: str) -> PostImages | None:
@@ -228,8 +235,8 @@ class RangeShardFilter:
         except CommandError:
             return
         self._term = oplog.term
-        for namespace, section in list(self.sections.items()):
-            self.unblock(namespace, section)
+        for name in list(self.sections):
+            self.sections.end(name)
         self.holds.load()
         self.on_term()
 
@@ -243,25 +250,13 @@ class RangeShardFilter:
         """See the protocol."""
         return self._known.get(namespace) is owned if owned is not None else self._membership.identity is None
 
-    # Critical sections
-
-    def block(self, namespace: str, *, reads: bool) -> CriticalSection:
-        """Make operations wait."""
-        section = self.sections.setdefault(namespace, CriticalSection())
-        section.reads = section.reads or reads
-        return section
-
-    def unblock(self, namespace: str, section: CriticalSection) -> None:
-        """Forget the routing, then let the operations go on that wait for this section."""
-        self.forget(namespace)
-        if self.sections.get(namespace) is section:
-            del self.sections[namespace]
-        section.end()
-
     # Routing
 
     def forget(self, namespace: str) -> None:
-        """The next operation reads the routing anew."""
+        """The next operation reads the routing anew; of a database, those on anything in it."""
+        if "." not in namespace:
+            self.forget_database(namespace)
+            return
         self._forgotten[namespace] = self._forgotten.get(namespace, 0) + 1
         self._known.pop(namespace, None)
         self._node.store.document_keys.pop(namespace, None)
@@ -356,14 +351,6 @@ def _is_too_old(node: DataNode, routing: Routing) -> bool:
         return False
     least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
     return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
-
-
-def _forget_held(shard_filter: RangeShardFilter, held: str) -> None:
-    """Somebody no longer has a collection or a whole database to himself."""
-    if "." in held:
-        shard_filter.forget(held)
-    else:
-        shard_filter.forget_database(held)
 
 
 async def _refreshed(shard_filter: RangeShardFilter, namespace: str) -> None:

@@ -4,7 +4,8 @@ Such a statement goes through its documents in slices, and a router counts on ea
 true:
 
 * what the shard owned when a statement began (or the part of it that the router asks for) is the statement's until it
-  ends: a chunk of the collection does not leave before, and a version that rises because a chunk came does not end it;
+  ends: a chunk of the collection, or all of it with its database, does not leave before, and a version that rises
+  because a chunk came does not end it;
 * a move that is ready waits until the statements that run have ended, and those that come meanwhile wait for the move:
   neither keeps the other from going on for good. They wait too for a move that does not catch up with what is written,
   for a while. Writes of single documents wait for neither;
@@ -16,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol
 
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code, CommandError
@@ -90,24 +92,34 @@ def _covers(owned: KeyRanges, wanted: KeyRanges) -> bool:
     return True
 
 
+class Scope(Protocol):
+    """What a move waits for, and what waits for it: a `Migration`, or a `DatabaseMigration`."""
+
+    @property
+    def namespace(self) -> str:
+        """A collection, or a database. At any time one move has it."""
+
+    def concerns(self, namespace: str) -> bool: ...
+
+
 class RunningStatements:
     """Those of one shard. `claims`: of its open transactions."""
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
         self._holds: dict[str, set[Hold]] = {}
-        self._gates: dict[str, asyncio.Event] = {}
+        self._gates: dict[str, tuple[Scope, asyncio.Event]] = {}
         self._changed = asyncio.Event()
 
     def check_begin(self, namespace: str) -> None:
         """Errors: MustWait while a move waits for others."""
-        gate = self._gates.get(namespace)
-        if gate is not None:
-            raise MustWait(lambda: _opened(gate))
+        for scope, gate in self._gates.values():
+            if scope.concerns(namespace):
+                raise MustWait(partial(_opened, gate))
 
     def gated(self, namespace: str) -> bool:
-        """Whether a move waits for those that run."""
-        return namespace in self._gates
+        """Whether a move of the collection, or of its database, waits for those that run."""
+        return any(scope.concerns(namespace) for scope, _ in self._gates.values())
 
     def begin(self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held]) -> Hold:
         """A statement begins in the step in which it was let in. `now`: what the shard knows later; it raises MustWait
@@ -126,21 +138,23 @@ class RunningStatements:
         holds.add(hold)
         return hold
 
-    def hold_back(self, namespace: str) -> None:
+    def hold_back(self, scope: Scope) -> None:
         """Let none begin from now on."""
-        self._gates.setdefault(namespace, asyncio.Event())
+        self._gates.setdefault(scope.namespace, (scope, asyncio.Event()))
 
-    async def ended(self, namespace: str, seconds: float) -> bool:
+    def running(self, scope: Scope) -> Callable[[], Awaitable[Any]] | None:
+        """What to await for one that runs; None where none does."""
+        if any(map(scope.concerns, self._holds)):
+            return self._changed.wait
+        transaction = self._claims.holder_of_any(scope.concerns)
+        return None if transaction is None else transaction.over
+
+    async def ended(self, scope: Scope, seconds: float) -> bool:
         """Wait so long for those that run; whether none runs any more."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while True:
-            if namespace in self._holds:
-                over = asyncio.ensure_future(self._changed.wait())
-            elif (transaction := self._claims.holder(namespace)) is not None:
-                over = asyncio.ensure_future(transaction.over())
-            else:
-                return True
+        while (others := self.running(scope)) is not None:
+            over = asyncio.ensure_future(others())
             left = end - loop.time()
             if left <= 0:
                 over.cancel()
@@ -149,12 +163,13 @@ class RunningStatements:
                 await asyncio.wait_for(over, left)
             except TimeoutError:
                 return False
+        return True
 
-    def let_begin(self, namespace: str) -> None:
+    def let_begin(self, scope: Scope) -> None:
         """The move has gone on, or was given up."""
-        gate = self._gates.pop(namespace, None)
+        gate = self._gates.pop(scope.namespace, None)
         if gate is not None:
-            gate.set()
+            gate[1].set()
 
 
 async def _opened(gate: asyncio.Event) -> None:
@@ -162,11 +177,11 @@ async def _opened(gate: asyncio.Event) -> None:
 
 
 class MovesTurn:
-    """When one move may have the collection to itself, but for writes of single documents."""
+    """When one move may have its scope to itself, but for writes of single documents."""
 
-    def __init__(self, statements: RunningStatements, namespace: str) -> None:
+    def __init__(self, statements: RunningStatements, scope: Scope) -> None:
         self._statements = statements
-        self._namespace = namespace
+        self._scope = scope
         self._since: float | None = None
         self._waiting_since: float | None = None
         self._holds_back = False
@@ -180,7 +195,7 @@ class MovesTurn:
         if few:
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
             self._hold_back()
-            if await self._statements.ended(self._namespace, _LOOK_SECONDS):
+            if await self._statements.ended(self._scope, _LOOK_SECONDS):
                 return True
             if now > self._waiting_since + STATEMENT_SECONDS:
                 raise CommandError(Code.LockTimeout, "a statement over many documents runs longer than a move waits")
@@ -196,10 +211,17 @@ class MovesTurn:
 
     def _hold_back(self) -> None:
         self._holds_back = True
-        self._statements.hold_back(self._namespace)
+        self._statements.hold_back(self._scope)
+
+    def check(self) -> None:
+        """In the step in which the move begins to have it to itself: it has been its turn, and still is. Errors:
+        LockTimeout where a transaction has come back to what it knew before.
+        """
+        if self._statements.running(self._scope) is not None:
+            raise CommandError(Code.LockTimeout, "a transaction has just gone on")
 
     def over(self) -> None:
         """The move has gone on, or was given up. Again is the same as once: the next one may have its turn by now."""
         if self._holds_back:
             self._holds_back = False
-            self._statements.let_begin(self._namespace)
+            self._statements.let_begin(self._scope)

@@ -51,8 +51,7 @@ class TransactionShardFilter:
         if self._uses(namespace):
             return
         self._check_begin(namespace)
-        below = self._below
-        section = below.sections.get(namespace) or below.handovers.sections.get(namespace)
+        section = self._below.moving(namespace)
         if section is not None:
             raise self._refused_later(namespace, section.wait)
 
@@ -68,9 +67,7 @@ class TransactionShardFilter:
     def _refused_later(self, namespace: str, over: Callable[[], Awaitable[None]]) -> MustWait:
         """A wait that ends with LockTimeout where `over` does not end soon."""
         below = self._below
-        moves = (
-            namespace in below.sections or namespace in below.handovers.sections or below.statements.gated(namespace)
-        )
+        moves = below.moving(namespace) is not None or below.statements.gated(namespace)
         seconds = MAX_MOVE_WAIT_SECONDS if moves else self._patience_seconds()
         return MustWait(partial(_wait_briefly, over, seconds, namespace))
 
@@ -86,6 +83,10 @@ class TransactionShardFilter:
             self.check_placed(namespace, self._taken_at)
         self._entered.add(namespace)
         return owned
+
+    def check_change(self, namespace: str) -> None:
+        """See the protocol."""
+        self._below.check_change(namespace)
 
     def check_placed(self, namespace: str, taken_at: int) -> None:
         """See the protocol."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from docstore.bson import Value
 from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -14,7 +13,7 @@ from docstore.node.slices import Steps
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.migration import Migration
 from docstore.widecolumn.node.keyspaces import MARK
-from mongod.migration.donor.clone_source import CloneSource, collection_of
+from mongod.migration.donor.clone_source import ChangeBatch, CloneSource, collection_of
 from mongod.migration.donor.recipient_link import BATCH_BYTES, CHANGES_AT_ONCE
 from mongod.widecolumn.held_families import hold_family
 from mongod.widecolumn.row_ranges import RowCapture, delete_rows, partitioner_of, row_documents, rows_of
@@ -27,15 +26,16 @@ class RowSource(CloneSource):
     def __init__(self, node: DataNode, migration: Migration, collection: Collection) -> None:
         partitioner = partitioner_of(node, collection)
         rows = rows_of(partitioner, migration.range)
+        self._migration = migration
         self._capture = RowCapture(node.store, migration.namespace, rows)
         super().__init__(node, migration, self._capture)
         self._cursor = row_documents(self._snapshot, collection, partitioner, rows)
 
-    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+    def take_changes(self) -> ChangeBatch:
         """See the base; merges make all that there is, so nothing is gone."""
         collection_of(self._node, self._migration)
         self._check()
-        return self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), []
+        return ChangeBatch(self._migration.namespace, self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), [])
 
     def _check(self) -> None:
         super()._check()

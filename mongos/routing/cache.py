@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, RoutingRead
@@ -22,6 +22,7 @@ from docstore.sharding.version import STALE_CODES, ShardVersion
 from mongos.routing.shards import CONFIG, Shard
 
 MAX_ATTEMPTS = 30
+UNREACHABLE_CODES = frozenset((Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound))
 _ON_CONFIG_SERVERS = frozenset(("admin", "config"))
 _MOST_READ = 1024
 T = TypeVar("T")
@@ -109,10 +110,16 @@ class RoutingCache:
             try:
                 return await operation(routing)
             except CommandError as error:
+                self.doubt(namespace, error)
                 if error.code not in STALE_CODES or attempt == MAX_ATTEMPTS - 1:
                     raise
             await self.settle(namespace, routing, attempt)
         raise AssertionError("unreachable")
+
+    def doubt(self, namespace: str, error: CommandError) -> None:
+        """After an operation failed: a shard that does not answer may have handed over what it is believed to own."""
+        if error.code in UNREACHABLE_CODES:
+            self.forget(namespace)
 
     async def settle(self, namespace: str, used: Routing, attempt: int) -> None:
         """After a shard called `used` stale: read the routing anew. When the config servers still say the same, the

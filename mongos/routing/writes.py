@@ -145,6 +145,7 @@ class BatchWrite:
             try:
                 await each(requests, functools.partial(self._send, routing))
             except CommandError as error:
+                self._cache.doubt(namespace, error)
                 raise (interrupted(error) if self._answered else error) from error.__cause__
             left = self._left(routing, requests)
             self._pending = [index for index in self._pending if index not in self._begun or index in left]

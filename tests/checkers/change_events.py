@@ -27,6 +27,11 @@ class Copy:
         self._documents: dict[str, dict[Any, dict[str, Any]]] = {}
         self._last = ""
 
+    def begin_with(self, documents: Mapping[str, list[dict[str, Any]]]) -> None:
+        """What there was, by collection, when the stream began."""
+        for name, listed in documents.items():
+            self._documents[name] = {document["_id"]: dict(document) for document in listed}
+
     def take(self, event: dict[str, Any]) -> None:
         """The next event."""
         self.taken += 1

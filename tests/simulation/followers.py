@@ -89,7 +89,7 @@ async def judge_copies(
     for task in following:
         task.cancel()
     await asyncio.gather(*following, return_exceptions=True)
-    world.counts["events"] = followers[0].copy.taken
+    world.counts["events"] = sum(each.copy.taken for each in followers[:1])
     for each in followers:
         if each.copy.anomalies:
             raise Broken("\n".join(str(anomaly) for anomaly in each.copy.anomalies))

@@ -21,6 +21,7 @@ import mongod.transactions.coordinators
 import mongos.process
 import mongos.transactions.registry
 from configsvr.catalog.chunks import Chunks
+from configsvr.catalog.cluster import Cluster
 from docstore.node.transactions.numbers import SessionTransactions
 from docstore.sharding.ddl.coordinator import Coordinator
 from docstore.sharding.donor import Donor
@@ -39,7 +40,7 @@ MIGRATION = (
     "recipient receiving", "recipient securing", "recipient secured", "chunk given away", "range deletion",
 )  # fmt: skip
 COORDINATION = (
-    "ddl holding", "ddl preparing", "ddl blocking", "ddl committing", "ddl applying", "ddl undoing", "ddl releasing",
+    "ddl holding", "ddl preparing", "ddl committing", "ddl applying", "ddl undoing", "ddl releasing",
     "ddl forgotten",
 )  # fmt: skip
 COMMIT = (
@@ -53,6 +54,7 @@ ENDS = ("transaction committed", "router commits", "router recovers")
 ROUTING = ("shard reads the routing", "router reads the routing")
 ROUTING_READ = "shard has read the routing"
 GIVEN_AWAY = "chunk given away"
+DATABASE_MOVED = "database given away"
 
 
 def install() -> None:
@@ -63,6 +65,7 @@ def install() -> None:
     mongod.migration.shard.RangeShardFilter = _ShardFilter  # type: ignore[misc]
     mongod.migration.shard.RangeDeleter = _RangeDeleter  # type: ignore[misc]
     configsvr.server.Chunks = _Chunks  # type: ignore[misc]
+    configsvr.server.Cluster = _Cluster  # type: ignore[misc]
     mongos.process.RoutingCache = _RoutingCache  # type: ignore[misc]
     mongod.transactions.coordinators.CommitDriver = _CommitDriver  # type: ignore[misc]
     docstore.node.transactions.registry.SessionTransactions = _SessionTransactions  # type: ignore[misc]
@@ -137,6 +140,13 @@ class _Chunks(Chunks):
         version = super().move(*arguments)
         _tell(GIVEN_AWAY)
         return version
+
+
+class _Cluster(Cluster):
+    def move_primary(self, *arguments: Any) -> Any:
+        moved = super().move_primary(*arguments)
+        _tell(DATABASE_MOVED)
+        return moved
 
 
 class _RoutingCache(RoutingCache):

@@ -16,7 +16,7 @@ from docstore.sharding.commitment import COORDINATORS as COMMITS
 from docstore.sharding.ddl.operation import COORDINATORS as CHANGES
 from docstore.sharding.ddl.operation import HOLDS
 from docstore.sharding.migration import COORDINATORS as MIGRATIONS
-from docstore.sharding.migration import RANGE_DELETIONS
+from docstore.sharding.migration import DATABASE_DELETIONS, RANGE_DELETIONS
 from tests.checkers.history import Anomaly
 from tests.checkers.members import Description, check_catalogs
 from tests.checkers.ownership import OwnedRange, Stored, check_chunk_map, check_ownership
@@ -114,7 +114,7 @@ class SimulatedCluster:
     async def _left_undone(self) -> str:
         """Migrations, range deletions, changes of definitions, commits that are under way, and what is held."""
         for name, each in self.shards.items():
-            for namespace in (MIGRATIONS, RANGE_DELETIONS, CHANGES, HOLDS, COMMITS):
+            for namespace in (MIGRATIONS, RANGE_DELETIONS, DATABASE_DELETIONS, CHANGES, HOLDS, COMMITS):
                 database, _, collection = namespace.partition(".")
                 for found in await self.primary_documents(each, database, collection):
                     if not found.get("released"):

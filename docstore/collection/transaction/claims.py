@@ -8,6 +8,8 @@ Always true: a key is claimed by one transaction; a transaction that meets anoth
 since its snapshot, fails at once (WriteConflict), so transactions never wait for each other; whoever writes outside of
 transactions waits until the claim is released. A collection that an open transaction uses keeps its name, options and
 indexes; who wants to change them waits, and meanwhile transactions that have not used it yet are refused (LockTimeout).
+Nothing is committed or prepared in a collection that is `closed`, whatever its statements were let in by: its documents
+are changing hands.
 """
 
 from __future__ import annotations
@@ -42,10 +44,13 @@ class WriteConflict(CommandError):
 
 
 class Claims:
-    """Of one store. `keys` is open to those who look before every write whether there are any."""
+    """Of one store. `keys` is open to those who look before every write whether there are any. `closed`: whether nobody
+    may commit in the collection of that name; set by whoever hands collections over.
+    """
 
     def __init__(self) -> None:
         self.keys: dict[bytes, Claimant] = {}
+        self.closed: Callable[[str], bool] = lambda _ns: False
         self._names: dict[str, Claimant] = {}
         self._users: dict[str, set[Claimant]] = {}
         self._waiting: dict[str, int] = {}
@@ -90,15 +95,23 @@ class Claims:
         users = self._users.get(ns)
         return next(iter(users)) if users else self._names.get(ns)
 
+    def holder_of_any(self, concerns: Callable[[str], bool]) -> Claimant | None:
+        """A transaction that uses, or is making, a collection of a name that `concerns` is true of."""
+        for ns, users in self._users.items():
+            if concerns(ns):
+                return next(iter(users))
+        return next((owner for ns, owner in self._names.items() if concerns(ns)), None)
+
     def holder_in(self, database: str) -> Claimant | None:
-        """A transaction that uses a collection of that database, or is making one."""
+        """The same of any collection of that database."""
         within = f"{database}."
-        used = next((users for ns, users in self._users.items() if ns.startswith(within)), None)
-        return (
-            next(iter(used))
-            if used
-            else next((owner for ns, owner in self._names.items() if ns.startswith(within)), None)
-        )
+        return self.holder_of_any(lambda ns: ns.startswith(within))
+
+    def check_open(self, namespaces: Iterable[str]) -> None:
+        """Errors: LockTimeout where one of the collections is closed."""
+        for ns in namespaces:
+            if self.closed(ns):
+                raise CommandError(Code.LockTimeout, f"{ns} is being handed over to another shard")
 
     def refuse_change(self, ns: str) -> None:
         """Before the catalog changes a collection. Errors: WriteConflict where a transaction uses it."""

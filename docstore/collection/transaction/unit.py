@@ -58,8 +58,10 @@ class TransactionUnit(WriteUnitOfWork):
 
 
 class CommitUnit(WriteUnitOfWork):
-    """Writes a transaction, or that it is prepared, to the store below; it holds all claims it needs. Errors:
-    TransactionTooOld.
+    """Writes a transaction, or that it is prepared, to the store below; it holds all claims it needs.
+
+    Like any write it must be let in, in the step in which it is written: its statements were let in, long ago perhaps,
+    but a collection that changes hands takes nothing that has not been prepared before. Errors: TransactionTooOld.
     """
 
     def __init__(self, transaction: TransactionStore, session: SessionWrite) -> None:
@@ -71,7 +73,8 @@ class CommitUnit(WriteUnitOfWork):
         self._catalog = below.catalog
 
     def prepare(self, transaction: TransactionStore) -> None:
-        """Log all that the transaction did, without any effect. Errors: NotWritablePrimary."""
+        """Log all that the transaction did, without any effect. Errors: NotWritablePrimary, LockTimeout."""
+        transaction.claims.check_open(transaction.catalog.used)
         self._logging.log_prepared(transaction.operations)
 
     def give_up(self) -> None:
@@ -85,8 +88,10 @@ class CommitUnit(WriteUnitOfWork):
 
     def take(self, transaction: TransactionStore, as_of: int | None) -> None:
         """Take over all that the transaction did, which it has prepared if `as_of` says as of when that counts.
-        Errors: NotWritablePrimary.
+        Errors: NotWritablePrimary; LockTimeout unless it was prepared.
         """
+        if as_of is None:
+            transaction.claims.check_open(transaction.catalog.used)
         for family in (Family.RECORDS, Family.INDEXES):
             self.batch.changes[family].update(transaction.state.changes(family))
         self._deltas = transaction.deltas

@@ -8,8 +8,8 @@ Always true:
   effects of the phase that it finds; each may be carried out any number of times;
 * the phases after HOLDING begin when everyone who takes part is held: who takes part is found again after all are held,
   and does not change while they are;
-* an operation is given up only while nothing has been done that cannot be undone: a refusal in HOLDING, PREPARING or
-  BLOCKING, or of the config servers where they are asked to commit something new; what was prepared is undone first;
+* an operation is given up only while nothing has been done that cannot be undone: a refusal in HOLDING or PREPARING, or
+  of the config servers where they are asked to commit something new; what was prepared is undone first;
 * who asked is answered once, and not before the end is decided and majority-committed.
 
 What is unknown (no answer came) is the driver's to ask again; it gives up only where `Effect.may_fail` says so.
@@ -216,8 +216,7 @@ class Coordinator:
                 return self._do(Release())
             case phase:
                 shards = asked_of(self.operation)
-                may_fail = phase in (Phase.PREPARING, Phase.BLOCKING)
-                return self._do(Ask(may_fail=may_fail, shards=shards))
+                return self._do(Ask(may_fail=phase is Phase.PREPARING, shards=shards))
 
     def _do(self, effect: Effect) -> list[Effect]:
         self._waits = effect

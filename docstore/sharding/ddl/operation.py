@@ -47,8 +47,7 @@ class Phase(Enum):
     """How far an operation is; each is majority-committed before its effects. The value is what documents hold.
 
     HOLDING     the participants are being held
-    PREPARING   participants do what can be undone, or check
-    BLOCKING    reads are to wait too where only writes have waited
+    PREPARING   participants do what can be undone or is done as a whole, or check
     UNDOING     one of them has refused: what the others have done is being undone
     APPLYING    participants do it; from here there is no way back
     COMMITTING  the config servers' catalog is being changed
@@ -57,7 +56,6 @@ class Phase(Enum):
 
     HOLDING = "holding"
     PREPARING = "preparing"
-    BLOCKING = "blocking"
     UNDOING = "undoing"
     APPLYING = "applying"
     COMMITTING = "committing"
@@ -137,13 +135,11 @@ def conflict(one: str, other: str) -> bool:
 class Blocks(Enum):
     """What waits where a hold stands, besides migrations; the value is what documents hold.
 
-    UNSHARDED       operations on what is not sharded
-    UNSHARDED_WRITES   of these, the writes
+    CHANGES     changes of definitions
     """
 
     NOTHING = "nothing"
-    UNSHARDED_WRITES = "unshardedWrites"
-    UNSHARDED = "unsharded"
+    CHANGES = "changes"
     EVERYTHING = "everything"
 
 

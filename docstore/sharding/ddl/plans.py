@@ -18,9 +18,10 @@ renameCollection
     incarnations of the two names are over, then drop the target and give the collection its new name; the config
     servers change their records, under a new epoch.
 movePrimary
-    Writes to what is not sharded wait on the old primary shard and on the new one, which copies it. Then reads wait
-    too, the config servers name the new one, and the old one notes that it is not the primary any more and drops what
-    was copied. Until the config servers have changed the new one drops its copy if anything fails.
+    Changes of definitions wait on the old primary shard. It moves what is not sharded as it moves a chunk, online
+    (`docstore.sharding.donor`): the config servers are asked by that migration, and either name the new primary shard
+    or, with whatever goes wrong before, nothing has changed. What is left of it, dropping the old copy or an unfinished
+    new one, nobody waits for.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from docstore.sharding.ddl.operation import Blocks, Kind, Operation, Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`blocks`: what waits on the participants. `undoes`: what PREPARING has done is undone when it is given up.
-    `may_be_refused`: the config servers may say no.
+    """`blocks`: what waits on the participants, see `blocks_on`. `undoes`: what PREPARING has done is undone when it is
+    given up. `may_be_refused`: the config servers may say no.
     """
 
     phases: tuple[Phase, ...]
@@ -59,21 +60,21 @@ PLANS: Mapping[Kind, Plan] = {
     Kind.CREATE_INDEXES: Plan(phases=(Phase.HOLDING, Phase.PREPARING, Phase.RELEASING), undoes=True),
     Kind.DROP_INDEXES: _CHECKED,
     Kind.COLL_MOD: _CHECKED,
-    Kind.MOVE_PRIMARY: Plan(
-        phases=(
-            Phase.HOLDING, Phase.PREPARING, Phase.BLOCKING, Phase.COMMITTING, Phase.APPLYING, Phase.RELEASING,
-        ),
-        blocks=Blocks.UNSHARDED_WRITES,
-        undoes=True,
-        may_be_refused=True,
-    ),
-}  # fmt: skip
+    Kind.MOVE_PRIMARY: Plan(phases=(Phase.HOLDING, Phase.PREPARING, Phase.RELEASING), blocks=Blocks.CHANGES),
+}
+
+
+def blocks_on(operation: Operation, shard: str) -> Blocks:
+    """What waits on one of the participants. A new primary shard is used as soon as it is that, whoever is down."""
+    if operation.kind is Kind.MOVE_PRIMARY and shard == operation.facts["to"]:
+        return Blocks.NOTHING
+    return PLANS[operation.kind].blocks
 
 
 def asked_of(operation: Operation) -> tuple[str, ...]:
     """The shards that do what the phase is."""
-    if operation.kind is Kind.MOVE_PRIMARY and operation.phase is not Phase.BLOCKING:
-        return (operation.facts["from" if operation.phase is Phase.APPLYING else "to"],)
+    if operation.kind is Kind.MOVE_PRIMARY:
+        return (operation.facts["from"],)
     if operation.kind is not Kind.COLL_MOD:
         return operation.participants
     primary = operation.facts["primary"]

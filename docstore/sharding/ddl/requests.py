@@ -13,7 +13,7 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.sharding.ddl.operation import Kind, Operation, Phase
-from docstore.sharding.ddl.plans import PLANS
+from docstore.sharding.ddl.plans import blocks_on
 from docstore.sharding.requests import commit_shard_collection
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import DatabaseVersion
@@ -64,39 +64,27 @@ def change_collection(namespace: str, epoch: ObjectId, request: bytes) -> dict[s
 # To every shard that takes part, from the coordinator.
 
 
-def hold(operation: Operation) -> dict[str, Any]:
+def hold(operation: Operation, shard: str) -> dict[str, Any]:
     """Have the namespace, or the database, to itself. -> `{}` when nothing else is under way there."""
     return {
         "_shardsvrParticipantBlock": operation.namespace,
         "operation": operation.id,
-        "blocks": PLANS[operation.kind].blocks.value,
+        "blocks": blocks_on(operation, shard).value,
         "release": False,
     }
 
 
-def release(operation: Operation) -> dict[str, Any]:
+def release(operation: Operation, shard: str) -> dict[str, Any]:
     """Let it go, for ever. -> `{}`"""
-    return {**hold(operation), "release": True}
+    return {**hold(operation, shard), "release": True}
 
 
-def act(operation: Operation) -> dict[str, Any]:
+def act(operation: Operation, _shard: str) -> dict[str, Any]:
     """Do what the operation's phase is. -> what `docstore.sharding.ddl.plans.noted` takes from it.
 
     OperationFailed where the operation does not hold the namespace.
     """
     return {"_shardsvrParticipantAct": operation.namespace, "document": operation.document()}
-
-
-# To the old primary shard of a database, from the new one.
-
-
-def executed_statements(operation: Operation, after: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A page of the retryable writes that were executed on the database; `after`: `next` of the page before.
-
-    -> `{statements: [...], next?}`. OperationFailed where the operation does not hold the database.
-    """
-    command = {"_shardsvrExecutedStatements": operation.namespace, "operation": operation.id}
-    return command if after is None else {**command, "after": after}
 
 
 # To the config servers, from the coordinator.
@@ -116,12 +104,6 @@ def commit(operation: Operation, shard: str) -> dict[str, Any]:
             "to": facts["target"],
             "sourceUuid": facts["sourceUuid"],
             "targetUuid": facts["targetUuid"],
-        }
-    if operation.kind is Kind.MOVE_PRIMARY:
-        return {
-            "_configsvrCommitMovePrimary": operation.namespace,
-            "databaseVersion": facts["databaseVersion"],
-            "to": facts["to"],
         }
     return commit_shard_collection(
         operation.namespace, operation.request["key"], operation.request["unique"], facts["uuid"], shard,

@@ -7,7 +7,6 @@ from mongod.ddl.commands import (
     change_collection,
     drop_collection,
     drop_database,
-    executed_statements,
     move_primary,
     participant_act,
     participant_block,
@@ -16,7 +15,7 @@ from mongod.ddl.commands import (
 )
 
 _MODULES = (
-    change_collection, drop_collection, drop_database, executed_statements, move_primary, participant_act,
+    change_collection, drop_collection, drop_database, move_primary, participant_act,
     participant_block, rename_collection, shard_collection,
 )  # fmt: skip
 

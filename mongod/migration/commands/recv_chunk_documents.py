@@ -1,6 +1,6 @@
 """_recvChunkDocuments: a donor sends documents of the range, or what has changed of it since.
 
-    {_recvChunkDocuments: 1, migrationId, number: long, majority: bool, deleted: [_id, ...], documents: [...]}
+    {_recvChunkDocuments: 1, migrationId, ns, number: long, majority: bool, deleted: [_id, ...], documents: [...]}
 
 `number` counts from 1; a repeated batch is acknowledged and ignored. `documents` are stored, replacing those with the
 same `_id`; with `majority` the answer waits until a majority has everything so far. With `clone` none of them was sent
@@ -27,6 +27,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         gone,
         clone=arguments["clone"],
         majority=arguments["majority"],
+        namespace=arguments["ns"],
     )
     return {}
 
@@ -40,6 +41,7 @@ COMMAND = Command(
     admin_only=True,
     parameters=(
         Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("ns", Type.STRING, required=True, internal=True),
         Parameter("number", Type.LONG, required=True, internal=True),
         Parameter("clone", Type.BOOL, default=False, internal=True),
         Parameter("majority", Type.BOOL, default=False, internal=True),

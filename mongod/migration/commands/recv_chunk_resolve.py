@@ -37,7 +37,7 @@ COMMAND = Command(
     admin_only=True,
     parameters=(
         Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("ns", Type.NAMESPACE, required=True, internal=True),
+        Parameter("ns", Type.STRING, required=True, internal=True),
         Parameter("decision", Type.STRING, required=True, internal=True),
     ),
     help="how a migration to this shard ended",

@@ -14,19 +14,18 @@ from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.migration import DatabaseMigration
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     status = await shard_of(context).recipient.status(arguments["migrationId"], arguments["waitMillis"] / 1000)
     migration = status.migration
-    return {
-        "state": status.state.name.lower(),
-        "reason": status.reason,
-        "ns": migration.namespace,
-        "min": document_to_python(migration.range.min.raw),
-        "max": document_to_python(migration.range.max.raw),
-    }
+    reply = {"state": status.state.name.lower(), "reason": status.reason, "ns": migration.namespace}
+    if isinstance(migration, DatabaseMigration):
+        return reply
+    bounds = migration.range
+    return {**reply, "min": document_to_python(bounds.min.raw), "max": document_to_python(bounds.max.raw)}
 
 
 COMMAND = Command(

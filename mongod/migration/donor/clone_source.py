@@ -1,4 +1,4 @@
-"""What a donor has to send: the range as it was when the capture began, then what has changed since.
+"""What a donor has to send: the documents as they were when the capture began, then what has changed since.
 
 Always true: snapshot and capture begin in one step, so a change is in the snapshot or in the capture.
 
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.slices import PAUSE, Steps, finish_work
-from docstore.sharding.migration import Migration
+from docstore.sharding.migration import AnyMigration, Migration
+from docstore.sharding.recipient_messages import CollectionDefinition
 from mongod.migration.donor.capture import Capture
 from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
 from mongod.migration.range_cloner import cloner_of
@@ -38,14 +39,31 @@ class Changes(Protocol):
     def stop(self) -> None: ...
 
 
-class CloneSource(ABC):
-    """One migration's range on the donor. Close it in any case."""
+class CloneBatch(NamedTuple):
+    """Documents of the snapshot, of one collection. `is_last`: no more follow."""
 
-    def __init__(self, node: DataNode, migration: Migration, capture: Changes) -> None:
+    namespace: str
+    documents: list[bytes]
+    is_last: bool
+
+
+class ChangeBatch(NamedTuple):
+    """Of one collection: documents to be stored, and `_id`s of those that are gone."""
+
+    namespace: str
+    present: list[bytes]
+    gone: list[Value]
+
+
+class CloneSource(ABC):
+    """What one migration moves, on the donor. Close it in any case."""
+
+    def __init__(self, node: DataNode, migration: AnyMigration, capture: Changes) -> None:
         self._node = node
-        self._migration = migration
         self._changes = capture
         self._snapshot = node.engine.snapshot()
+        self._namespace = migration.namespace
+        """Of what `_cursor` gives."""
         self._cursor: Iterator[bytes] = iter(())
 
     def close(self) -> None:
@@ -57,11 +75,11 @@ class CloneSource(ABC):
         self._cursor = iter(())
         self._snapshot.close()
 
-    async def next_batch(self) -> tuple[list[bytes], bool]:
-        """(documents of the snapshot, whether they are the last). ExceededMemoryLimit when changes came too fast."""
+    async def next_batch(self) -> CloneBatch:
+        """Documents of the snapshot. ExceededMemoryLimit when changes came too fast."""
         return await finish_work(self._node, self._take_batch())
 
-    def _take_batch(self) -> Steps[tuple[list[bytes], bool]]:
+    def _take_batch(self) -> Steps[CloneBatch]:
         batch: list[bytes] = []
         size = 0
         for raw in self._cursor:
@@ -69,16 +87,29 @@ class CloneSource(ABC):
             size += len(raw)
             if size >= BATCH_BYTES or len(batch) >= BATCH_DOCUMENTS:
                 self._check()
-                return batch, False
+                return CloneBatch(self._namespace, batch, is_last=False)
             if len(batch) % _DOCUMENTS_PER_LOOK == 0 or len(raw) > _LONG_DOCUMENT:
                 yield PAUSE
-        self._close_snapshot()
         self._check()
-        return batch, True
+        taken = self._namespace
+        if self._next_collection():
+            return CloneBatch(taken, batch, is_last=False)
+        self._close_snapshot()
+        return CloneBatch(taken, batch, is_last=True)
+
+    def _next_collection(self) -> bool:
+        """Go on with another collection, where there is any."""
+        return False
+
+    def new_definitions(self) -> list[CollectionDefinition]:
+        """The collections of which the recipient does not know yet. ConflictingOperationInProgress where one has
+        changed that it knows.
+        """
+        return []
 
     @abstractmethod
-    def take_changes(self) -> tuple[list[bytes], list[Value]]:
-        """(documents to be stored, `_id`s of those that are gone from the range) of some captured changes."""
+    def take_changes(self) -> ChangeBatch:
+        """Some captured changes. Errors: CommandError."""
 
     def left(self) -> int:
         """How many captured changes are left. Errors: those of `take_changes`."""
@@ -98,11 +129,12 @@ class DocumentSource(CloneSource):
         """NamespaceNotFound, IndexNotFound."""
         collection = collection_of(node, migration)
         index = key_index(collection, migration.key)
+        self._migration = migration
         self._capture = Capture(node.store, migration)
         super().__init__(node, migration, self._capture)
         self._cursor = documents(self._snapshot, collection, index, migration.range)
 
-    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+    def take_changes(self) -> ChangeBatch:
         """See the base."""
         collection, migration = collection_of(self._node, self._migration), self._migration
         present: list[bytes] = []
@@ -117,11 +149,11 @@ class DocumentSource(CloneSource):
                 size += len(found[1])
             else:
                 gone.append(identity)
-        return present, gone
+        return ChangeBatch(migration.namespace, present, gone)
 
 
-def source_of(node: DataNode, migration: Migration) -> CloneSource:
-    """The migration's source. NamespaceNotFound, IndexNotFound."""
+def range_source(node: DataNode, migration: Migration) -> CloneSource:
+    """The source of a chunk. NamespaceNotFound, IndexNotFound."""
     collection = collection_of(node, migration)
     cloner = cloner_of(node, collection)
     return DocumentSource(node, migration) if cloner is None else cloner.source(migration, collection)

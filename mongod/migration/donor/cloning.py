@@ -1,4 +1,4 @@
-"""Sending the range: the recipient is made ready, gets what a snapshot holds, then what has changed since."""
+"""Sending what moves: the recipient is made ready, gets what a snapshot holds, then what has changed since."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ import asyncio
 
 from docstore.node.node import DataNode
 from docstore.sharding.donor import RecipientPrepares
-from docstore.sharding.migration import Migration
-from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
+from docstore.sharding.migration import AnyMigration, DatabaseMigration
+from mongod.migration.donor.clone_source import CloneBatch, CloneSource, collection_of, range_source
+from mongod.migration.donor.database_source import DatabaseSource
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.range_cloner import cloner_of
-from mongod.migration.session_history import SessionHistory, range_concern, read_batch
+from mongod.migration.session_history import SessionHistory, concern_of, read_batch
 
 
 class Cloning:
     """One migration's. What raises CommandError or NetworkError here ends the migration."""
 
-    def __init__(self, node: DataNode, migration: Migration, recipient: RecipientLink) -> None:
+    def __init__(self, node: DataNode, migration: AnyMigration, recipient: RecipientLink) -> None:
         self._node = node
         self._migration = migration
         self._recipient = recipient
         self._source: CloneSource | None = None
-        self._ahead: asyncio.Task[tuple[list[bytes], bool]] | None = None
+        self._ahead: asyncio.Task[CloneBatch] | None = None
         """The next batch of the snapshot, read while the recipient stores the one before."""
-        self._history = SessionHistory(node.store, range_concern(migration))
+        self._history = SessionHistory(node.store, concern_of(migration))
 
     async def start_recipient(self) -> RecipientPrepares:
-        """Tell it of the migration, with the collection's definition. NamespaceNotFound."""
+        """Tell it of the migration, of a chunk with the collection's definition. NamespaceNotFound."""
+        if isinstance(self._migration, DatabaseMigration):
+            return await self._recipient.start_database(self._migration)
         collection = collection_of(self._node, self._migration)
         cloner = cloner_of(self._node, collection)
-        return await self._recipient.start(collection, None if cloner is None else cloner.mark(collection))
+        mark = None if cloner is None else cloner.mark(collection)
+        return await self._recipient.start(self._migration, collection, mark)
 
     def start_capture(self) -> None:
         """Capture changes from here on, and take the snapshot."""
-        self._source = source_of(self._node, self._migration)
+        node, migration = self._node, self._migration
+        if isinstance(migration, DatabaseMigration):
+            self._source = DatabaseSource(node, migration)
+        else:
+            self._source = range_source(node, migration)
 
     def stop_capture(self) -> None:
         """Again is the same as once."""
@@ -48,23 +56,25 @@ class Cloning:
         """Send a batch of the snapshot; whether it was the last."""
         source = self._source
         assert source is not None, "the capture has begun"
-        batch, exhausted = await (self._ahead or source.next_batch())
+        await self._recipient.push_collections(source.new_definitions())
+        batch = await (self._ahead or source.next_batch())
         self._ahead = None
-        if not exhausted:
+        if not batch.is_last:
             self._ahead = asyncio.ensure_future(source.next_batch())
             self._ahead.add_done_callback(lambda task: task.cancelled() or task.exception())
-        if batch:
-            await self._recipient.push_clone(batch)
-        return exhausted
+        if batch.documents:
+            await self._recipient.push_clone(batch.namespace, batch.documents)
+        return batch.is_last
 
     async def send_changes(self, *, majority: bool) -> int:
         """Send some captured changes with the retryable writes that made them; how many are left. With `majority` the
         recipient is asked even when there are none."""
         assert self._source is not None, "the capture has begun"
-        present, gone = self._source.take_changes()
+        batch = self._source.take_changes()
+        await self._recipient.push_collections(self._source.new_definitions())
         await self._send_history()
-        if present or gone or majority:
-            await self._recipient.push_changes(present, gone, majority=majority)
+        if batch.present or batch.gone or majority:
+            await self._recipient.push_changes(batch.namespace, batch.present, batch.gone, majority=majority)
         return self._source.left()
 
     async def _send_history(self) -> None:

@@ -1,4 +1,7 @@
-"""Asking the config servers whether a migration has happened: the one place where it is decided."""
+"""Asking the config servers whether a migration has happened: the one place where it is decided.
+
+A definite no is given with the error that it was.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +12,64 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.sharding import requests
 from docstore.sharding.donor import CommitOutcome, ConfigAnswered
-from docstore.sharding.migration import Migration
-from docstore.sharding.version import Lastmod
+from docstore.sharding.migration import AnyMigration, DatabaseMigration
+from docstore.sharding.version import DatabaseVersion, Lastmod
 from mongod.migration.config_servers import ConfigServers
 
 LOG = component("MIGRATE")
-_REFUSED = frozenset((Code.StaleEpoch, Code.ConflictingOperationInProgress, Code.ShardNotFound, Code.BadValue))
+_REFUSED = frozenset(
+    (
+        Code.StaleEpoch, Code.StaleDbVersion, Code.ConflictingOperationInProgress, Code.ShardNotFound, Code.BadValue,
+    )
+)  # fmt: skip
 """The config servers' definite no."""
 
 
-async def commit(config: ConfigServers, migration: Migration) -> ConfigAnswered:
-    """Have the chunk given to the recipient."""
-    command = requests.commit_chunk_migration(
-        migration.namespace, migration.epoch, migration.range, migration.lastmod, migration.donor, migration.recipient
-    )
-    reply = await _ask(config, migration, command)
-    return reply if isinstance(reply, ConfigAnswered) else ConfigAnswered(CommitOutcome.DONE, _version(reply))
-
-
-async def find_out(config: ConfigServers, migration: Migration) -> ConfigAnswered:
-    """Whether the chunk was given to the recipient; afterwards it can no longer be, by this migration."""
-    command = requests.ensure_chunk_version_greater(
-        migration.namespace, migration.epoch, migration.range, migration.lastmod
-    )
+async def commit(config: ConfigServers, migration: AnyMigration) -> ConfigAnswered:
+    """Have the recipient own what moves."""
+    if isinstance(migration, DatabaseMigration):
+        command = requests.commit_move_primary(migration.namespace, migration.version, migration.recipient)
+    else:
+        command = requests.commit_chunk_migration(
+            migration.namespace, migration.epoch, migration.range, migration.lastmod,
+            migration.donor, migration.recipient,
+        )  # fmt: skip
     reply = await _ask(config, migration, command)
     if isinstance(reply, ConfigAnswered):
         return reply
-    return ConfigAnswered(
-        CommitOutcome.NOT_DONE if reply["shard"] == migration.donor else CommitOutcome.DONE, _version(reply)
-    )
+    return ConfigAnswered(CommitOutcome.DONE, _version(migration, reply, committed=True))
 
 
-async def _ask(config: ConfigServers, migration: Migration, command: dict[str, Any]) -> dict[str, Any] | ConfigAnswered:
+async def find_out(config: ConfigServers, migration: AnyMigration) -> ConfigAnswered:
+    """Whether the recipient owns what moves; afterwards it can no longer get it by this migration."""
+    if isinstance(migration, DatabaseMigration):
+        command = requests.ensure_database_version_greater(migration.namespace, migration.version)
+    else:
+        command = requests.ensure_chunk_version_greater(
+            migration.namespace, migration.epoch, migration.range, migration.lastmod
+        )
+    reply = await _ask(config, migration, command)
+    if isinstance(reply, ConfigAnswered):
+        return reply
+    committed = reply["shard"] != migration.donor
+    outcome = CommitOutcome.DONE if committed else CommitOutcome.NOT_DONE
+    return ConfigAnswered(outcome, _version(migration, reply, committed=committed))
+
+
+async def _ask(
+    config: ConfigServers, migration: AnyMigration, command: dict[str, Any]
+) -> dict[str, Any] | ConfigAnswered:
     try:
         return document_to_python(await config.command(command))
     except CommandError as error:
         if error.code in _REFUSED:
-            return ConfigAnswered(CommitOutcome.NOT_DONE)
+            return ConfigAnswered(CommitOutcome.NOT_DONE, refusal=error)
         LOG.info("No answer from the config servers", ns=migration.namespace, reason=error.message)
         return ConfigAnswered(CommitOutcome.UNKNOWN)
 
 
-def _version(reply: dict[str, Any]) -> Lastmod:
+def _version(migration: AnyMigration, reply: dict[str, Any], *, committed: bool) -> Lastmod | DatabaseVersion | None:
+    """Below which no routing is used on the donor any more; of a database, the one that is over."""
+    if isinstance(migration, DatabaseMigration):
+        return migration.version if committed else None
     return Lastmod.from_timestamp(reply["collectionVersion"]["v"])

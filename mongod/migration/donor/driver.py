@@ -47,7 +47,7 @@ from docstore.sharding.donor import (
     StopCapture,
     Unblock,
 )
-from docstore.sharding.migration import Decision, Migration
+from docstore.sharding.migration import AnyMigration, Decision, Migration
 from mongod.migration.changes import log_change
 from mongod.migration.critical_section import CriticalSection
 from mongod.migration.donor import config_commit, persistence
@@ -64,9 +64,9 @@ LOG = component("MIGRATE")
 
 
 class DonorDriver:
-    """One migration away from this shard. `finished` is done when it is decided: with None when the chunk has moved."""
+    """One migration away from this shard. `finished` is done when it is decided: with None when it has moved."""
 
-    def __init__(self, shard: Shard, migration: Migration, client: ReplicaSetClient | None) -> None:
+    def __init__(self, shard: Shard, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
         """`client`: the recipient; None to look it up when it is needed."""
         self.migration = migration
         self._shard = shard
@@ -77,9 +77,11 @@ class DonorDriver:
         self._recipient = RecipientLink(shard, migration, client)
         self._cloning = Cloning(shard.node, migration, self._recipient)
         self._section: CriticalSection | None = None
-        self._turn = MovesTurn(shard.shard_filter.statements, migration.namespace)
+        self._turn = MovesTurn(shard.shard_filter.statements, migration)
         self._given_up = asyncio.Event()
         self._given_up_for = ""
+        self._refusal: CommandError | None = None
+        """The error because of which it did not happen."""
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished.add_done_callback(lambda future: future.exception())
 
@@ -163,6 +165,7 @@ class DonorDriver:
             raise NoLongerPrimary(failure.message) from failure
         assert self._core.undecided, f"{effect} failed in {self._state}: {failure}"
         LOG.info("Migration given up", ns=self.migration.namespace, state=self._state, reason=failure.message)
+        self._refusal = failure
         return Failed(failure.message)
 
     async def _unless_given_up(self, effect: Effect) -> Event | None:
@@ -197,7 +200,10 @@ class DonorDriver:
             case SendChanges(majority):
                 left = await cloning.send_changes(majority=majority)
                 return ChangesSent(left, statements=majority and not await self._turn.comes(few=left <= STEADY_CHANGES))
-            case BlockWrites() | BlockReads():
+            case BlockWrites():
+                self._turn.check()
+                self._block(effect)
+            case BlockReads():
                 self._block(effect)
             case CommitRecipient():
                 await self._recipient.commit()
@@ -237,29 +243,38 @@ class DonorDriver:
 
     def _block(self, effect: BlockWrites | BlockReads) -> None:
         reads = isinstance(effect, BlockReads)
-        self._section = self._shard.shard_filter.block(self.migration.namespace, reads=reads)
+        self._section = self._shard.shard_filter.sections.begin(
+            self.migration.namespace, self.migration.concerns, reads=reads
+        )
         self._turn.over()
 
     def _unblock(self) -> None:
         self._turn.over()
         if self._section is not None:
-            self._shard.shard_filter.unblock(self.migration.namespace, self._section)
+            self._shard.shard_filter.sections.end(self.migration.namespace, self._section)
             self._section = None
 
     async def _ask_config(self, effect: CommitOnConfig | AskConfig) -> ConfigAnswered:
         await _wait(effect.after)
         persistence.check_primary(self._shard)
         ask = config_commit.commit if isinstance(effect, CommitOnConfig) else config_commit.find_out
-        return await ask(self._shard.config_servers(), self.migration)
+        answered = await ask(self._shard.config_servers(), self.migration)
+        self._refusal = answered.refusal
+        return answered
+
+    def _failure(self, reason: str) -> CommandError:
+        """What is told to who has asked for the migration."""
+        if isinstance(self.migration, Migration):
+            return CommandError(Code.OperationFailed, f"the chunk did not move: {reason}")
+        code = Code.OperationFailed if self._refusal is None else self._refusal.code
+        return CommandError(code, f"{self.migration} did not move: {reason}")
 
     async def _answer(self, effect: Answer) -> None:
         committed = effect.decision is Decision.COMMITTED
-        self._finish(
-            None if committed else CommandError(Code.OperationFailed, f"the chunk did not move: {effect.reason}")
-        )
+        self._finish(None if committed else self._failure(effect.reason))
         note, phases = "success" if committed else "aborted", self._phases.milliseconds()
         LOG.info("Migration decided", ns=self.migration.namespace, note=note, milliseconds=phases)
-        await log_change(self._shard, self.migration, "moveChunk.from", {"note": note, "milliseconds": phases})
+        await log_change(self._shard, self.migration, "from", {"note": note, "milliseconds": phases})
 
     async def _resolve_recipient(self, effect: ResolveRecipient) -> RecipientResolved:
         await _wait(effect.after)

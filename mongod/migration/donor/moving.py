@@ -8,6 +8,7 @@ from bson.binary import Binary
 
 from docstore.node.slices import finish_work
 from docstore.sharding import requests
+from docstore.sharding.migration import Migration
 from docstore.sharding.move_request import (
     Begin,
     Event,
@@ -51,7 +52,8 @@ async def move(shard: Shard, request: MoveRequest) -> Binary:
                 if effect.error is not None:
                     raise effect.error
                 return Binary(bytes(16), 4)
-        effect = moving.receive(event, Situation(shard.donating(), shard.conflict(request.namespace)))
+        running = [migration for migration in shard.donating() if isinstance(migration, Migration)]
+        effect = moving.receive(event, Situation(running, shard.conflict(request.namespace)))
 
 
 async def _carry_out(shard: Shard, request: MoveRequest, effect: ReadRouting | Measure | FindPart | Split) -> Event:

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
+from docstore.namespace import replicates
 from docstore.optime import OpTime
-from docstore.sharding.ddl.incarnations import DROPPED_UNTIL
-from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, Decision, Migration, RangeDeletion
-from docstore.sharding.version import Lastmod
+from docstore.sharding.ddl.incarnations import DATABASES, DROPPED_UNTIL, dropped
+from docstore.sharding.migration import (
+    COORDINATORS,
+    DATABASE_DELETIONS,
+    RANGE_DELETIONS,
+    AnyMigration,
+    Coordinator,
+    DatabaseDeletion,
+    DatabaseMigration,
+    Decision,
+    Migration,
+    RangeDeletion,
+)
+from docstore.sharding.version import DatabaseVersion, Lastmod
 from mongod.migration.changes import log_change
 from mongod.migration.holds import stored_document
 from mongod.migration.records import ROUTING_SIGNALS
@@ -29,24 +41,30 @@ def check_primary(shard: Shard) -> None:
         raise NoLongerPrimary("this member is not primary")
 
 
-async def persist_start(shard: Shard, migration: Migration) -> None:
-    """The coordinator document, then the pending range deletion. Errors: CommandError."""
-    deletion = RangeDeletion.of(migration, pending=True, delayed=True, seconds=int(shard.node.wall_clock()))
-    records = shard.records
-    await records.committed(
-        records.write((COORDINATORS, Coordinator(migration).document()), (RANGE_DELETIONS, deletion.document()))
-    )
-    await log_change(shard, migration, "moveChunk.start", {"from": migration.donor})
+async def persist_start(shard: Shard, migration: AnyMigration) -> None:
+    """The coordinator document, then the pending deletion of a range; what is to be dropped of a database is known in
+    the end. Errors: CommandError.
+    """
+    records, documents = shard.records, [(COORDINATORS, Coordinator(migration).document())]
+    if isinstance(migration, Migration):
+        deletion = RangeDeletion.of(migration, pending=True, delayed=True, seconds=int(shard.node.wall_clock()))
+        documents.append((RANGE_DELETIONS, deletion.document()))
+    await records.committed(records.write(*documents))
+    await log_change(shard, migration, "start", {"from": migration.donor})
 
 
-async def persist_block(shard: Shard, migration: Migration) -> None:
+async def persist_block(shard: Shard, migration: AnyMigration) -> None:
     """Every member that has it keeps reads waiting. Errors: CommandError."""
     records = shard.records
     await records.committed(records.write((COORDINATORS, Coordinator(migration, blocks_reads=True).document())))
 
 
-def raise_routing_floor(shard: Shard, migration: Migration, version: Lastmod) -> None:
-    """No member that has this document uses an older routing."""
+def raise_routing_floor(shard: Shard, migration: AnyMigration, version: Lastmod | DatabaseVersion) -> None:
+    """No member that has this document uses an older routing. `version`: of a database, the one that is over."""
+    if isinstance(migration, DatabaseMigration):
+        _end_database(shard, migration)
+        return
+    assert isinstance(version, Lastmod), "the version of a collection"
     signal = {
         "_id": migration.namespace,
         "epoch": migration.epoch,
@@ -60,7 +78,13 @@ def raise_routing_floor(shard: Shard, migration: Migration, version: Lastmod) ->
     _write(shard, (ROUTING_SIGNALS, signal))
 
 
-async def persist_decision(shard: Shard, migration: Migration, decision: Decision) -> None:
+def _end_database(shard: Shard, migration: DatabaseMigration) -> None:
+    known = stored_document(shard.node, DATABASES, migration.namespace)
+    before = None if known is None else document_to_python(known)
+    _write(shard, (DATABASES, dropped(migration.namespace, [migration.version.timestamp], before)))
+
+
+async def persist_decision(shard: Shard, migration: AnyMigration, decision: Decision) -> None:
     """Return when a majority has it, however long that takes."""
     document = Coordinator(migration, decision).document()
     while True:
@@ -72,18 +96,34 @@ async def persist_decision(shard: Shard, migration: Migration, decision: Decisio
                 raise NoLongerPrimary(error.message) from error
 
 
-async def forget(shard: Shard, migration: Migration, decision: Decision) -> None:
-    """What is left of the migration is a range deletion that may be carried out, or nothing."""
-    deletion: Any = migration.id
-    if decision is Decision.COMMITTED:
-        seconds = int(shard.node.wall_clock())
+async def forget(shard: Shard, migration: AnyMigration, decision: Decision) -> None:
+    """What is left of the migration is a deletion that may be carried out, or nothing."""
+    committed, seconds = decision is Decision.COMMITTED, int(shard.node.wall_clock())
+    changes: list[tuple[str, Any]] = [(COORDINATORS, migration.id)]
+    if isinstance(migration, DatabaseMigration):
+        if committed:
+            changes.insert(0, (DATABASE_DELETIONS, _left_behind(shard, migration).written_at(seconds).document()))
+    else:
         deletion = RangeDeletion.of(migration, pending=False, delayed=True, seconds=seconds).document()
-    optime = _write(shard, (RANGE_DELETIONS, deletion), (COORDINATORS, migration.id))
+        changes.insert(0, (RANGE_DELETIONS, deletion if committed else migration.id))
+    optime = _write(shard, *changes)
     try:
         await shard.records.committed(optime)
     except CommandError as error:
         raise NoLongerPrimary(error.message) from error
     shard.deleter.changed()
+
+
+def _left_behind(shard: Shard, migration: DatabaseMigration) -> DatabaseDeletion:
+    """All that is not sharded, temporary collections too."""
+    uuids = frozenset(
+        collection.uuid.bytes
+        for collection in shard.node.store.catalog.in_database(migration.namespace)
+        if migration.concerns(collection.ns) and replicates(collection.ns)
+    )
+    return DatabaseDeletion(
+        id=migration.id, namespace=migration.namespace, uuids=uuids, donor=migration.donor, pending=False, delayed=True
+    )
 
 
 def _write(shard: Shard, *changes: tuple[str, Any]) -> OpTime | None:

@@ -14,8 +14,9 @@ from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
 from docstore.sharding.donor import RecipientPrepares
-from docstore.sharding.migration import Decision, Migration, migration_fields
+from docstore.sharding.migration import AnyMigration, DatabaseMigration, Decision, Migration, migration_fields
 from docstore.sharding.recipient import State
+from docstore.sharding.recipient_messages import CollectionDefinition
 from mongod.migration.session_history import Statement
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 4 * 1024 * 1024
 BATCH_DOCUMENTS = 5_000
 CHANGES_AT_ONCE = 1_000
+COLLECTIONS_AT_ONCE = 64
 REQUEST_SECONDS = 60.0
 
 
@@ -33,7 +35,7 @@ class RecipientLink:
     Batches are numbered; one is never sent twice, so a failed one ends the migration.
     """
 
-    def __init__(self, shard: Shard, migration: Migration, client: ReplicaSetClient | None) -> None:
+    def __init__(self, shard: Shard, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
         """`client` None: the recipient is looked up when it is first needed."""
         self._shard = shard
         self._migration = migration
@@ -44,13 +46,18 @@ class RecipientLink:
         if self._client is not None:
             await self._client.close()
 
-    async def start(self, collection: Collection, mark: Collection | None) -> RecipientPrepares:
-        """Tell of the migration. `mark`: that of the keyspace, if it is one."""
+    async def start(self, migration: Migration, collection: Collection, mark: Collection | None) -> RecipientPrepares:
+        """Tell of the migration of a chunk. `mark`: that of the keyspace, if it is one."""
         indexes = [RawBSONDocument(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
-        command = {"_recvChunkStart": 1, **migration_fields(self._migration), "indexes": indexes}
+        command = {"_recvChunkStart": 1, **migration_fields(migration), "indexes": indexes}
         command |= {"options": RawBSONDocument(collection.options.raw)}
         if mark is not None:
             command |= {"keyspace": RawBSONDocument(mark.options.raw)}
+        return _progress(await self._ask(command, retry=True))
+
+    async def start_database(self, migration: DatabaseMigration) -> RecipientPrepares:
+        """Tell of the migration of a database."""
+        command = {"_recvDatabaseStart": 1, "migration": migration.document()}
         return _progress(await self._ask(command, retry=True))
 
     async def status(self) -> RecipientPrepares:
@@ -58,14 +65,26 @@ class RecipientLink:
         status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
         return _progress(await self._ask(status, retry=True))
 
-    async def push_clone(self, documents: list[bytes]) -> None:
+    async def push_collections(self, definitions: list[CollectionDefinition]) -> None:
+        """Tell of collections of a database, before documents of them are sent."""
+        for at in range(0, len(definitions), COLLECTIONS_AT_ONCE):
+            listed = [
+                {
+                    "ns": each.namespace, "uuid": each.uuid, "options": RawBSONDocument(each.options),
+                    "indexes": [RawBSONDocument(raw) for raw in each.indexes],
+                }
+                for each in definitions[at : at + COLLECTIONS_AT_ONCE]
+            ]  # fmt: skip
+            await self._ask(self._numbered("_recvDatabaseCollections") | {"collections": listed})
+
+    async def push_clone(self, namespace: str, documents: list[bytes]) -> None:
         """Have documents stored that were not sent before."""
-        command = self._numbered("_recvChunkDocuments") | {"clone": True}
+        command = self._numbered("_recvChunkDocuments") | {"clone": True, "ns": namespace}
         await self._ask(bson.encode(command), sequences={"documents": documents})
 
-    async def push_changes(self, documents: list[bytes], gone: list[Value], *, majority: bool) -> None:
+    async def push_changes(self, namespace: str, documents: list[bytes], gone: list[Value], *, majority: bool) -> None:
         """Have documents stored anew and others deleted; `majority`: wait until a majority has all of it so far."""
-        command = self._numbered("_recvChunkDocuments") | {"majority": majority}
+        command = self._numbered("_recvChunkDocuments") | {"majority": majority, "ns": namespace}
         raw = bson.encode(command)
         if gone:
             raw = append_fields(raw, b"\x04deleted\0" + array_from(gone))

@@ -15,6 +15,7 @@ from docstore.node.entry import each_committed, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
 from docstore.sharding.migration import Migration
+from docstore.sharding.version import ZERO_EPOCH
 from mongod.migration import session_history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range
@@ -68,8 +69,9 @@ def _insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) ->
             size += len(documents[end])
             end += 1
         with node.store.unit(from_migrate=True) as unit:
-            if end - at == 1:
-                unit.insert(collection, documents[at])
+            if end - at == 1 or collection.options.capped:
+                for document in documents[at:end]:
+                    unit.insert(collection, document)
             else:
                 unit.insert_all(collection, documents[at:end])
             unit.commit()
@@ -78,15 +80,44 @@ def _insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) ->
 
 
 def _replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> Iterator[None]:
-    for identities, keep_outside in ((gone, True), ([id_of(raw) for raw in documents], False)):
-        for at in range(0, len(identities), _INSERT_BATCH):
-            collection = collection_of(node, migration)
-            with node.store.unit(from_migrate=True) as unit:
-                for identity in identities[at : at + _INSERT_BATCH]:
-                    _remove(unit, migration, collection, identity, keep_outside=keep_outside)
-                unit.commit()
-            yield
+    yield from _remove_all(node, migration, gone, keep_outside=True)
+    if migration.epoch == ZERO_EPOCH:
+        try:
+            yield from _replace_in_place(node, migration, documents)
+            return
+        except CommandError as error:
+            if error.code != Code.DuplicateKey:
+                raise
+            # Values of a unique index have moved between documents, of which the others are still as they were.
+    yield from _remove_all(node, migration, [id_of(raw) for raw in documents], keep_outside=False)
     yield from _insert(node, migration, documents)
+
+
+def _remove_all(
+    node: DataNode, migration: Migration, identities: Sequence[Value], *, keep_outside: bool
+) -> Iterator[None]:
+    for at in range(0, len(identities), _INSERT_BATCH):
+        collection = collection_of(node, migration)
+        with node.store.unit(from_migrate=True) as unit:
+            for identity in identities[at : at + _INSERT_BATCH]:
+                _remove(unit, migration, collection, identity, keep_outside=keep_outside)
+            unit.commit()
+        yield
+
+
+def _replace_in_place(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> Iterator[None]:
+    """A collection that moves as a whole keeps its order, which of capped ones is relied on. Errors: DuplicateKey."""
+    for at in range(0, len(documents), _INSERT_BATCH):
+        collection = collection_of(node, migration)
+        with node.store.unit(from_migrate=True) as unit:
+            for document in documents[at : at + _INSERT_BATCH]:
+                found = collection.by_id(unit, id_of(document))
+                if found is None:
+                    unit.insert(collection, document)
+                elif found[1] != document:
+                    unit.replace(collection, *found, document)
+            unit.commit()
+        yield
 
 
 def _merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> Iterator[None]:

@@ -15,14 +15,19 @@ from bson.binary import Binary
 from docstore.bson import Value
 from docstore.errors import Code, CommandError
 from docstore.log import component
-from docstore.optime import OpTime
-from docstore.sharding.migration import RANGE_DELETIONS, Decision, Migration, RangeDeletion
+from docstore.sharding.migration import (
+    AnyMigration,
+    DatabaseMigration,
+    Decision,
+    Deletion,
+)
 from docstore.sharding.recipient import NEVER, Recipient, Status
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     AwaitMajority,
     BuildIndexes,
     CheckCollection,
+    CollectionDefinition,
     Commit,
     Definition,
     Done,
@@ -31,6 +36,7 @@ from docstore.sharding.recipient_messages import (
     Failed,
     ForgetRouting,
     GetStatus,
+    HoldCollections,
     HoldColumnFamily,
     InsertDocuments,
     Interrupted,
@@ -50,6 +56,7 @@ from docstore.sharding.recipient_messages import (
     Start,
     StopWork,
     SweepRange,
+    TakeCollections,
     TakeDocuments,
     TakeStatements,
     WakeDeleter,
@@ -79,7 +86,7 @@ class RecipientDriver:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def running(self) -> Migration | None:
+    def running(self) -> AnyMigration | None:
         """What is being received, if anything."""
         return self._core.running
 
@@ -97,9 +104,10 @@ class RecipientDriver:
 
     # What a donor asks
 
-    async def start(self, migration: Migration, definition: Definition) -> Status:
+    async def start(self, migration: AnyMigration, definition: Definition | None) -> Status:
         shard = self._shard
-        name, conflict = shard.name, shard.donation_conflict(migration.namespace)
+        operation = migration.operation if isinstance(migration, DatabaseMigration) else None
+        name, conflict = shard.name, shard.donation_conflict(migration.namespace, operation)
         status: Status = await self._ask(
             lambda token: Start(token=token, migration=migration, definition=definition, shard=name, conflict=conflict)
         )
@@ -111,13 +119,18 @@ class RecipientDriver:
         return status
 
     async def take_documents(
-        self, identity: bytes, number: int, documents: list[bytes], gone: list[Value], *, clone: bool, majority: bool
-    ) -> None:
+        self, identity: bytes, number: int, documents: list[bytes], gone: list[Value], *, clone: bool, majority: bool,
+        namespace: str,
+    ) -> None:  # fmt: skip
         await self._ask(
             lambda token: TakeDocuments(
-                token=token, id=identity, number=number, documents=documents, gone=gone, clone=clone, majority=majority
+                token=token, id=identity, number=number, documents=documents, gone=gone, clone=clone,
+                majority=majority, namespace=namespace,
             )
-        )
+        )  # fmt: skip
+
+    async def take_collections(self, identity: bytes, number: int, definitions: Sequence[CollectionDefinition]) -> None:
+        await self._ask(lambda token: TakeCollections(token=token, id=identity, number=number, definitions=definitions))
 
     async def take_statements(self, identity: bytes, number: int, statements: Sequence[bytes]) -> None:
         await self._ask(lambda token: TakeStatements(token=token, id=identity, number=number, statements=statements))
@@ -214,19 +227,21 @@ class RecipientDriver:
         shard, node = self._shard, self._node
         match work:
             case AwaitDeletions(migration):
-                await shard.deleter.wait_clear(migration.uuid, migration.range, shard.tunables.wait_for_deletion)
+                await shard.deleter.wait_clear(migration, shard.tunables.wait_for_deletion)
             case ReadRouting():
                 return await preparation.read_routing(shard, work)
             case MakeCollection(migration, definition):
                 preparation.make_collection(shard, migration, definition)
             case HoldColumnFamily(migration, definition):
                 preparation.hold_column_family(node, migration, definition)
+            case HoldCollections(migration, definitions):
+                await preparation.hold_collections(shard, migration, definitions)
             case CheckCollection(migration):
                 collection_of(node, migration)
             case BuildIndexes(migration, definition):
                 await preparation.build_indexes(shard, migration, definition)
             case PersistDeletion(deletion):
-                await shard.records.committed(self._write(deletion))
+                await shard.records.committed(shard.records.write_deletion(deletion))
             case SweepRange(migration):
                 await preparation.sweep(node, migration)
             case InsertDocuments(migration, documents):
@@ -239,24 +254,17 @@ class RecipientDriver:
                 await batches.remember(node, statements)
         return Done(work)
 
-    async def _await_majority(self, token: int, change: RangeDeletion | Binary | None) -> None:
+    async def _await_majority(self, token: int, change: Deletion | Binary | None) -> None:
         event: Event = MajorityReached(token)
         try:
-            optime = self._node.store.last_optime if change is None else self._write(change)
-            await self._shard.records.committed(optime)
+            records = self._shard.records
+            await records.committed(self._node.store.last_optime if change is None else records.write_deletion(change))
         except CommandError as error:
             event = MajorityFailed(token, error)
         self._deliver(event)
 
-    def _write(self, change: RangeDeletion | Binary) -> OpTime | None:
-        """Store a range deletion, or remove the one with an `_id`."""
-        if isinstance(change, RangeDeletion):
-            document = change.written_at(int(self._node.wall_clock())).document()
-            return self._shard.records.write((RANGE_DELETIONS, document))
-        return self._shard.records.write((RANGE_DELETIONS, change))
-
     async def _log(self, effect: LogDecision) -> None:
         migration = effect.migration
         note = "success" if effect.decision is Decision.COMMITTED else "aborted"
-        await log_change(self._shard, migration, "moveChunk.to", {"from": migration.donor, "note": note})
+        await log_change(self._shard, migration, "to", {"from": migration.donor, "note": note})
         self._deliver(Logged(effect.token))

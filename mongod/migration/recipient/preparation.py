@@ -1,10 +1,12 @@
-"""Making the recipient ready: who owns the range, the collection under the donor's uuid, its indexes, a clean range.
+"""Making the recipient ready: who owns what comes, the collections under the donor's uuids, their indexes, a clean
+range.
 
 Change streams hear nothing of it: for them the collection has been there all the time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from docstore.bson import EMPTY_DOCUMENT, Value, from_python, get_field
@@ -19,8 +21,14 @@ from docstore.log import component
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
-from docstore.sharding.migration import Migration
-from docstore.sharding.recipient_messages import Definition, ReadRouting, RoutingRead
+from docstore.sharding.migration import DATABASE_DELETIONS, DatabaseDeletion, DatabaseMigration, Migration
+from docstore.sharding.recipient_messages import (
+    CollectionDefinition,
+    DatabaseRead,
+    Definition,
+    ReadRouting,
+    RoutingRead,
+)
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.range_cloner import registered_cloner
 from mongod.migration.ranges import RangeRemoval
@@ -32,9 +40,11 @@ LOG = component("MIGRATE")
 _SWEEP_BATCH = 256
 
 
-async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead:
-    """The routing of the migration's collection, in what matters of it."""
+async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead | DatabaseRead:
+    """The routing of what comes, in what matters of it."""
     migration = work.migration
+    if isinstance(migration, DatabaseMigration):
+        return await _read_database(shard, work, migration)
     if work.anew:
         shard.shard_filter.forget(migration.namespace)
     known = await shard.shard_filter.refresh(migration.namespace)
@@ -46,6 +56,16 @@ async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead:
     return RoutingRead(work, collection.epoch, routing.primary, owned)
 
 
+async def _read_database(shard: Shard, work: ReadRouting, migration: DatabaseMigration) -> DatabaseRead:
+    about = f"{migration.namespace}.$cmd"
+    if work.anew:
+        shard.shard_filter.forget(about)
+    routing = (await shard.shard_filter.refresh(about)).routing
+    hold = shard.shard_filter.holds.over(migration.namespace)
+    held = hold is not None and hold.operation == migration.operation
+    return DatabaseRead(work, routing.database, routing.primary, held)
+
+
 def make_collection(shard: Shard, migration: Migration, definition: Definition) -> None:
     """InvalidUUID where another collection of the name has something in it; ConflictingOperationInProgress while it is
     held, perhaps to be dropped.
@@ -55,19 +75,60 @@ def make_collection(shard: Shard, migration: Migration, definition: Definition) 
     conflict = shard.shard_filter.holds.conflict(migration.namespace)
     if conflict is not None:
         raise conflict
-    store, uuid = node.store, migration.uuid.as_uuid()
-    collection = store.collection(migration.namespace)
-    if collection is not None and collection.uuid == uuid:
+    collection = node.store.collection(migration.namespace)
+    if collection is not None and collection.uuid == migration.uuid.as_uuid():
         return
-    if collection is not None:
-        if collection.count:
-            raise CommandError(Code.InvalidUUID, f"{migration.namespace} is another collection here")
+    if collection is not None and collection.count:
+        raise CommandError(Code.InvalidUUID, f"{migration.namespace} is another collection here")
+    _make_anew(node, migration, definition.options)
+
+
+def _make_anew(node: DataNode, migration: Migration, options: bytes) -> None:
+    """In the place of what stands under the name, if anything does."""
+    store = node.store
+    if store.collection(migration.namespace) is not None:
         with store.unit(from_migrate=True) as unit:
             store.drop_collection(unit, migration.namespace)
             unit.commit()
     with store.unit(from_migrate=True) as unit:
-        store.create_collection(unit, migration.namespace, parse_options(definition.options), uuid=uuid)
+        store.create_collection(unit, migration.namespace, parse_options(options), uuid=migration.uuid.as_uuid())
         unit.commit()
+
+
+async def hold_collections(
+    shard: Shard, migration: DatabaseMigration, definitions: Sequence[CollectionDefinition]
+) -> None:
+    """Have collections of a database that comes, and of sharded ones the definitions. That they are to be dropped if
+    the database does not come is durable before. NamespaceExists where others of a name have something in them.
+    """
+    node = shard.node
+    node.replication.check_write()
+    coming = [each for each in definitions if each.namespace not in migration.sharded]
+    for definition in coming:
+        collection = node.store.collection(definition.namespace)
+        if collection is not None and collection.count and collection.uuid != definition.uuid.as_uuid():
+            raise CommandError(Code.NamespaceExists, f"{shard.name} has another collection {definition.namespace}")
+    await _persist_deletion(shard, migration, coming)
+    for definition in definitions:
+        node.replication.check_write()
+        part = migration.part(definition.namespace, definition.uuid)
+        collection = node.store.collection(definition.namespace)
+        if collection is None or definition.namespace not in migration.sharded:
+            _make_anew(node, part, definition.options)
+        await build_indexes(shard, part, Definition(definition.options, definition.indexes))
+        await node.pause()
+
+
+async def _persist_deletion(shard: Shard, migration: DatabaseMigration, coming: Sequence[CollectionDefinition]) -> None:
+    known = shard.records.deletion(migration.id)
+    uuids = known.uuids if isinstance(known, DatabaseDeletion) else frozenset()
+    wanted = uuids.union(bytes(each.uuid) for each in coming)
+    if wanted == uuids:
+        return
+    deletion = DatabaseDeletion(
+        id=migration.id, namespace=migration.namespace, uuids=wanted, donor=migration.donor, pending=True, delayed=False
+    ).written_at(int(shard.node.wall_clock()))
+    await shard.records.committed(shard.records.write((DATABASE_DELETIONS, deletion.document())))
 
 
 def hold_column_family(node: DataNode, migration: Migration, definition: Definition) -> None:

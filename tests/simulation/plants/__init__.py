@@ -8,6 +8,7 @@ from tests.simulation.plants import (
     groups,
     hints,
     history,
+    primaries,
     replication,
     routed_transactions,
     sharding,
@@ -18,5 +19,6 @@ from tests.simulation.plants.plant import Plant
 
 MODULES = (
     replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, history, hints,
+    replication, storage, sharding, groups, ddl, primaries, change_streams, transactions, routed_transactions,
 )  # fmt: skip
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

@@ -87,13 +87,6 @@ PLANTS = (
         "return operation.participants[: 1 if operation.phase is Phase.APPLYING else 9]",
     ),
     Plant(
-        "a new database's primary shard knows no retryable writes",
-        "primaries",
-        "mongod.ddl.primary_moves:copy",
-        "await _copy_history(shard, source, operation)",
-        "pass",
-    ),
-    Plant(
         "a rename does not end the old name",
         "ddl-primaries",
         "mongod.ddl.renames:rename",

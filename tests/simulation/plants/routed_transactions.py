@@ -121,16 +121,16 @@ PLANTS = (
     Plant(
         "a chunk that has come since the snapshot is read",
         "routed-transactions-moves",
-        "mongod.migration.shard_filter:RangeShardFilter.check_placed",
-        "if collection is not None and",
-        "if False and",
+        "docstore.sharding.routing:Routing.arrived",
+        "return self.collection.gained.get(shard, 0)",
+        "return 0",
     ),
     Plant(
         "a chunk leaves under an open transaction",
         "routed-transactions-moves",
-        "mongod.migration.statements:RunningStatements.ended",
-        "(transaction := self._claims.holder(namespace)) is not None",
-        "(transaction := None) is not None",
+        "mongod.migration.statements:RunningStatements.running",
+        "transaction = self._claims.holder_of_any(scope.concerns)",
+        "transaction = None",
     ),
     Plant(
         "a transaction waits for a change as long as that takes",

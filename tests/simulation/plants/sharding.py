@@ -93,20 +93,6 @@ PLANTS = (
         "if True:",
     ),
     Plant(
-        "writes go on while a database is copied",
-        "ddl-primaries",
-        "mongod.migration.holds:Holds._begin",
-        "section.reads = hold.blocks is not Blocks.UNSHARDED_WRITES",
-        "section.reads = True; self.sections.pop(hold.namespace) if hold.blocks is Blocks.UNSHARDED_WRITES else None",
-    ),
-    Plant(
-        "the old primary shard keeps what was copied",
-        "ddl-primaries",
-        "mongod.ddl.primary_moves:leave",
-        "if namespace not in sharded and replicates(namespace):",
-        "if False:",
-    ),
-    Plant(
         "nobody is asked again where a document may have moved",
         "handover",
         "mongos.routing.progress:Progress.end_round",

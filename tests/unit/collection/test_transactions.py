@@ -10,6 +10,7 @@ from docstore.collection.changes import Commit
 from docstore.collection.oplog import operations
 from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.oplog.document_key import DocumentKey
+from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.errors import Code, CommandError
@@ -342,4 +343,23 @@ def test_one_that_cannot_be_written_is_aborted() -> None:
     assert transaction.ended
     assert read(coll, store.engine) == [{"_id": 1}]
     update(store, coll, doc(1, a=2))
+    check(store)
+
+
+def test_nothing_is_committed_or_prepared_in_what_changes_hands() -> None:
+    """Its statements were let in before that was so; what was prepared before is decided all the same."""
+    store = store_on()
+    coll = make(store, "db.c", doc(1), indexes=INDEXES)
+    prepared, others = begin(store), [begin(store), begin(store)]
+    insert(prepared, coll_of(prepared), doc(2))
+    prepared.prepare(SessionWrite(LSID, 1))
+    store.claims.closed = "db.c".__eq__
+    for number, end in enumerate((others[0].commit, others[1].prepare)):
+        insert(others[number], coll_of(others[number]), doc(3 + number))
+        with pytest.raises(CommandError) as caught:
+            end(SessionWrite(bytes(48), 1))
+        assert caught.value.code == Code.LockTimeout
+        assert others[number].ended
+    prepared.decide(SessionWrite(LSID, 1), store.last_optime.timestamp)
+    assert read(coll, store.engine) == [{"_id": 1}, {"_id": 2}]
     check(store)

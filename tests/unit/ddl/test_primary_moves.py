@@ -15,7 +15,8 @@ from bson.binary import Binary
 from bson.int64 import Int64
 
 from docstore.collection.oplog.sessions import INCOMPLETE_HISTORY
-from docstore.errors import Code
+from docstore.errors import Code, CommandError
+from docstore.optime import pack_timestamp
 from docstore.sharding import requests
 from docstore.sharding.ddl.requests import change_collection, drop_database, move_primary
 from docstore.sharding.routing import Routing
@@ -30,10 +31,16 @@ from tests.unit.ddl.test_drops import (
     run,
     version_of,
 )
-from tests.unit.migration.local_cluster import NAMESPACE, Cluster, cut_log, turns
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, cut_log
 
 DOCUMENTS = 300
-_TOLD = frozenset(("_shardsvrParticipantBlock", "_shardsvrParticipantAct", "_configsvrCommitMovePrimary"))
+_TOLD = frozenset(
+    (
+        "_shardsvrParticipantBlock", "_shardsvrParticipantAct", "_configsvrCommitMovePrimary", "_recvDatabaseStart",
+        "_recvDatabaseCollections", "_recvChunkDocuments", "_recvChunkCommit", "_recvChunkResolve",
+        "_configsvrEnsureDatabaseVersionIsGreaterThan",
+    )
+)  # fmt: skip
 
 
 @asynccontextmanager
@@ -63,9 +70,23 @@ async def moved(made: Cluster, to: str = "shard2") -> dict[str, Any]:
     return await made.ask("shard1", move_primary("test", await version_of(made), to))
 
 
+async def left_nothing_to_delete(made: Cluster) -> None:
+    """Return when no shard has a copy that it is to drop."""
+    await nothing_is_left(made)
+    await made.network.until(
+        lambda: (
+            not any(
+                made.members[name].shard.records.database_deletions() or made.members[name].shard.records.coordinators()
+                for name in SHARDS
+            )
+        )
+    )
+
+
 async def check_place(made: Cluster, old: Routing, place: str) -> None:
     """All of the database is on one shard, and routers that believe in another one are refused there."""
     other = next(shard for shard in SHARDS if shard != place)
+    await left_nothing_to_delete(made)
     fresh = await made.routing_of("test.plain")
     assert fresh.primary == place
     find = {"find": "plain", "batchSize": 1000}
@@ -203,56 +224,38 @@ def test_what_the_old_primary_shard_would_refuse_the_new_one_refuses() -> None:
     run(test)
 
 
-def test_the_history_of_a_database_is_told_when_a_majority_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with cluster() as made:
-            write = {"insert": "plain", "documents": [{"_id": "new", "a": "new"}]}
-            write |= {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1)}
-            await made.ask("shard1", write, "test")
-            replication, majority = made.members["shard1"].node.replication, asyncio.Event()
-            wait_write = replication.wait_write
-
-            async def lagging(*arguments: Any) -> Any:
-                if ("shard1:1", "_shardsvrExecutedStatements") in made.network.seen:
-                    await majority.wait()
-                return await wait_write(*arguments)
-
-            monkeypatch.setattr(replication, "wait_write", lagging)
-            moving = asyncio.ensure_future(moved(made))
-            await made.network.comes("_shardsvrExecutedStatements")
-            await turns()
-            assert ("shard1:1", "_shardsvrExecutedStatements") not in made.network.answered
-            majority.set()
-            await moving
-
-    run(test)
-
-
-def test_the_history_is_told_only_to_an_operation_that_holds_the_database() -> None:
-    async def test() -> None:
-        async with cluster() as made:
-            command = {"_shardsvrExecutedStatements": "test", "operation": Binary(bytes(16), 4)}
-            assert await code_of(made.ask("shard1", command)) == Code.OperationFailed
-
-    run(test)
-
-
-def test_writes_wait_while_a_database_is_copied_and_reads_while_its_record_changes() -> None:
+def test_writes_go_on_while_a_database_is_copied_and_wait_while_its_record_changes() -> None:
     async def test() -> None:
         async with cluster() as made:
             old = await made.routing_of("test.plain")
-            find = made.versioned({"find": "plain", "limit": 1}, old.shard_version("shard1"))
+            version = old.shard_version("shard1")
+            find = made.versioned({"find": "plain", "limit": 1}, version)
             held = made.network.held["_configsvrCommitMovePrimary"] = asyncio.Event()
-            copying = made.network.held["getMore"] = asyncio.Event()
+            copying = made.network.held["_recvDatabaseCollections"] = asyncio.Event()
             moving = asyncio.ensure_future(moved(made))
-            await made.network.comes("getMore")
-            writing = asyncio.ensure_future(insert(made, old, "shard1", "plain"))
+            await made.network.comes("_recvDatabaseCollections")
+            changes: list[tuple[dict[str, Any], str]] = [
+                ({"update": "plain", "updates": [{"q": {"_id": 5}, "u": {"$set": {"b": 1}}}]}, "plain"),
+                ({"insert": "plain", "documents": [{"_id": DOCUMENTS, "a": DOCUMENTS}]}, "plain"),
+                ({"insert": "plain", "documents": [{"_id": "gone", "a": -5}]}, "plain"),
+                ({"delete": "plain", "deletes": [{"q": {"_id": "gone"}, "limit": 1}]}, "plain"),
+                ({"update": "small", "updates": [{"q": {"_id": 1}, "u": {"$set": {"b": 1}}}]}, "small"),
+                ({"insert": "small", "documents": [{"_id": 7}]}, "small"),
+                ({"insert": "new", "documents": [{"_id": 1}]}, "new"),
+            ]
+            for change, _ in changes:
+                assert (await made.ask("shard1", made.versioned(change, version), "test"))["n"] == 1
+            index = {"createIndexes": "plain", "indexes": [{"key": {"b": 1}, "name": "b"}]}
+            defining = asyncio.ensure_future(made.ask("shard1", made.versioned(index, version), "test"))
+            await made.network.waits("shard1", "test.plain", 1)
             await made.ask("shard1", find, "test")
             await made.insert("2")
             copying.set()
             await made.network.comes("_configsvrCommitMovePrimary", to="config")
+            writing = asyncio.ensure_future(insert(made, old, "shard1", "plain"))
             reading = asyncio.ensure_future(made.ask("shard1", find, "test"))
-            await made.network.waits("shard1", "test.plain", 2)
+            await made.network.waits("shard1", "test.plain", 3)
+            assert not defining.done()
             assert not writing.done()
             assert not reading.done()
             await made.insert("3")
@@ -260,12 +263,88 @@ def test_writes_wait_while_a_database_is_copied_and_reads_while_its_record_chang
             await moving
             assert await code_of(writing) == Code.StaleDbVersion
             assert await code_of(reading) == Code.StaleDbVersion
+            assert await code_of(defining) == Code.StaleDbVersion
             assert sorted(await made.visible()) == ["1", "2", "3", "7"]
+            fresh = (await made.routing_of("test.plain")).shard_version("shard2")
+            shown = {}
+            for name in ("plain", "small", "new"):
+                reply = await made.ask("shard2", made.versioned({"find": name, "batchSize": 1000}, fresh), "test")
+                shown[name] = reply["cursor"]["firstBatch"]
+            assert [row["a"] for row in shown["plain"]] == list(range(DOCUMENTS + 1))
+            assert shown["plain"][5] == {"_id": 5, "a": 5, "b": 1}
+            assert shown["small"] == [{"_id": 3}, {"_id": 1, "b": 1}, {"_id": 2}, {"_id": 7}]
+            assert shown["new"] == [{"_id": 1}]
 
     run(test)
 
 
-@pytest.mark.parametrize(("victim", "number"), list(itertools.product((*SHARDS, "config"), range(9))))
+def test_change_streams_are_told_nothing_of_a_move() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            before = {name: made.members[name].node.store.last_optime.timestamp for name in SHARDS}
+            await moved(made)
+            await left_nothing_to_delete(made)
+            for name in SHARDS:
+                node = made.members[name].node
+                assert node.store.oplog is not None
+                for entry in map(bson.decode, node.store.oplog.scan(node.engine, before[name])):
+                    database = entry["ns"].partition(".")[0]
+                    assert database != "test" or entry.get("fromMigrate"), entry
+
+    run(test)
+
+
+def test_what_reads_a_state_of_before_the_move_is_refused_on_the_new_primary_shard() -> None:
+    """It would see nothing, or a part. A database that is where it was made shows what it held at any time."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            here = made.members["shard1"].shard.shard_filter
+            await here.refresh("test.plain")
+            here.check_placed("test.plain", 1)
+            await moved(made)
+            there = made.members["shard2"].shard.shard_filter
+            version = (await there.refresh("test.plain")).routing.database
+            assert version is not None
+            arrived = pack_timestamp(version.timestamp)
+            there.check_placed("test.plain", arrived)
+            with pytest.raises(CommandError) as caught:
+                there.check_placed("test.plain", arrived - 1)
+            assert caught.value.code == Code.SnapshotUnavailable
+
+    run(test)
+
+
+def test_a_transaction_is_waited_for_and_nothing_is_committed_in_what_is_being_handed_over() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            version = old.shard_version("shard1")
+            fields = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1), "autocommit": False}
+            change = {"update": "plain", "updates": [{"q": {"_id": 3}, "u": {"$set": {"b": 1}}}]}
+            await made.ask("shard1", made.versioned({**change, **fields, "startTransaction": True}, version), "test")
+            held = made.network.held["_configsvrCommitMovePrimary"] = asyncio.Event()
+            moving = asyncio.ensure_future(moved(made))
+            statements = made.members["shard1"].shard.shard_filter.statements
+            await made.network.until(lambda: statements._gates)
+            assert not moving.done()
+            await made.ask("shard1", {"commitTransaction": 1, **fields})
+            await made.network.comes("_configsvrCommitMovePrimary", to="config")
+            claims = made.members["shard1"].node.store.claims
+            with pytest.raises(CommandError) as caught:
+                claims.check_open(["test.new"])
+            assert caught.value.code == Code.LockTimeout
+            claims.check_open([NAMESPACE, "other.new"])
+            held.set()
+            await moving
+            fresh = (await made.routing_of("test.plain")).shard_version("shard2")
+            reply = await made.ask("shard2", made.versioned({"find": "plain", "filter": {"_id": 3}}, fresh), "test")
+            assert reply["cursor"]["firstBatch"] == [{"_id": 3, "a": 3, "b": 1}]
+
+    run(test)
+
+
+@pytest.mark.parametrize(("victim", "number"), list(itertools.product((*SHARDS, "config"), range(12))))
 def test_a_database_is_on_one_shard_whoever_is_killed_at_whatever_message(victim: str, number: int) -> None:
     async def test() -> None:
         async with cluster() as made:
@@ -324,7 +403,7 @@ def test_a_late_copy_of_an_ended_move_does_nothing() -> None:
             old = await made.routing_of("test.plain")
             await moved(made)
             made.network.command = command  # type: ignore[method-assign]
-            assert [body["document"]["phase"] for _, body in late] == ["preparing", "blocking", "blocking", "applying"]
+            assert [body["document"]["phase"] for _, body in late] == ["preparing"]
             for name, body in late:
                 assert await code_of(made.ask(name, body)) == Code.OperationFailed
             await check_place(made, old, "shard2")

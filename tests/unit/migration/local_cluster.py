@@ -295,17 +295,28 @@ class Member:
         return self
 
     def _tell_of_waiting(self, shard_filter: ShardFilter) -> None:
-        check = shard_filter.check_version
+        check, check_change = shard_filter.check_version, shard_filter.check_change
+
+        def waits(namespace: str) -> None:
+            self.network.kept_waiting.append((self.name, namespace))
+            self.network.happened()
 
         def telling(namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
             try:
                 return check(namespace, shard_version, write=write)
             except Blocked:
-                self.network.kept_waiting.append((self.name, namespace))
-                self.network.happened()
+                waits(namespace)
+                raise
+
+        def telling_of_changes(namespace: str) -> None:
+            try:
+                check_change(namespace)
+            except Blocked:
+                waits(namespace)
                 raise
 
         shard_filter.check_version = telling  # type: ignore[method-assign]
+        shard_filter.check_change = telling_of_changes  # type: ignore[method-assign]
 
     async def stop(self) -> None:
         self.network.members.pop(self.address, None)

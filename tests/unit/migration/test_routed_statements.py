@@ -27,6 +27,8 @@ from mongos.routing.writes import BatchWrite, Kind
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Network
 
 DOCUMENTS = 400
+SCOPE: Any = SimpleNamespace(namespace=NAMESPACE, concerns=NAMESPACE.__eq__)
+"""What a move of a chunk of the collection waits for."""
 KINDS = {"update": Kind("updates", update_target, len), "delete": Kind("deletes", delete_target, lambda _: 0)}
 
 
@@ -243,8 +245,8 @@ def test_a_move_waits_for_statements_over_many_documents_and_is_given_up_where_t
             held_back = asyncio.Event()
             hold_back = shard.shard_filter.statements.hold_back
 
-            def telling(namespace: str) -> None:
-                hold_back(namespace)
+            def telling(scope: statements.Scope) -> None:
+                hold_back(scope)
                 held_back.set()
 
             monkeypatch.setattr(shard.shard_filter.statements, "hold_back", telling)
@@ -282,7 +284,7 @@ def test_a_transaction_that_waits_for_a_move_does_not_use_the_collection_yet() -
         async with cluster() as made:
             node, shard = made.members["shard1"].node, made.members["shard1"].shard
             running = shard.shard_filter.statements
-            running.hold_back(NAMESPACE)
+            running.hold_back(SCOPE)
             change = {"update": "test", "updates": [{"q": {"_id": 300}, "u": {"$inc": {"x": 1}}}]}
             fields = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1), "autocommit": False}
             waiting = asyncio.ensure_future(made.write({**change, **fields, "startTransaction": True}, "0300"))
@@ -290,12 +292,12 @@ def test_a_transaction_that_waits_for_a_move_does_not_use_the_collection_yet() -
                 await asyncio.sleep(0)
             assert not waiting.done()
             assert node.store.claims.holder(NAMESPACE) is None
-            running.let_begin(NAMESPACE)
+            running.let_begin(SCOPE)
             assert (await waiting)["n"] == 1
             assert node.store.claims.holder(NAMESPACE) is not None
-            running.hold_back(NAMESPACE)
+            running.hold_back(SCOPE)
             assert (await made.write({**change, **fields}, "0300"))["n"] == 1, "now the move waits for it"
-            running.let_begin(NAMESPACE)
+            running.let_begin(SCOPE)
             await made.ask("shard1", {"abortTransaction": 1, **fields})
 
     asyncio.run(test())
@@ -309,7 +311,7 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
         now = loop.time()
         monkeypatch.setattr(loop, "time", lambda: now)
         running = statements.RunningStatements(Claims())
-        turn = statements.MovesTurn(running, NAMESPACE)
+        turn = statements.MovesTurn(running, SCOPE)
         known: Any = SimpleNamespace(routing=SimpleNamespace(collection=None), owned=None)
 
         def begin() -> statements.Hold:
@@ -330,7 +332,7 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
             begin()
         turn.over()
         begin().close()
-        following = statements.MovesTurn(running, NAMESPACE)
+        following = statements.MovesTurn(running, SCOPE)
         assert await following.comes(few=True)
         turn.over()
         with pytest.raises(MustWait):

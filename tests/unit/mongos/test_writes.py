@@ -68,6 +68,9 @@ class FakeCluster:
     async def get(self, name: str) -> Any:
         return self.routings[0] if name == NAMESPACE else self.shards[name]
 
+    def doubt(self, namespace: str, error: CommandError) -> None:
+        """What is known stays."""
+
     async def settle(self, namespace: str, used: Routing, attempt: int) -> None:
         if len(self.routings) > 1:
             self.routings.pop(0)

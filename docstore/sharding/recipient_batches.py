@@ -1,0 +1,51 @@
+"""What the recipient of a migration does with a batch that a donor sends (`docstore.sharding.recipient`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from docstore.sharding.migration import AnyMigration, DatabaseMigration
+from docstore.sharding.recipient_messages import (
+    Batch,
+    CollectionDefinition,
+    Definition,
+    HoldCollections,
+    InsertDocuments,
+    MergeRows,
+    RememberStatements,
+    ReplaceDocuments,
+    TakeCollections,
+    TakeDocuments,
+    TakeStatements,
+    Work,
+)
+
+
+def is_answered_ahead(batch: Batch) -> bool:
+    """Whether it is acknowledged when its storing begins."""
+    return isinstance(batch, TakeDocuments) and batch.clone and not batch.majority
+
+
+def work_of(
+    batch: Batch,
+    migration: AnyMigration,
+    definition: Definition | None,
+    collections: Mapping[str, CollectionDefinition],
+) -> Work:
+    """How it is stored. `definition`: of the collection of a chunk; `collections`: those of a database that the donor
+    has told of.
+    """
+    if isinstance(batch, TakeStatements):
+        return RememberStatements(migration, batch.statements)
+    if isinstance(batch, TakeCollections):
+        assert isinstance(migration, DatabaseMigration), "the collections of a database"
+        return HoldCollections(migration, batch.definitions)
+    if isinstance(migration, DatabaseMigration):
+        if batch.namespace not in collections:
+            return HoldCollections(migration, ())  # an empty batch, which asks whether a majority has those before
+        migration = migration.part(batch.namespace, collections[batch.namespace].uuid)
+    elif definition is not None and definition.keyspace is not None:
+        return MergeRows(migration, batch.documents)
+    if batch.clone:
+        return InsertDocuments(migration, batch.documents)
+    return ReplaceDocuments(migration, batch.documents, batch.gone)

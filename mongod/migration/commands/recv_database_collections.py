@@ -1,0 +1,60 @@
+"""_recvDatabaseCollections: a donor tells of collections of a database, before it sends documents of them.
+
+    {_recvDatabaseCollections: 1, migrationId, number: long, collections: [{ns, uuid, options, indexes: [spec, ...]}]}
+
+Numbered together with `_recvChunkDocuments`. NamespaceExists where this shard has others of a name with something in
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import array_documents, document_to_python, get_field
+from docstore.collection.catalog.options import parse_options
+from docstore.collection.index.spec import parse_index_spec
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.sharding.key import raw_field
+from docstore.sharding.recipient_messages import CollectionDefinition
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    definitions = [_definition(raw) for raw in arguments["collections"]]
+    await shard_of(context).recipient.take_collections(arguments["migrationId"], arguments["number"], definitions)
+    return {}
+
+
+def _definition(raw: bytes) -> CollectionDefinition:
+    body, indexes = document_to_python(raw), get_field(raw, "indexes")
+    if indexes is None:
+        raise CommandError(Code.BadValue, "a collection has indexes")
+    made = CollectionDefinition(
+        namespace=body["ns"],
+        uuid=body["uuid"],
+        options=raw_field(raw, "options"),
+        indexes=tuple(array_documents(indexes[1])),
+    )
+    parse_options(made.options)
+    for spec in made.indexes:
+        parse_index_spec(spec)
+    return made
+
+
+COMMAND = Command(
+    "_recvDatabaseCollections",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("number", Type.LONG, required=True, internal=True),
+        Parameter("collections", Type.DOCUMENTS, required=True, internal=True),
+    ),
+    help="make collections of a database that comes to this shard",
+)
