@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from mongod.migration.transaction_filter import MAX_MOVE_WAIT_SECONDS
 from tests.unit.ddl.test_drops import cluster, code_of, run, version_of
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
+CHUNK: Any = SimpleNamespace(namespace=NAMESPACE, concerns=NAMESPACE.__eq__)
+"""As a move of a chunk of the collection."""
 REFUSED_SECONDS = 2.0
 """Far more than a transaction waits, far less than the 60 seconds that one may stay open."""
 
@@ -115,14 +118,14 @@ def test_two_moves_and_two_transactions_do_not_wait_for_each_other() -> None:
             await first.find("shard1")
             await second.find("shard2")
             for name in ("shard1", "shard2"):
-                made.members[name].shard.shard_filter.statements.hold_back(NAMESPACE)
+                made.members[name].shard.shard_filter.statements.hold_back(CHUNK)
             began = time.monotonic()
             codes = await asyncio.gather(code_of(first.find("shard2")), code_of(second.find("shard1")))
             assert set(codes) == {Code.LockTimeout}
             assert time.monotonic() - began < MAX_MOVE_WAIT_SECONDS + REFUSED_SECONDS
             await first.find("shard1")
             for name in ("shard1", "shard2"):
-                made.members[name].shard.shard_filter.statements.let_begin(NAMESPACE)
+                made.members[name].shard.shard_filter.statements.let_begin(CHUNK)
             for transaction, name in ((first, "shard1"), (second, "shard2")):
                 await transaction.abort(name)
 
@@ -135,10 +138,10 @@ def test_a_short_hold_is_waited_for() -> None:
             after_the_move(made)
             transaction = Transaction(made)
             statements = made.members["shard2"].shard.shard_filter.statements
-            statements.hold_back(NAMESPACE)
+            statements.hold_back(CHUNK)
             reading = asyncio.ensure_future(transaction.find("shard2"))
             await made.network.comes("find", to="shard2")
-            statements.let_begin(NAMESPACE)
+            statements.let_begin(CHUNK)
             assert [each["_id"] for each in (await reading)["cursor"]["firstBatch"]] == ["7"]
             await transaction.abort("shard2")
 

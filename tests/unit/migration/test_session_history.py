@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import bson
 import pytest
@@ -252,7 +253,9 @@ def test_the_log_tells_the_same_as_the_sessions(monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(session_history, "MAX_PAGE_READS", reads)
         async with cluster(documents=0) as made:
             store = made.members["shard1"].node.store
-            everything = database_concern("test")
+            everything = database_concern(
+                cast(Any, SimpleNamespace(concerns=lambda namespace: namespace.startswith("test.")))
+            )
             history = SessionHistory(store, everything)
             assert read_all(history, store) == set()
             for session, value in enumerate("abc"):
