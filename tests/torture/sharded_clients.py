@@ -2,17 +2,30 @@
 
 `documents` is sharded by {k: 1}. A document's `_id` says to which group it belongs, and `g` says so too: updates of
 many and finds of all mean a group, so every shard is asked. Each update leaves a tag of its own.
+
+`late` is sharded by {k: 1} too. Its documents are there throughout; updates of one are sent again seconds later, by
+whichever router, and once more at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
+from uuid import uuid5
+
+from bson.binary import Binary
+from bson.int64 import Int64
 
 from tests.checkers.history import Kind, Operation, Outcome
-from tests.torture.caller import DATABASE, Caller, World
+from tests.torture.caller import DATABASE, MAJORITY_MILLIS, Caller, World
 
 DOCUMENTS = "documents"
+LATE = "late"
+LATE_DOCUMENTS = 20
+LATE_SECONDS = 20.0
+MAX_LATE_WRITES = 300
+"""So many may be sent again, of each client."""
 GROUPS = 8
 KEYS = 10_000
 MANY_SECONDS = 15.0
@@ -109,6 +122,84 @@ class ManyClient:
         self._caller.end(operation, outcome if outcome is Outcome.OK else Outcome.FAILED, ids)
 
 
+@dataclass(slots=True)
+class LateWrite:
+    """A retryable write that puts `tag` on a document; `due`: when it is sent again."""
+
+    command: dict[str, Any]
+    key: str
+    tag: int
+    due: float
+
+
+class LateClient:
+    """Sends retryable writes again, late and by any router, whatever it was told."""
+
+    def __init__(self, number: int, world: World, pause: float) -> None:
+        self._caller = Caller(number, world)
+        self._random = self._caller.random
+        self._world = world
+        self._pause = pause
+        self._keys = [f"w-{number}-{place}" for place in range(LATE_DOCUMENTS)]
+        self._numbers: dict[str, int] = {}
+        self._writes: list[LateWrite] = []
+
+    async def run(self) -> None:
+        now = self._world.history.clock
+        try:
+            await self._insert()
+            while not self._world.stopped:
+                due = [each for each in self._writes if each.due <= now()]
+                write = self._random.choice(due) if due and self._random.random() < 0.6 else self._begin()
+                write.due = now() + self._random.choice((0.1, 1.0, 5.0, LATE_SECONDS))
+                await self._send(write)
+                await asyncio.sleep(self._random.expovariate(1 / self._pause))
+            for write in self._writes:
+                await self._send(write, last=True)
+        finally:
+            self._caller.close()
+
+    async def _insert(self) -> None:
+        """The documents, until they are there for good."""
+        updates = [
+            {
+                "q": {"_id": key, "k": place * KEYS // LATE_DOCUMENTS},
+                "u": {"$setOnInsert": {"tags": []}},
+                "upsert": True,
+            }
+            for place, key in enumerate(self._keys)
+        ]
+        while not self._world.stopped:
+            outcome, _ = await self._caller.write({"update": LATE, "updates": updates}, w="majority", timeout=10)
+            if outcome is Outcome.OK:
+                return
+
+    def _begin(self) -> LateWrite:
+        """A new one, under a session of some."""
+        place = self._random.randrange(LATE_DOCUMENTS)
+        session = f"{self._random.randrange(1 + len(self._writes) // 4)}"
+        number = self._numbers[session] = self._numbers.get(session, 0) + 1
+        tag = self._caller.value()
+        where = {"_id": self._keys[place]}
+        if self._random.random() < 0.7:
+            where["k"] = place * KEYS // LATE_DOCUMENTS
+        lsid = {"id": Binary.from_uuid(uuid5(self._caller.lsid["id"].as_uuid(), session))}
+        command = {"update": LATE, "updates": [{"q": where, "u": {"$push": {"tags": tag}}}]}
+        write = LateWrite({**command, "lsid": lsid, "txnNumber": Int64(number)}, self._keys[place], tag, 0.0)
+        if len(self._writes) == MAX_LATE_WRITES:
+            self._writes.pop(self._random.randrange(MAX_LATE_WRITES))
+        self._writes.append(write)
+        return write
+
+    async def _send(self, write: LateWrite, *, last: bool = False) -> None:
+        w = "majority" if last or self._random.random() < 0.5 else 1
+        number = int(write.command["txnNumber"])
+        operation = self._caller.invoke(Kind.UPDATE_BY_ID, write.key, write.tag, w=w, retryable=number)
+        concern = {"w": w, "wtimeout": MAJORITY_MILLIS}
+        outcome, reply = await self._caller.anyone({**write.command, "writeConcern": concern})
+        self._caller.end(operation, outcome, reply.get("n"))
+
+
 class Mover:
     """Splits chunks, and moves them between the shards."""
 
@@ -136,12 +227,12 @@ class Mover:
             self._caller.close()
 
     async def _move(self) -> None:
-        collection = self._random.choice([DOCUMENTS, DOCUMENTS, DOCUMENTS, "lists", "registers", "accounts", "tlists"])
+        collection = self._random.choice([DOCUMENTS, DOCUMENTS, LATE, LATE, "lists", "registers", "accounts", "tlists"])
         by_key = {"k": self._random.randrange(KEYS)}
         by_id = {"_id": f"{collection[0]}{self._random.randrange(4)}-{self._world.generation()}"}
         command = {
             "moveChunk": f"{DATABASE}.{collection}",
-            "find": by_key if collection == DOCUMENTS else by_id,
+            "find": by_key if collection in (DOCUMENTS, LATE) else by_id,
             "to": self._random.choice(self._shards),
             "$db": "admin",
         }

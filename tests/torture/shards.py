@@ -18,6 +18,7 @@ from tests.checkers.history import Anomaly, History, Kind, Operation, Outcome
 from tests.checkers.many import check_many
 from tests.checkers.members import Description, check_catalogs, check_hashes
 from tests.checkers.ownership import OwnedRange, Stored, check_chunk_map, check_ownership
+from tests.checkers.retries import check_retries
 from tests.torture.caller import DATABASE, World
 from tests.torture.clients import Client
 from tests.torture.faults import FAILURES, Fault, Nemesis, primary_of
@@ -31,7 +32,9 @@ from tests.torture.sharded_clients import (
     CHANGING_COLLECTIONS,
     DOCUMENTS,
     KEYS,
+    LATE,
     Changer,
+    LateClient,
     ManyClient,
     Mover,
     concerns,
@@ -127,12 +130,13 @@ async def torture_shards(plan: Plan) -> Report:
         processes.stop()
 
 
-def _clients(plan: Plan, world: World) -> Sequence[Client | ManyClient | Mover | Changer]:
+def _clients(plan: Plan, world: World) -> Sequence[Client | ManyClient | LateClient | Mover | Changer]:
     shards = list(SHARDS)
-    found: list[Client | ManyClient | Mover | Changer] = [Client(n, world, plan.pause) for n in range(6)]
+    found: list[Client | ManyClient | LateClient | Mover | Changer] = [Client(n, world, plan.pause) for n in range(6)]
     found += [ManyClient(n, world, plan.pause) for n in range(6, 14)]
     found += [Mover(n, world, shards, 0.3) for n in range(14, 16)]
-    return [*found, *[Changer(n, world, shards, 0.15) for n in range(16, 18)]]
+    found += [Changer(n, world, shards, 0.15) for n in range(16, 18)]
+    return [*found, *[LateClient(n, world, 0.1) for n in range(18, 20)]]
 
 
 async def _build(processes: Processes, members: int) -> Cluster:
@@ -158,6 +162,7 @@ async def _build(processes: Processes, members: int) -> Cluster:
         name: [{"_id": f"{name[0]}{number}"} for number in range(1, 4)] for name in BY_ID
     }
     middles[DOCUMENTS] = [{"k": number * KEYS // CHUNKS} for number in range(1, CHUNKS)]
+    middles[LATE] = [{"k": number * KEYS // CHUNKS} for number in range(1, CHUNKS)]
     for name, points in middles.items():
         key = dict.fromkeys(points[0], 1)
         await ask({"shardCollection": f"{DATABASE}.{name}", "key": key}, timeout=30)
@@ -181,7 +186,7 @@ async def _judge(
             {each.name: await hashes(each, DATABASE) for each in group} if group is not cluster.config else {}
         )
     router, other = cluster.routers
-    names = ("lists", "counters", "inserts", DOCUMENTS, *COLLECTIONS)
+    names = ("lists", "counters", "inserts", DOCUMENTS, LATE, *COLLECTIONS)
     state = {name: await documents(router.address, DATABASE, name) for name in names}
     operations = report.operations
     plain = [each for each in operations if not str(each.key).startswith("d-") and each.value != f"{CHANGING}"]
@@ -190,6 +195,8 @@ async def _judge(
     mine = [_sure(each, hidden) for each in operations if str(each.key).startswith(("d-", "group "))]
     report.anomalies += check_inserts(mine, tags)
     report.anomalies += check_many(mine, tags, concerns=concerns)
+    late = {row["_id"]: row["tags"] for row in state[LATE]}
+    report.anomalies += check_retries([each for each in operations if str(each.key).startswith("w-")], late)
     report.anomalies += await _ownership(primaries, router, [row["_id"] for row in state[DOCUMENTS]])
     report.anomalies += check_drops(operations, await _changing(router))
     report.anomalies += _views_differ(await _changing(router), await _changing(other))
