@@ -111,9 +111,9 @@ class Holds:
         """The operation's hold, standing or released."""
         for namespace in (RELEASED_HOLDS, HOLDS):
             collection = self._node.store.collection(namespace)
-            found = None if collection is None else collection.by_id(self._node.engine, from_python(operation))
-            if found is not None:
-                return Hold.from_raw(found[1])
+            record = None if collection is None else collection.by_id(self._node.engine, from_python(operation))
+            if record is not None:
+                return Hold.from_raw(record[1])
         return None
 
     def _released_before(self, seconds: int) -> Iterator[tuple[str, Binary]]:

@@ -63,9 +63,9 @@ _NOTHING = document_from([])
 
 def _check_durable(reply: bytes) -> None:
     """Errors: the `writeConcernError` of a reader's reply. The writers have not been asked to commit then."""
-    failed = get_field(reply, "writeConcernError")
-    if failed is not None:
-        error = document_to_python(failed[1])
+    concern_error = get_field(reply, "writeConcernError")
+    if concern_error is not None:
+        error = document_to_python(concern_error[1])
         raise CommandError(error.get("code", Code.WriteConcernFailed), error.get("errmsg", ""))
 
 

@@ -144,27 +144,27 @@ class RouterTransactions:
         transaction that this router does not know; NoSuchTransaction where the token says that nothing was written.
         """
         session = _ending(context)
-        found = self._newest(session.lsid)
-        if found is None or found.number != session.txn_number:
+        transaction = self._newest(session.lsid)
+        if transaction is None or transaction.number != session.txn_number:
             return await self._recover(context, session, token)
-        async with found.turn:
-            if found.state is State.ABORTED:
-                found.check()
-            found.state = State.COMMITTING if found.state is State.OPEN else found.state
+        async with transaction.turn:
+            if transaction.state is State.ABORTED:
+                transaction.check()
+            transaction.state = State.COMMITTING if transaction.state is State.OPEN else transaction.state
             try:
-                reply = await commit(context, found)
+                reply = await commit(context, transaction)
             except CommandError as error:
                 if error.code == Code.NoSuchTransaction and "writeConcernError" not in error.extra:
-                    self._end(found, State.ABORTED)
-                    self._background(abort_everywhere(found))
+                    self._end(transaction, State.ABORTED)
+                    self._background(abort_everywhere(transaction))
                 raise
-            self._end(found, State.COMMITTED)
+            self._end(transaction, State.COMMITTED)
             return reply
 
     async def _recover(self, context: Context, session: Session, token: bytes | None) -> bytes:
         if token is None:
-            found = self._newest(session.lsid)
-            if found is not None and session.txn_number is not None and session.txn_number < found.number:
+            newest = self._newest(session.lsid)
+            if newest is not None and session.txn_number is not None and session.txn_number < newest.number:
                 self._known(session)
             raise CommandError(_NO_PARTICIPANTS, "cannot commit with no participants")
         shard = document_to_python(token).get("recoveryShardId")
@@ -178,12 +178,12 @@ class RouterTransactions:
     async def abort(self, context: Context) -> dict[str, Any]:
         """The reply to abortTransaction. Errors: TransactionCommitted where it may be committed; NoSuchTransaction."""
         session = _ending(context)
-        found = self._known(session)
-        async with found.turn:
-            if found.state is not State.COMMITTING or found.commit_requested:
-                found.check()
-            self._end(found, State.ABORTED)
-            await abort_everywhere(found)
+        transaction = self._known(session)
+        async with transaction.turn:
+            if transaction.state is not State.COMMITTING or transaction.commit_requested:
+                transaction.check()
+            self._end(transaction, State.ABORTED)
+            await abort_everywhere(transaction)
         return {}
 
     def end_sessions(self, lsids: set[bytes]) -> None:

@@ -15,7 +15,7 @@ def cycles(edges: Edges) -> set[frozenset[Hashable]]:
     number: dict[Hashable, int] = {}
     lowest: dict[Hashable, int] = {}
     path: list[Hashable] = []
-    found: set[frozenset[Hashable]] = set()
+    components: set[frozenset[Hashable]] = set()
 
     def visit(node: Hashable) -> None:
         number[node] = lowest[node] = len(number)
@@ -31,12 +31,12 @@ def cycles(edges: Edges) -> set[frozenset[Hashable]]:
             component = path[at:]
             del path[at:]
             if len(component) > 1 or node in edges.get(node, ()):
-                found.add(frozenset(component))
+                components.add(frozenset(component))
 
     for node in edges:
         if node not in number:
             visit(node)
-    return found
+    return components
 
 
 class WaitingChecker:
@@ -50,7 +50,7 @@ class WaitingChecker:
     def look(self, now: float, edges: Edges) -> None:
         """Take in who waits for whom; each cycle that stands too long is told once."""
         standing = cycles(edges)
-        self._since = {each: self._since.get(each, now) for each in standing}
+        self._since = {cycle: self._since.get(cycle, now) for cycle in standing}
         for cycle, since in self._since.items():
             if now - since > self._seconds:
                 text = " and ".join(sorted(f"{waiter} waits for {_listed(edges[waiter], cycle)}" for waiter in cycle))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from docstore.errors import Code, CommandError
@@ -95,9 +95,9 @@ class Clients:
             await transaction.commit()
             self.committed += 1
         except (Aborted, Unknown) as error:
-            told = error.__cause__
-            if isinstance(told, CommandError) and told.code == Code.NoSuchTransaction:
-                self.ended.append(Anomaly("ended by others", repr(told)))
+            cause = error.__cause__
+            if isinstance(cause, CommandError) and cause.code == Code.NoSuchTransaction:
+                self.ended.append(Anomaly("ended by others", repr(cause)))
             await transaction.abort()
 
     def _statement(self, client: Client, work: Workload) -> dict[str, Any]:
@@ -109,9 +109,6 @@ class Clients:
         if kind < 0.5:
             return {"find": name, "filter": {}, "batchSize": 10_000}
         return {"insert": name, "documents": [{"_id": f"{client.number} {work.value()}", "k": key}]}
-
-
-Change = Callable[[SimulatedCluster, random.Random], tuple[str, dict[str, Any]]]
 
 
 def changes(dice: random.Random) -> tuple[str, dict[str, Any]]:
@@ -132,7 +129,7 @@ def changes(dice: random.Random) -> tuple[str, dict[str, Any]]:
 
 async def change(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
     """Change definitions, and make anew what is gone, until the workload is over; what took too long."""
-    world, found = cluster.world, []
+    world, anomalies = cluster.world, []
     dice = random.Random(world.client_dice.getrandbits(64))
     while not work.over:
         await asyncio.sleep(dice.expovariate(1 / 0.1))
@@ -140,16 +137,16 @@ async def change(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
         began = world.now
         try:
             await asyncio.wait_for(cluster.admin(command, database), CHANGE_SECONDS)
-            if any(each in command for each in ("drop", "dropDatabase", "renameCollection")):
+            if any(name in command for name in ("drop", "dropDatabase", "renameCollection")):
                 for name in NAMES:
                     await make(cluster, name)
         except (CommandError, NetworkError) as error:
             world.tell("operator", f"{command}: {error!r}"[:200])
         except TimeoutError:
-            found.append(Anomaly("waits for ever", str(command)))
+            anomalies.append(Anomaly("waits for ever", str(command)))
         world.tell("operator", f"{command}: after {world.now - began:.3f} s")
         world.counts["changes"] = world.counts.get("changes", 0) + 1
-    return found
+    return anomalies
 
 
 async def move(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
@@ -175,14 +172,14 @@ async def changing(world: World, cluster: SimulatedCluster) -> None:
     registry.MAX_ENDED_TRANSACTIONS = MAX_ENDED_TRANSACTIONS
     work = Workload(world, lambda: Routers(cluster, random.Random(dice.getrandbits(64)), Times()), clients=CLIENTS)
     work.start(clients.act)
-    operators = [asyncio.ensure_future(each(cluster, work)) for each in (change, move, move, watch)]
+    operators = [asyncio.ensure_future(act(cluster, work)) for act in (change, move, move, watch)]
     await asyncio.sleep(SECONDS)
     work.over = True
-    found = [anomaly for each in operators for anomaly in await each]
+    anomalies = [anomaly for operator in operators for anomaly in await operator]
     await work.stop()
     world.counts |= {"committed": clients.committed, "alone": len(clients.waits)}
     world.counts["longest ms"] = int(1000 * max(clients.waits.values(), default=0))
-    judge([*found, *clients.ended, *check_patience(clients.waits, LONGEST_SECONDS)])
+    judge([*anomalies, *clients.ended, *check_patience(clients.waits, LONGEST_SECONDS)])
     await cluster.settled()
     await no_leaks(cluster, cursors=False)
 
