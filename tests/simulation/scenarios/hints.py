@@ -142,17 +142,21 @@ class Clients:
         while not self.over:
             await asyncio.sleep(dice.uniform(0.5, 4.0))
             machine = dice.choice(self.cluster.routers)
-            clearance = self.histories[CLEARED].clear()
-            drops = dice.random() < 0.4
-            if not drops:
-                if await self._admin({"wcTruncate": CLEARED}, machine):
-                    clearance.end = self.world.now
+            if dice.random() < 0.6:
+                await self.truncate(machine)
                 continue
+            clearance = self.histories[CLEARED].clear()
             dropped = await self._admin({"dropColumnFamily": CLEARED}, machine)
             await self.make(machine)
             if dropped:
                 # One that was given up may come at any time.
                 clearance.end = self.world.now
+
+    async def truncate(self, machine: Machine) -> None:
+        """Truncate the family that is cleared, whatever comes of it."""
+        clearance = self.histories[CLEARED].clear()
+        if await self._admin({"wcTruncate": CLEARED}, machine):
+            clearance.end = self.world.now
 
     async def make(self, machine: Machine) -> None:
         """Have the family be there that is cleared."""
@@ -317,9 +321,12 @@ async def outage(clients: Clients, watch: Watch, name: str, *, first: bool) -> N
         cuts = {pair for pair in pairs if primary.name in pair}
         world.tell("fault", f"{primary.name} is cut off from the other members")
         world.network.cut |= cuts
+        # What it takes away meanwhile is there again with the next primary.
+        truncating = asyncio.ensure_future(clients.truncate(dice.choice(cluster.routers)))
         await asyncio.sleep(dice.uniform(2.5, 5.0))
         world.network.cut -= cuts
         world.tell("fault", f"{primary.name} is heard again")
+        await truncating
     for pair in pairs:
         world.network.slow.pop(pair, None)
     watch.disturbed(name)
