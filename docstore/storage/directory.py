@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,13 +157,9 @@ class SyncedMarks:
         logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
         self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]
         # RocksDB goes on with the MANIFEST that it has open, whatever becomes of the file that names it.
-        try:
+        with suppress(*([OSError] if self._manifest else [])):
             name = Path(directory, "CURRENT").read_text().strip()
-        except OSError:
-            if not self._manifest:
-                raise
-            return
-        self._manifest, self._manifest_path = int(name.partition("-")[2]), f"{directory}/{name}"
+            self._manifest, self._manifest_path = int(name.partition("-")[2]), f"{directory}/{name}"
 
     def _sizes(self) -> tuple[int, dict[int, int]]:
         sizes = {}

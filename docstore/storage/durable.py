@@ -42,7 +42,7 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
         file.write(seal(content))
         file.flush()
         os.fsync(file.fileno())
-    temporary.rename(path)
+    os.replace(temporary, path)
     sync_directory(path.parent)
 
 

@@ -44,7 +44,7 @@ def open_directory(path: str, *, cache_bytes: int = _CACHE_BYTES) -> RocksEngine
     the directory, and for a format that this program does not know.
     """
     directory = Path(path)
-    directory.mkdir(parents=True, exist_ok=True)
+    os.makedirs(directory, exist_ok=True)
     refuse_foreign(directory)
     lock = lock_directory(path)
     try:

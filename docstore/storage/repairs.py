@@ -82,8 +82,8 @@ class Repair:
         return following
 
 
-def begin_repair(path: Path, reason: str) -> Repair:
-    """Write down that a repair of `path` begins. Errors: OSError."""
+def begin_repair(path: Path, reason: str, losses: tuple[Loss, ...] = ()) -> Repair:
+    """Write down that a repair of `path` begins. `losses`: those of one that it takes the place of. Errors: OSError."""
     parent = path / DIRECTORY
     parent.mkdir(exist_ok=True)
     number = max((int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()), default=0) + 1
@@ -91,7 +91,7 @@ def begin_repair(path: Path, reason: str) -> Repair:
     directory.mkdir()
     sync_directory(parent)
     sync_directory(path)
-    return Repair(directory, Phase.FILLING, reason=reason).enter(Phase.FILLING)
+    return Repair(directory, Phase.FILLING, losses, reason).enter(Phase.FILLING)
 
 
 def unfinished_repair(path: Path) -> Repair | None:

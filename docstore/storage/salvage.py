@@ -60,6 +60,8 @@ def salvage(path: Path) -> Repair:
         LOG.warning("Damage was found", path=str(path), damage=reason)
     else:
         LOG.warning("A repair that was not finished goes on", directory=str(repair.directory), phase=repair.phase.value)
+        if repair.phase is Phase.CHECKING and (reason := _find_damage(path)):
+            repair = begin_repair(path, reason, repair.losses)
     if repair.phase is Phase.FILLING:
         repair = _fill(path, repair)
     if repair.phase is Phase.MOVING_OUT:
@@ -140,7 +142,7 @@ def _fill(path: Path, repair: Repair) -> Repair:
         target.close()
     sync_directory(repair.fresh)
     moved = [file.name for file in engine_files(path)] + [name for name in (MARKER, SYNCED) if (path / name).exists()]
-    return repair.enter(Phase.MOVING_OUT, tuple(losses), tuple(moved))
+    return repair.enter(Phase.MOVING_OUT, repair.losses + tuple(losses), tuple(moved))
 
 
 def _check_origin(source: RocksEngine, marked: str | None) -> list[Loss]:

@@ -1,7 +1,7 @@
 """Damages data directories, and judges what starts and repairs say and save.
 
 `python -m tests.contract.damaged_directories --cases 2000 [--seed N] [--only N]` prints a summary, and each violation
-with its seed; the exit status is 1 if there is one.
+with its seed; the exit status is 1 if there is one. `--plant NAME` plants a bug, which must be noticed.
 
 A case: a history of several lives, the last killed; one file flipped, cut, overwritten or removed; then starts and
 repairs, some of them killed. What a finished flush covered is acknowledged. Violations are:
@@ -33,12 +33,14 @@ from pathlib import Path
 from typing import Any
 
 from docstore.bson import from_python
+from docstore.collection.catalog import catalog
 from docstore.collection.store import Store
+from docstore.node.process import repair as process_repair
 from docstore.node.process.repair import repair
 from docstore.replicaset.local_state import LocalState
 from docstore.storage import DataCorrupted, Family, StorageError, durable, opening, rocks, salvage
 from docstore.storage import repairs as repairs_module
-from docstore.storage.inspection import DirectoryDamaged
+from docstore.storage.inspection import DirectoryDamaged, Inspection
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 from tests.unit.collection.building import doc, insert, make, plain, remove, spec, update
 
@@ -46,6 +48,7 @@ KINDS = (
     "CURRENT", "MANIFEST", "OPTIONS", "IDENTITY", "log", "sst", "DOCSTORE", "SYNCED", "LOG", "mongod.lock",
     "rocksdict-config.json", "rollback",
 )  # fmt: skip
+_WEIGHTS = [3 if kind in ("MANIFEST", "log", "sst") else 1 for kind in KINDS]
 HARMLESS = ("OPTIONS", "IDENTITY", "LOG", "mongod.lock", "rocksdict-config.json", "rollback")
 _KILLED = 9
 _NAMES = ("a.one", "a.two", "b.three", "b.four")
@@ -179,7 +182,7 @@ def build_index(store: Store, ns: str) -> None:
 
 
 def damage(directory: Path, kind: str, rng: random.Random) -> str:
-    """Do something to a file of the kind; say what."""
+    """Do something to a file of the kind, or to any if it is empty; say what."""
     prefix = {"MANIFEST": "MANIFEST-", "OPTIONS": "OPTIONS-", "rollback": "rollback/"}.get(kind, kind)
     files = [file for file in sorted(directory.rglob("*")) if file.is_file() and file.parts[-2] != "damaged"]
     names = [str(file.relative_to(directory)) for file in files]
@@ -242,6 +245,11 @@ def start(directory: Path) -> dict[str, Any]:
                     damaged += [] if ns.startswith("local.") else [f"{ns}: {identity} is in no index"]
         except DataCorrupted as error:
             damaged.append(f"{ns}: {error}")
+    try:
+        resync = LocalState(store).initial_sync
+    except DataCorrupted as error:
+        # A member reads it at its start, and ends.
+        return {"refused": str(error), "untouched": False}
     with store.unit(replicated=False) as unit:
         coll = store.create_collection(unit, "fresh.fresh")
         fresh = len(list(coll.documents(engine)))
@@ -250,7 +258,7 @@ def start(directory: Path) -> dict[str, Any]:
         unit.abort()
     return {
         "documents": documents, "damaged": damaged, "fresh": fresh,
-        "resync": LocalState(store).initial_sync or next(engine.keys(Family.OPLOG, b"", b"\xff" * 8), None) is None,
+        "resync": resync or next(engine.keys(Family.OPLOG, b"", b"\xff" * 8), None) is None,
     }  # fmt: skip
 
 
@@ -278,9 +286,9 @@ def _kill_after(count: int) -> None:
         return call
 
     for target, name in (
-        (Path, "rename"), (Path, "unlink"), (Path, "mkdir"), (os, "link"), (shutil, "rmtree"), (os, "fsync"),
-        (durable, "write_sealed"), (repairs_module, "write_sealed"), (salvage, "copy_readable"),
-        (salvage, "remake_file_list"),
+        (Path, "rename"), (Path, "unlink"), (Path, "mkdir"), (os, "replace"), (os, "link"), (os, "fsync"),
+        (shutil, "rmtree"), (durable, "write_sealed"), (repairs_module, "write_sealed"),
+        (salvage, "copy_readable"), (salvage, "remake_file_list"),
     ):  # fmt: skip
         setattr(target, name, counted(getattr(target, name)))
     original = rocks.RocksEngine
@@ -370,7 +378,7 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
         story.append("repaired before")
     (directory / "rollback").mkdir()
     (directory / "rollback" / "a.bson").write_bytes(doc(1))
-    kind = rng.choice(KINDS)
+    [kind] = rng.choices(KINDS, _WEIGHTS)
     story.append(f"{lives} lives, member {member}; {damage(directory, kind, rng)}")
     is_harmless = kind in HARMLESS
     said: list[str] = []
@@ -391,6 +399,9 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
             # It ended before; what it said counts.
             losses += outcome.get("losses", [])
             continue
+        if rng.random() < 0.2:
+            story.append(f"then {damage(directory, '', rng)}")
+            is_harmless = False
         if rng.random() < 0.5:
             attempt = in_child(lambda: start(directory))
             story.append(f"a start after that: {attempt.get('refused', 'accepted')}")
@@ -399,7 +410,7 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
     outcome = in_child(lambda: repaired(directory, None))
     story.append(f"a repair: {outcome}")
     if "failed" in outcome:
-        tally[f"{kind}: beyond repair"] += 1
+        tally[f"beyond repair: {outcome['failed'].replace(str(path), '')[:100]}"] += 1
         return
     losses += outcome["losses"]
     tally[f"{kind}: {'lost and said' if losses else 'saved'}"] += 1
@@ -440,12 +451,50 @@ def _start_twice(
     return is_untouched
 
 
+# Planted bugs
+
+
+def _plant_no_inspection() -> None:
+    setattr(Inspection, "require_sound", lambda _state, _path: None)  # noqa: B010
+
+
+def _plant_silent_repair() -> None:
+    for module, name in ((salvage, "replay_logs"), (salvage, "copy_readable")):
+        setattr(module, name, partial(_without_losses, getattr(module, name)))
+    setattr(salvage, "_leave_out", partial(_left_out_unsaid, salvage._leave_out))  # noqa: B010
+
+
+def _without_losses(function: Callable[..., Any], *arguments: Any, **options: Any) -> list[Any]:
+    function(*arguments, **options)
+    return []
+
+
+def _left_out_unsaid(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments[:-1], [])
+
+
+def _plant_idents_given_again() -> None:
+    setattr(catalog, "highest_ident", lambda _reader: 0)  # noqa: B010
+    setattr(process_repair, "recover_catalog", lambda _engine, _note: None)  # noqa: B010
+
+
+PLANTS = {
+    "no inspection": _plant_no_inspection,
+    "silent repair": _plant_silent_repair,
+    "idents given again": _plant_idents_given_again,
+}
+"""What the judgement must notice, each within some dozen cases."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", type=int, default=None)
+    parser.add_argument("--plant", choices=PLANTS, default=None)
     options = parser.parse_args()
+    if options.plant is not None:
+        PLANTS[options.plant]()
     first = random.randrange(1 << 32) if options.seed is None else options.seed
     seeds = [options.only] if options.only is not None else range(first, first + options.cases)
     tally: Counter[str] = Counter()

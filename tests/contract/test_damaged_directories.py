@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CASES = 12
+CASES = 10
 
 
 @pytest.mark.timeout(120)
