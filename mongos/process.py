@@ -101,7 +101,7 @@ async def serve(process: Process, options: Options) -> None:
         async def run_scripts(context: Context, begin: Callable[[], Any]) -> Any:
             if not context.services.switches.scripting:
                 return await carry_out(begin, None)
-            return await carry_out(begin, router.evaluators, await stored_functions(context))
+            return await carry_out(begin, router.evaluators, await stored_functions(context), context.owner)
 
         services = services_of(
             TABLE,

@@ -10,7 +10,7 @@ each. `runtime/evaluate.js` is the other side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AsyncExitStack
 from enum import IntEnum
 
@@ -40,9 +40,12 @@ class CallKind(IntEnum):
 
 
 class Evaluation:
-    """The calls of one request. `stored`: a document of the functions that the database keeps, for filters."""
+    """The calls of one request. `stored`: a document of the functions that the database keeps, for filters. `owner`:
+    whose request it is.
+    """
 
-    def __init__(self, workers: Workers, stored: bytes | None = None) -> None:
+    def __init__(self, workers: Workers, stored: bytes | None = None, owner: Hashable = None) -> None:
+        self._limits = Limits(owner=owner)
         self._workers = workers
         self._stored = stored
         self._lease: Lease | None = None
@@ -79,7 +82,7 @@ class Evaluation:
         self, kind: CallKind, function: Value, documents: Sequence[bytes], *, with_stored: bool = False
     ) -> bytes:
         if self._lease is None:
-            self._lease = await self._stack.enter_async_context(self._workers.lease(Limits()))
+            self._lease = await self._stack.enter_async_context(self._workers.lease(self._limits))
         key = (kind is CallKind.TEST, function)
         number = self._known.get(key)
         definition: dict[str, object] = {"way": int(kind)}

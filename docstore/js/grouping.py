@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from dataclasses import dataclass
 
 import bson
@@ -45,9 +45,11 @@ class GroupJob:
         return bson.encode({**fields, "scopes": [RawBSONDocument(scope) for scope in scopes]})
 
 
-async def run_group(workers: Workers, job: GroupJob, batches: AsyncIterator[list[bytes]]) -> list[Value]:
+async def run_group(
+    workers: Workers, job: GroupJob, batches: AsyncIterator[list[bytes]], owner: Hashable = None
+) -> list[Value]:
     """The result of each key. Errors: those of the functions, 10042, 10043."""
-    async with workers.lease(Limits()) as lease:
+    async with workers.lease(Limits(owner=owner)) as lease:
         await lease.exchange(job.definition())
         head = bson.encode({"way": _DOCUMENTS})
         async for batch in batches:

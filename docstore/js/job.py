@@ -13,6 +13,7 @@ objects.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from docstore.bson import Value
@@ -28,13 +29,14 @@ class Limits:
 
     `heap` bounds JavaScript objects and `data` everything the worker process allocates, both in bytes; `spill` is the
     heap size past which grouped state is reduced and written to disk; `seconds` is the time allowed, None for no
-    limit.
+    limit. `owner`: whose share of the workers the operation takes (`docstore.js.shares`).
     """
 
     heap: int = 1100 * MEBIBYTE
     data: int = 2600 * MEBIBYTE
     spill: int = 320 * MEBIBYTE
     seconds: float | None = None
+    owner: Hashable = None
 
     def within(self, heap: int) -> Limits:
         """With a heap of so many bytes at most; a third of it may be grouped state."""

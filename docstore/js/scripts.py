@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from docstore.bson import document_from
@@ -102,14 +102,17 @@ class NoScripts:
         return no_scripting()
 
 
-async def carry_out(begin: Callable[[], Any], workers: Workers | None, stored: bytes | None = None) -> Any:
+async def carry_out(
+    begin: Callable[[], Any], workers: Workers | None, stored: bytes | None = None, owner: Hashable = None
+) -> Any:
     """The result of `begin`, or of what it returns to be awaited; its scripts run in one of the workers.
 
-    Without workers they are refused. `stored`: the functions that the database keeps, as one document.
+    Without workers they are refused. `stored`: the functions that the database keeps, as one document. `owner`: whose
+    share of the workers they take.
     """
     if workers is None:
         return await script_thread.Turns(begin, NoScripts())
-    evaluation = Evaluation(workers, stored)
+    evaluation = Evaluation(workers, stored, owner)
     try:
         return await script_thread.Turns(begin, evaluation)
     finally:

@@ -19,7 +19,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from docstore.errors import Code, CommandError
 from docstore.js.frames import HEADER, Kind, chunks, frame, split_documents
 from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob
 from docstore.js.merge import merge_streams
+from docstore.js.shares import FairShares
 
 SOCKET_BUFFER = 1 << 20
 SPILL_PREFIX = "worker-"
@@ -47,7 +48,7 @@ class WorkerDied(Exception):
 
 
 class Workers:
-    """At most `size` operations at once; further ones wait for a free worker.
+    """As a rule at most `size` operations at once; further ones wait for a free worker (`docstore.js.shares`).
 
     `spill` is a directory for sorted runs, used by no other pool. `on_print` gets what user code printed, a piece of
     several lines at a time. `heap` gives the most bytes that the objects of one operation may take.
@@ -64,7 +65,7 @@ class Workers:
         self._spill = spill
         self._heap = heap
         self.on_print = on_print
-        self._free = asyncio.Semaphore(size)
+        self._shares = FairShares(size)
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._closed = False
@@ -89,7 +90,7 @@ class Workers:
     ) -> Counts:
         """Map every document of `batches` (lists of raw documents), reduce, finalize unless `partial`."""
         description = _describe(job, job.limits.within(self._heap()), merge=False, final=not partial)
-        return await self._operate(description, batches, sink, job.limits.seconds)
+        return await self._operate(description, batches, sink, job.limits)
 
     async def merge_reduce(self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]], sink: Sink) -> Counts:
         """Merge partial results, each sorted by `_id`: reduce once per key with several values, finalize every key
@@ -97,14 +98,14 @@ class Workers:
         """
         batches = merge_streams(runs, job.ordering)
         description = _describe(job, job.limits.within(self._heap()), merge=True, final=True)
-        return await self._operate(description, batches, sink, job.limits.seconds)
+        return await self._operate(description, batches, sink, job.limits)
 
     @asynccontextmanager
     async def lease(self, limits: Limits) -> AsyncIterator[Lease]:
         """A worker that answers calls (`docstore.js.evaluation`) for as long as the context lasts."""
         limits = limits.within(self._heap())
         fields = {"heap": limits.heap, "data": limits.data, "spill": limits.spill}
-        async with self._worker() as process:
+        async with self._worker(limits.owner) as process:
             lease = Lease(process, self)
             try:
                 await process.open(frame(Kind.JOB, bson.encode(fields)))
@@ -122,10 +123,10 @@ class Workers:
         return CommandError(Code.JSInterpreterFailure, "JavaScript worker process ended; out of memory?")
 
     async def _operate(
-        self, description: bytes, batches: AsyncIterator[list[bytes]], sink: Sink, seconds: float | None
+        self, description: bytes, batches: AsyncIterator[list[bytes]], sink: Sink, limits: Limits
     ) -> Counts:
         try:
-            async with asyncio.timeout(seconds), self._worker() as process:
+            async with asyncio.timeout(limits.seconds), self._worker(limits.owner) as process:
                 return await process.run(description, batches, sink, self.on_print)
         except TimeoutError as error:
             raise CommandError(Code.Interrupted, "JavaScript execution interrupted") from error
@@ -133,8 +134,8 @@ class Workers:
             raise self.died() from error
 
     @asynccontextmanager
-    async def _worker(self) -> AsyncIterator[_Process]:
-        async with self._free:
+    async def _worker(self, owner: Hashable) -> AsyncIterator[_Process]:
+        async with self._shares.slot(owner):
             if self._closed:
                 raise CommandError(Code.InterruptedAtShutdown, "the server is shutting down")
             process = await self._take()

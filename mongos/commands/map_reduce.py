@@ -21,7 +21,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, check_read_level, counts_document, job_of, output_of
 from docstore.commands.specs.reads import MAP_REDUCE
-from docstore.js.job import Counts, MapReduceJob
+from docstore.js.job import Counts, Limits, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Sink
 from docstore.query.filter.parse import parse_filter
@@ -54,7 +54,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     tree = parse_filter(args["query"], query_context=query_context)
     sort = parse_sort(args["sort"], query_context, tree)
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
-    job = job_of(args, seconds, await stored_functions(context), query_context.collation)
+    limits = Limits(seconds=seconds, owner=context.owner)
+    job = job_of(args, limits, await stored_functions(context), query_context.collation)
     context.services.switches.check_scripting()
     began = router.clock()
 

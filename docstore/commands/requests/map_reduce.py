@@ -141,9 +141,9 @@ def check_read_level(context: Context) -> None:
 
 
 def job_of(
-    args: Arguments, seconds: float | None, stored: bytes | None = None, collation: Collation | None = None
+    args: Arguments, limits: Limits, stored: bytes | None = None, collation: Collation | None = None
 ) -> MapReduceJob:
-    """The user's functions; `seconds`: how long they may take, `stored`: those that the database keeps.
+    """The user's functions; `stored`: those that the database keeps.
 
     Errors: BadValue for what is no function or no scope, 15958 for the limit, 4546000 for stored code with a scope.
     """
@@ -162,7 +162,7 @@ def job_of(
         scope=None if scope is None else scope[1],
         stored=None if stored is None else checked(stored),
         collation=collation,
-        limits=Limits(seconds=seconds),
+        limits=limits,
     )
 
 

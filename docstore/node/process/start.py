@@ -230,7 +230,7 @@ class NodeProcess:
 
     async def _carry_out(self, context: Context, begin: Callable[[], Any]) -> Any:
         workers = self.node.evaluators if context.services.switches.scripting else None
-        return await carry_out(begin, workers, stored_functions(self.node, context.db))
+        return await carry_out(begin, workers, stored_functions(self.node, context.db), context.owner)
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)

@@ -54,7 +54,7 @@ class EvalSwitch:
         if function[0] not in (STRING, CODE):
             raise CommandError(Code.BadValue, "eval takes a function: code without a scope, or a string")
         assert node.evaluators is not None, "a process that serves eval has workers"
-        evaluation = Evaluation(node.evaluators, stored_functions(node, context.db))
+        evaluation = Evaluation(node.evaluators, stored_functions(node, context.db), context.owner)
         try:
             (result,) = await evaluation.call(function, [arguments["args"]], with_stored=True)
         finally:

@@ -59,7 +59,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
             node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
         )
         try:
-            found = await run_group(node.evaluators, job, _batches(context, node, source, counted))
+            found = await run_group(node.evaluators, job, _batches(context, node, source, counted), context.owner)
         finally:
             source.close()
     finally:

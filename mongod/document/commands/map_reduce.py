@@ -22,7 +22,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Result, Type, in_one_piece
 from docstore.commands.requests.map_reduce import Mode, Output, check_read_level, counts_document, job_of, output_of
 from docstore.commands.specs.reads import MAP_REDUCE
-from docstore.js.job import Counts, MapReduceJob
+from docstore.js.job import Counts, Limits, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Sink
 from docstore.node.node import DataNode, node_of
@@ -50,7 +50,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     query_context = query_context_of(context, arguments)
     # The functions are stopped before the whole operation is, which would be told as another error.
     seconds = None if context.deadline is None else max(context.deadline - node.clock() - MARGIN_SECONDS, 0.001)
-    job = job_of(arguments, seconds, stored_functions(node, context.db), query_context.collation)
+    limits = Limits(seconds=seconds, owner=context.owner)
+    job = job_of(arguments, limits, stored_functions(node, context.db), query_context.collation)
     context.services.switches.check_scripting()
     query_context = replace(query_context, scripts=None, excluded=query_context.excluded | {"$where"})
     mapping = _Mapping(context, job, _query(arguments, query_context), partial=arguments["shardedFirstPass"])
