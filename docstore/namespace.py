@@ -47,7 +47,10 @@ def check_collection_name(database: str, name: str) -> str:
 
 USERS_NS = "admin.system.users"
 ROLES_NS = "admin.system.roles"
+SETTINGS_NS = "config.settings"
 SECURITY_NAMESPACES = frozenset((USERS_NS, ROLES_NS))
+REMEMBERED_NAMESPACES = SECURITY_NAMESPACES | {SETTINGS_NS}
+"""Collections of which members remember what they have read; their changes are counted."""
 """The collections in which users and roles are kept."""
 VERSIONS_NS = "admin.system.version"
 AUTH_SCHEMA = "authSchema"

@@ -46,7 +46,7 @@ from docstore.key_layout import (
     long_of,
     record_id_bytes,
 )
-from docstore.namespace import SECURITY_NAMESPACES, replicates, split_namespace
+from docstore.namespace import REMEMBERED_NAMESPACES, replicates, split_namespace
 from docstore.query.plan.wildcard import ARRAYS_MET
 from docstore.query.value.collation import Collation
 from docstore.query.value.places import first_name, meet
@@ -278,7 +278,7 @@ class Collection:
         self.options = options
         self.plant(ident)
         self.replicates = replicates(ns)
-        self.guards = ns in SECURITY_NAMESPACES
+        self.guards = ns in REMEMBERED_NAMESPACES
         self.id_index = id_index
         self.id_prefix = id_index.prefix
         self.indexes: dict[str, Index] = {id_index.name: id_index}
@@ -337,7 +337,7 @@ class Collection:
         """Take another name; the catalog keeps the row."""
         self.ns = ns
         self.replicates = replicates(ns)
-        self.guards = ns in SECURITY_NAMESPACES
+        self.guards = ns in REMEMBERED_NAMESPACES
         self.heads = {op: entry_head(op, ns, self.uuid) for op in "iudm"}
 
     def look_up(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:

@@ -96,13 +96,18 @@ async def reconfigure(
         )
     check_next(config)
     await membership.find_own_hosts(config)
+    concern_is_set = replica_set.concern_defaults.write is not None
     limit = _seconds_left(deadline)
     if not force and state.writable:
         await replica_set.wait_for(lambda: not state.writable or not unsettled(state), limit)
     if not force:
-        await check_change(membership, state.config, proposed(state, config, force=False))
+        await check_change(
+            membership, state.config, proposed(state, config, force=False, concern_is_set=concern_is_set)
+        )
     LOG.info("replSetReconfig admin command received from client", newConfig=config.to_document(), force=force)
-    installed = await membership.request(lambda token: Reconfigure(config=config, force=force, token=token))
+    installed = await membership.request(
+        lambda token: Reconfigure(config=config, force=force, concern_is_set=concern_is_set, token=token)
+    )
     if force:
         return {}
 

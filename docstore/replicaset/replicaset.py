@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.cluster_times import MemberTimes
+from docstore.replicaset.concern_defaults import ConcernDefaults
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.hello import hello_fields, topology_seen
 from docstore.replicaset.membership import MemberIdentity, Membership
@@ -74,7 +76,7 @@ class ReplicaSet:
         """
         self.set_name = set_name
         self.host = host
-        self._store = store
+        self._store, self.concern_defaults = store, ConcernDefaults(store)
         self._oplog = store.attach_oplog(oplog_bytes)
         self._process_id = ObjectId()
         self.flusher = GroupFlusher(engine.flush, position=lambda: store.last_optime)
@@ -145,6 +147,14 @@ class ReplicaSet:
         """Whether a write without a write concern waits for a majority (rule 16)."""
         config = self.membership.state.config
         return config is not None and config.defaults_to_majority
+
+    @property
+    def default_write_concern(self) -> WriteConcern:
+        """That of a write that names none."""
+        given = self.concern_defaults.write
+        if given is not None:
+            return given
+        return MAJORITY if self.defaults_to_majority else DEFAULT_WRITE_CONCERN
 
     def data_bearing_voters(self) -> int:
         """How many members vote and keep data."""

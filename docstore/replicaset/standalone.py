@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
@@ -58,6 +59,11 @@ class Standalone:
     def defaults_to_majority(self) -> bool:
         """It is a majority by itself."""
         return False
+
+    @property
+    def default_write_concern(self) -> WriteConcern:
+        """That of a write that names none."""
+        return MAJORITY if self.defaults_to_majority else DEFAULT_WRITE_CONCERN
 
     def data_bearing_voters(self) -> int:
         """Itself."""

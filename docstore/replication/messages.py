@@ -208,10 +208,14 @@ class Initiate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfigure:
-    """Install the next configuration (rule 21); `force` runs on any member and skips the safety checks."""
+    """Install the next configuration (rule 21); `force` runs on any member and skips the safety checks.
+
+    `concern_is_set`: an operator has set the default write concern, so the implicit one may change.
+    """
 
     config: ReplicaSetConfig
     force: bool = False
+    concern_is_set: bool = False
     token: int = field(default=0, compare=False)
 
 

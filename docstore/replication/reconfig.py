@@ -77,7 +77,7 @@ def check_first(config: ReplicaSetConfig, set_name: str, own_hosts: Set[str]) ->
 def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> None:
     """`replSetReconfig`: check, complete and install the next configuration."""
     try:
-        config = proposed(state, event.config, force=event.force)
+        config = proposed(state, event.config, force=event.force, concern_is_set=event.concern_is_set)
     except CommandError as refusal:
         out.append(Reply(token=event.token, result=refusal))
         return
@@ -85,10 +85,14 @@ def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> N
     out.append(Reply(token=event.token, result=config.config_version))
 
 
-def proposed(state: State, config: ReplicaSetConfig, *, force: bool) -> ReplicaSetConfig:
+def proposed(state: State, config: ReplicaSetConfig, *, force: bool, concern_is_set: bool = False) -> ReplicaSetConfig:
     """The configuration as it would be installed now. Errors: CommandError says why it may not be."""
     refuse_unless_initiated(state)
-    return _next_forced(state, config) if force else _next_safe(state, config)
+    made = _next_forced(state, config) if force else _next_safe(state, config)
+    if not concern_is_set:
+        assert state.config is not None
+        _check_default_write_concern(state.config, made)
+    return made
 
 
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
@@ -261,7 +265,6 @@ def _next_forced(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     members = tuple(replace(member, newly_added=False) for member in config.members)
     config = replace(_of_this_set(state.config, config), version=version, term=-1, members=members)
     check_next(config)
-    _check_default_write_concern(state.config, config)
     _find_me(config, state.own_hosts, absent=Code.NodeNotFound)
     return config
 
@@ -288,7 +291,6 @@ def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     config = _mark_newly_added(current, config, state.my_id, me)
     _check_electable(_find_me(config, state.own_hosts), config)
     _check_one_voter(current, config, state.my_id)
-    _check_default_write_concern(current, config)
     why = unsettled(state)
     if why:
         raise CommandError(CONFIG_NOT_COMMITTED, f"Cannot run replSetReconfig because {why}")

@@ -16,6 +16,7 @@ from bson.int64 import Int64
 from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure, WriteConcernError
 from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
 from docstore.net import Pool
 from scripts.deployment import Deployment, Member, stopped_at_end
@@ -221,3 +222,47 @@ def test_a_linearizable_read_sees_the_newest_write(member: Member) -> None:
     collection = connect(member).linear.get_collection("c", read_concern=ReadConcern("linearizable"))
     collection.insert_one({"_id": 1})
     assert collection.find_one({}) == {"_id": 1}
+
+
+def test_an_arbiter_may_come_once_the_default_write_concern_is_set(deployment: Deployment, member: Member) -> None:
+    arbiter = Member("arbiter", "mongod", ["--replSet", "one"])
+    deployment.start(arbiter)
+    with connect(member) as client:
+        admin = client.admin
+        config = admin.command("replSetGetConfig")["config"]
+        added = {"_id": 7, "host": arbiter.address, "arbiterOnly": True, "priority": 0}
+        config |= {"version": config["version"] + 1, "members": [*config["members"], added]}
+        with pytest.raises(OperationFailure) as refused:
+            admin.command("replSetReconfig", config)
+        assert refused.value.code == 103
+        for wrong, code in (
+            ({}, 2), ({"defaultWriteConcern": {"w": 0}}, 2), ({"defaultWriteConcern": {"w": "nosuch"}}, 79),
+            ({"defaultReadConcern": {"level": "snapshot"}}, 2), ({"defaultWriteConcern": {"w": 1}, "more": 1}, 40415),
+        ):  # fmt: skip
+            assert admin.command("setDefaultRWConcern", check=False, **wrong)["code"] == code
+        shown = admin.command(
+            "setDefaultRWConcern", defaultWriteConcern={"w": 1}, defaultReadConcern={"level": "local"}
+        )
+        assert shown["defaultWriteConcern"] == {"w": 1, "wtimeout": 0}
+        assert (shown["defaultWriteConcernSource"], shown["defaultReadConcernSource"]) == ("global", "global")
+        admin.command("replSetReconfig", config)
+        wait_until(lambda: _states(client) == [1, 7], 20)
+        assert admin.command("setDefaultRWConcern", check=False, defaultWriteConcern={})["code"] == 20
+        # A default that no member can meet is that of every write: it counts.
+        admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 2, "wtimeout": 10}, writeConcern={"w": 1})
+        with pytest.raises((OperationFailure, WriteConcernError)) as unmet:
+            client.test.defaults.insert_one({})
+        assert unmet.value.code in (64, 100)
+        client.test.defaults.with_options(write_concern=WriteConcern(w=1)).insert_one({})
+        admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 1}, writeConcern={"w": 1})
+        client.test.defaults.insert_one({})
+        client.admin.command({"shutdown": 1, "force": True})
+        wait_until(lambda: not member.running, 20)
+        deployment.restart("node")
+    with connect(member) as client:
+        wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 20)
+        assert client.admin.command("getDefaultRWConcern")["defaultWriteConcern"] == {"w": 1, "wtimeout": 0}
+
+
+def _states(client: Client) -> list[int]:
+    return [each["state"] for each in client.admin.command("replSetGetStatus")["members"]]

@@ -206,6 +206,7 @@ ON_ADMIN: tuple[dict[str, Any], ...] = (
     {"getClusterParameter": "changeStreamOptions"},
     {"setClusterParameter": {"changeStreamOptions": {}}},
     {"getDefaultRWConcern": 1},
+    {"setDefaultRWConcern": 1},
     {"logRotate": 1},
     {"rotateCertificates": 1},
     {"replSetAbortPrimaryCatchUp": 1},

@@ -52,7 +52,7 @@ ACTIONS = {
     "listIndexes", "listShards", "logRotate", "moveChunk", "planCacheIndexFilter", "planCacheWrite", "reIndex",
     "remove", "removeShard", "renameCollectionSameDB", "replSetConfigure", "replSetGetConfig", "replSetGetStatus",
     "replSetStateChange", "revokeRole", "rotateCertificates", "serverStatus", "setClusterParameter",
-    "setFeatureCompatibilityVersion",
+    "setDefaultRWConcern", "setFeatureCompatibilityVersion",
     "setParameter", "shutdown", "splitChunk", "splitVector", "top", "unlock", "update", "validate", "viewRole",
     "viewUser",
 }  # fmt: skip

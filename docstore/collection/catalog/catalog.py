@@ -46,7 +46,7 @@ from docstore.key_layout import (
     long_of,
     timestamp_key,
 )
-from docstore.namespace import SECURITY_NAMESPACES
+from docstore.namespace import REMEMBERED_NAMESPACES
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -144,13 +144,13 @@ class Catalog:
 
     def _name(self, coll: Collection) -> None:
         self.version += 1
-        self.security_changes += coll.ns in SECURITY_NAMESPACES
+        self.security_changes += coll.ns in REMEMBERED_NAMESPACES
         self.collections[coll.ns] = coll
         self._by_database.setdefault(coll.database, {})[coll.ns] = coll
 
     def _unname(self, coll: Collection) -> None:
         self.version += 1
-        self.security_changes += coll.ns in SECURITY_NAMESPACES
+        self.security_changes += coll.ns in REMEMBERED_NAMESPACES
         del self.collections[coll.ns]
         of_database = self._by_database[coll.database]
         del of_database[coll.ns]

@@ -1,4 +1,4 @@
-"""getDefaultRWConcern: the concerns of commands that name none. They follow from the members; nobody sets them."""
+"""getDefaultRWConcern: the concerns of commands that name none. Where nobody set them they follow from the members."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import CommandError
+from docstore.node.concern_defaults import shown_defaults
 from docstore.node.node import node_of
 from docstore.replicaset.standalone import Standalone
 
 
-def run(context: Context, _arguments: Arguments) -> Result:
+def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     if isinstance(node.replication, Standalone):
         raise CommandError(51300, "'getDefaultRWConcern' is not supported on standalone nodes.")
-    majority = (
-        {"defaultWriteConcern": {"w": "majority", "wtimeout": 0}} if node.replication.defaults_to_majority else {}
-    )
-    return {
-        "defaultReadConcern": {"level": "local"},
-        **majority,
-        "defaultWriteConcernSource": "implicit",
-        "defaultReadConcernSource": "implicit",
-        "localUpdateWallClockTime": node.now(),
-    }
+    defaults = shown_defaults(node)
+    if arguments["inMemory"]:
+        time = defaults.pop("localUpdateWallClockTime")
+        defaults |= {"inMemory": True, "localUpdateWallClockTime": time}
+    return defaults
 
 
 COMMAND = Command(

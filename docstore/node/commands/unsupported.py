@@ -21,7 +21,6 @@ UNSUPPORTED = {
     "getDiagnosticData": "diagnostic data are not collected",
     "getFreeMonitoringStatus": _MONITORING,
     "replSetResizeOplog": "the oplog keeps the size that it was made with",
-    "setDefaultRWConcern": "default concerns cannot be set",
     "setFreeMonitoring": _MONITORING,
     "setProfilingFilterGlobally": "the profiler has no filter for all databases",
     "setUserWriteBlockMode": "writes of users cannot be blocked",

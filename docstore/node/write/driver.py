@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from docstore.bson import Value, array_from, document_from, enclosed, from_python
 from docstore.bson.walk import INT32, OBJECT, STRING
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY, WriteConcern
+from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH, batch_refused
 from docstore.errors import Code, CommandError
@@ -150,9 +150,7 @@ def effective_concern(context: Context, node: DataNode) -> WriteConcern:
         return concern
     if context.explicit_write_concern or not replicates(context.namespace):
         return concern
-    if concern == DEFAULT_WRITE_CONCERN and node.replication.defaults_to_majority:
-        return MAJORITY
-    return concern
+    return node.replication.default_write_concern if concern == DEFAULT_WRITE_CONCERN else concern
 
 
 def session_write(context: Context, node: DataNode) -> SessionWrite | None:

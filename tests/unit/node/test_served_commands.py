@@ -120,6 +120,7 @@ ELSEWHERE = {
     "saslContinue",
     "saslStart",
     "setClusterParameter",
+    "setDefaultRWConcern",
     "shutdown",
 }
 """They need files, a set, a transaction or a password, or end the process: they have tests of their own."""

@@ -68,8 +68,11 @@ def next_of(core: Core, *members: MemberConfig) -> ReplicaSetConfig:
     return replace(core.state.config, version=core.state.config.version + 1, members=members)
 
 
-def changed(core: Core, config: ReplicaSetConfig, *, force: bool = False) -> CommandError | ConfigVersion:
-    return answer(core.receive(Reconfigure(config=config, force=force, token=1), NOW))  # type: ignore[no-any-return]
+def changed(
+    core: Core, config: ReplicaSetConfig, *, force: bool = False, concern_is_set: bool = False
+) -> CommandError | ConfigVersion:
+    event = Reconfigure(config=config, force=force, concern_is_set=concern_is_set, token=1)
+    return answer(core.receive(event, NOW))  # type: ignore[no-any-return]
 
 
 def test_initiating_persists_the_configuration_and_runs_as_soon_as_a_majority_has_it() -> None:
@@ -194,7 +197,9 @@ def test_an_arbiter_that_would_change_the_implicit_write_concern_is_refused() ->
     core = settled()
     assert core.state.config is not None
     arbiter = MemberConfig(id=3, host="d:1", arbiter_only=True, priority=0.0)
-    assert isinstance(changed(core, next_of(core, *core.state.config.members, arbiter)), CommandError)
+    following = next_of(core, *core.state.config.members, arbiter)
+    assert isinstance(changed(core, following), CommandError)
+    assert not isinstance(changed(core, following, concern_is_set=True), CommandError)
 
 
 def test_only_the_primary_changes_the_configuration_unless_forced() -> None:

@@ -1,0 +1,80 @@
+"""setDefaultRWConcern: the concerns of requests that name none are set, for all members of a set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import document_to_python
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
+from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import ReadLevel, WriteConcern, parse_read_concern, parse_write_concern
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.concern_defaults import shown_defaults
+from docstore.node.ddl.catalog_changes import change
+from docstore.node.node import node_of
+from docstore.node.process.settings import ClusterRole
+from docstore.replicaset.standalone import Standalone
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    replication = node.replication
+    if isinstance(replication, Standalone):
+        raise CommandError(51300, "'setDefaultRWConcern' is not supported on standalone nodes.")
+    if node.settings.role is ClusterRole.SHARD:
+        raise CommandError(51301, "'setDefaultRWConcern' is not supported on shard nodes.")
+    if node.settings.role is ClusterRole.CONFIG:
+        raise CommandError(Code.NotImplemented, "default concerns cannot be set for a sharded cluster")
+    write, read = arguments["defaultWriteConcern"], arguments["defaultReadConcern"]
+    if write is None and read is None:
+        raise CommandError(
+            Code.BadValue, 'At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present'
+        )
+    changes: dict[str, Any] = {}
+    if write is not None:
+        concern = _checked_write(write, replication.concern_defaults.write)
+        if concern is not None:
+            if isinstance(concern.w, str):
+                replication.check_satisfiable(concern)
+            changes["defaultWriteConcern"] = concern.document()
+    if read is not None:
+        changes["defaultReadConcern"] = _checked_read(read)
+    await change(context, {}, lambda unit: replication.concern_defaults.put(unit, changes, node.now()))
+    return shown_defaults(node)
+
+
+def _checked_write(given: bytes, present: WriteConcern | None) -> WriteConcern | None:
+    if given == EMPTY_DOCUMENT:
+        if present is not None:
+            raise CommandError(
+                Code.IllegalOperation, "The global default write concern cannot be unset once it is set."
+            )
+        return None
+    concern = parse_write_concern(OBJECT, given)
+    if concern.w == 0:
+        raise CommandError(Code.BadValue, "Unacknowledged write concern is not suitable for the default write concern")
+    return concern
+
+
+def _checked_read(given: bytes) -> dict[str, Any] | None:
+    """The default read concern; None takes it away. Every level but `local` is refused."""
+    if given == EMPTY_DOCUMENT:
+        return None
+    level = parse_read_concern(OBJECT, given).level
+    if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT):
+        raise CommandError(Code.BadValue, f"level: '{level.value}' is not suitable for the default read concern")
+    if document_to_python(given).keys() != {"level"}:
+        raise CommandError(Code.BadValue, "a default read concern has a level and nothing else")
+    if level is not ReadLevel.LOCAL:
+        raise CommandError(Code.NotImplemented, f"level '{level.value}' is not supported as the default read concern")
+    return {"level": level.value}
+
+
+COMMAND = Command(
+    "setDefaultRWConcern", run, privilege=Privilege("setDefaultRWConcern", Resource.CLUSTER), role=Role.PRIMARY,
+    admin_only=True, write_concern=True,
+    parameters=(Parameter("defaultWriteConcern", Type.OBJECT), Parameter("defaultReadConcern", Type.OBJECT)),
+    help="set the concerns of commands that name none",
+)  # fmt: skip
