@@ -28,21 +28,26 @@ _PROVENANCES = frozenset(
 )
 
 
+Tags = tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class WriteConcern:
     """How many members must have a write before it is acknowledged.
 
-    `w`: a number of members, "majority", or the name of a tag set; `j`: on disk, None when the client left it open;
+    `w`: a number of members, "majority", the name of a mode of the set's settings, or tags, each with the number of
+    different values that the members with the write have; `j`: on disk, None when the client left it open;
     `timeout_ms`: 0 is no limit.
     """
 
-    w: int | str = 1
+    w: int | str | Tags = 1
     j: bool | None = None
     timeout_ms: int = 0
 
     def document(self) -> dict[str, Any]:
         """As it stands in a command."""
-        body: dict[str, Any] = {"w": self.w, "wtimeout": self.timeout_ms}
+        w = dict(self.w) if isinstance(self.w, tuple) else self.w
+        body: dict[str, Any] = {"w": w, "wtimeout": self.timeout_ms}
         if self.j is not None:
             body["j"] = self.j
         return body
@@ -124,7 +129,7 @@ def parse_write_concern(code: int, data: bytes) -> WriteConcern:
         raise CommandError(
             Code.TypeMismatch, f'"writeConcern" had the wrong type. Expected object, found {type_name(code)}'
         )
-    w: int | str = 1
+    w: int | str | Tags = 1
     j: bool | None = None
     fsync = False
     timeout_ms = 0
@@ -151,7 +156,7 @@ def parse_write_concern(code: int, data: bytes) -> WriteConcern:
     return WriteConcern(w, True if fsync else j, timeout_ms)
 
 
-def _parse_w(code: int, data: bytes) -> int | str:
+def _parse_w(code: int, data: bytes) -> int | str | Tags:
     if code in NUMBERS:
         number = integer_of(code, data)
         if not 0 <= number <= MAX_MEMBERS:
@@ -163,8 +168,21 @@ def _parse_w(code: int, data: bytes) -> int | str:
     if code == STRING:
         return text_of(data)
     if code == OBJECT:
-        raise CommandError(Code.NotImplemented, "write concerns given as a document of tags are not supported")
+        return _parse_w_tags(data)
     raise CommandError(Code.FailedToParse, f"w has to be a number, string, or object; found: {type_name(code)}")
+
+
+def _parse_w_tags(data: bytes) -> Tags:
+    tags = elements(data)
+    if not tags:
+        raise CommandError(Code.FailedToParse, "tagged write concern requires tags")
+    for name, code, value in tags:
+        if code not in NUMBERS:
+            found = f"{name}: {value_of(code, value)!r}"
+            raise CommandError(
+                Code.FailedToParse, f"tags must be a single level document with only number values; found: {found}"
+            )
+    return tuple((name, integer_of(code, value)) for name, code, value in tags)
 
 
 def _parse_timeout(code: int, data: bytes) -> int:

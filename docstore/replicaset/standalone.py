@@ -105,7 +105,7 @@ class Standalone:
         Errors: BadValue for a `w` that one node can never reach.
         """
         w = write_concern.w
-        if (isinstance(w, int) and w > 1) or (isinstance(w, str) and w != "majority"):
+        if (isinstance(w, int) and w > 1) or not (isinstance(w, int) or w == "majority"):
             raise CommandError(Code.BadValue, "cannot use 'w' > 1 when a host is not replicated")
         if write_concern.j or w == "majority":
             await self.flusher.wait_flushed()

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
-from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.config import MemberConfig, ReplicaSetConfig
 from docstore.replication.messages import Position, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """What a writer waits for: `w` a number of members, "majority" or the name of a mode of the set's settings."""
+    """What a writer waits for: `w` a number of members, "majority", the name of a mode of the set's settings, or tags,
+    each with how many different values of it there must be.
+    """
 
-    w: int | str
+    w: int | str | tuple[tuple[str, int], ...]
     journal: bool
 
 
@@ -71,15 +73,27 @@ def satisfied(
     ]
     if isinstance(w, int):
         return len(holders) >= w
-    return all(
-        len({member.tags[tag] for member in holders if tag in member.tags}) >= count
-        for tag, count in config.settings.modes[w].items()
-    )
+    return _match_tags(holders, w if isinstance(w, tuple) else config.settings.modes[w].items())
+
+
+def _match_tags(members: Iterable[MemberConfig], tags: Iterable[tuple[str, int]]) -> bool:
+    """Return whether the members have as many different values of each tag."""
+    listed = list(members)
+    return all(len({member.tags[tag] for member in listed if tag in member.tags}) >= count for tag, count in tags)
 
 
 def check_satisfiable(acknowledgement: Acknowledgement, config: ReplicaSetConfig) -> None:
-    """Refuse what the configuration can never satisfy: UnsatisfiableWriteConcern, UnknownReplWriteConcern."""
+    """Refuse what the configuration can never satisfy.
+
+    Errors: UnsatisfiableWriteConcern, UnknownReplWriteConcern for a mode, NoSuchKey for a tag that no member has.
+    """
     w = acknowledgement.w
+    if isinstance(w, tuple):
+        for tag, _ in w:
+            if not any(tag in member.tags for member in config.members):
+                raise CommandError(Code.NoSuchKey, f"No replica set tag key {tag} in config")
+        _check_tags(w, str(dict(w)), config)
+        return
     if isinstance(w, int):
         if w > sum(member.data_bearing for member in config.members):
             raise CommandError(Code.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
@@ -87,6 +101,13 @@ def check_satisfiable(acknowledgement: Acknowledgement, config: ReplicaSetConfig
         raise CommandError(
             Code.UnknownReplWriteConcern, f"No write concern mode named '{w}' found in replica set configuration"
         )
+    elif w != "majority":
+        _check_tags(config.settings.modes[w].items(), f'"{w}"', config)
+
+
+def _check_tags(tags: Iterable[tuple[str, int]], name: str, config: ReplicaSetConfig) -> None:
+    if not _match_tags((member for member in config.members if member.data_bearing), tags):
+        raise CommandError(Code.UnsatisfiableWriteConcern, f"Not enough nodes match write concern mode {name}")
 
 
 def on_majority(config: ReplicaSetConfig, member_ids: Iterable[int]) -> bool:

@@ -264,5 +264,13 @@ def test_an_arbiter_may_come_once_the_default_write_concern_is_set(deployment: D
         assert client.admin.command("getDefaultRWConcern")["defaultWriteConcern"] == {"w": 1, "wtimeout": 0}
 
 
+def test_a_write_concern_may_be_tags(member: Member) -> None:
+    with connect(member) as client:
+        for w, code in (({"dc": 1}, 4), ({}, 9), ({"dc": "x"}, 9), ({"dc": True}, 9)):
+            concern = {"w": w, "wtimeout": 500}
+            reply = client.test.command("insert", "tags", check=False, documents=[{}], writeConcern=concern)
+            assert reply.get("code", reply.get("writeConcernError", {}).get("code")) == code
+
+
 def _states(client: Client) -> list[int]:
     return [each["state"] for each in client.admin.command("replSetGetStatus")["members"]]

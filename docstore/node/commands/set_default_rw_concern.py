@@ -36,7 +36,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if write is not None:
         concern = _checked_write(write, replication.concern_defaults.write)
         if concern is not None:
-            if isinstance(concern.w, str):
+            if not isinstance(concern.w, int) and concern.w != "majority":
                 replication.check_satisfiable(concern)
             changes["defaultWriteConcern"] = concern.document()
     if read is not None:

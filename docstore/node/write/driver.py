@@ -143,7 +143,7 @@ def effective_concern(context: Context, node: DataNode) -> WriteConcern:
     if node.replication.set_name is None:
         if isinstance(concern.w, int) and concern.w > 1:
             raise CommandError(Code.BadValue, "cannot use 'w' > 1 when a host is not replicated")
-        if isinstance(concern.w, str) and concern.w != "majority":
+        if not isinstance(concern.w, int) and concern.w != "majority":
             raise CommandError(
                 Code.BadValue, f"cannot use non-majority 'w' mode \"{concern.w}\" when a host is not replicated"
             )

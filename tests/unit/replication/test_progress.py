@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ReplicaSetConfig, Settings
+from docstore.replication.config_rules import validate
 from docstore.replication.messages import Position
 from docstore.replication.progress import Acknowledgement, check_satisfiable, commit_point, satisfied
 from tests.unit.replication.members import config_of, op, with_member
@@ -100,3 +103,37 @@ def test_what_no_member_can_satisfy_is_refused(w: int | str, code: Code) -> None
 @pytest.mark.parametrize("w", [0, 3, "majority"])
 def test_what_can_be_satisfied_is_not_refused(w: int | str) -> None:
     check_satisfiable(Acknowledgement(w=w, journal=False), THREE)
+
+
+def tagged(*values: str | None) -> ReplicaSetConfig:
+    """Members with these values of the tag `dc`, and a mode `two` that asks for two of them."""
+    config = config_of(*"abc"[: len(values)])
+    members = tuple(
+        replace(member, tags={} if value is None else {"dc": value})
+        for member, value in zip(config.members, values, strict=True)
+    )
+    return replace(config, members=members, settings=replace(config.settings, modes={"two": {"dc": 2}}))
+
+
+def test_tags_are_counted_like_those_of_a_mode() -> None:
+    config = tagged("x", "x", "y")
+    one, two = at(op(1, 5), op(1, 5)), at(op(1, 5), op(1, 5), op(1, 5))
+    for w in ("two", (("dc", 2),)):
+        asked = Acknowledgement(w=w, journal=False)
+        for positions, expected in ((one, False), (two, True)):
+            given = {"config": config, "positions": positions, "commit_point": op(1, 5), "term": 1}
+            assert satisfied(asked, op(1, 5), **given) is expected
+
+
+def test_a_mode_that_cannot_be_met_now_may_be_configured_and_is_refused_when_asked_for() -> None:
+    config = tagged("x", "x", None)
+    validate(config)
+    for w, code in (
+        ("two", Code.UnsatisfiableWriteConcern),
+        ((("dc", 2),), Code.UnsatisfiableWriteConcern),
+        ((("rack", 1),), Code.NoSuchKey),
+    ):
+        with pytest.raises(CommandError) as refused:
+            check_satisfiable(Acknowledgement(w=w, journal=False), config)
+        assert refused.value.code == code
+    check_satisfiable(Acknowledgement(w=(("dc", 1),), journal=False), config)
