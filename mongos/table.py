@@ -97,6 +97,7 @@ TABLE = CommandTable(
         "configureCollectionBalancing": "the balancer treats all collections alike",
         "mergeChunks": "chunks are not merged",
         "eval": "functions are run by shards",
+        "setDefaultRWConcern": "default concerns cannot be set for a sharded cluster",
         "netstat": "connections to shards are not tested by a command",
         "removeShardFromZone": "zones are not supported yet",
         "reshardCollection": "resharding is not supported yet",

@@ -33,6 +33,7 @@ def code_of(parse: Any, document: Any) -> int:
         ({}, WriteConcern()),
         ({"w": 0}, WriteConcern(0)),
         ({"w": 1.5}, WriteConcern(1)),
+        ({"w": {"dc": 2, "rack": 1.5}}, WriteConcern((("dc", 2), ("rack", 1)))),
         ({"w": "majority", "wtimeout": 500}, WriteConcern("majority", None, 500)),
         ({"j": 1}, WriteConcern(1, True)),
         ({"j": False}, WriteConcern(1, False)),
@@ -49,7 +50,8 @@ def test_a_write_concern_is_read(document: dict[str, Any], value: WriteConcern) 
 @pytest.mark.parametrize(
     ("document", "code"),
     [
-        (1, 14), ({"w": -1}, 9), ({"w": 51}, 9), ({"w": True}, 9), ({"w": {"dc": 2}}, 238), ({"j": "x"}, 14),
+        (1, 14), ({"w": -1}, 9), ({"w": 51}, 9), ({"w": True}, 9), ({"w": {}}, 9),
+        ({"w": {"dc": "x"}}, 9), ({"w": {"dc": True}}, 9), ({"j": "x"}, 14),
         ({"fsync": "x"}, 14), ({"wtimeout": 1 << 40}, 9), ({"foo": 1}, 40415), ({"fsync": True, "j": True}, 9),
         ({"provenance": "x"}, 2),
     ],

@@ -121,8 +121,8 @@ def test_tags_are_counted_like_those_of_a_mode() -> None:
     for w in ("two", (("dc", 2),)):
         asked = Acknowledgement(w=w, journal=False)
         for positions, expected in ((one, False), (two, True)):
-            given = {"config": config, "positions": positions, "commit_point": op(1, 5), "term": 1}
-            assert satisfied(asked, op(1, 5), **given) is expected
+            reached = satisfied(asked, op(1, 5), config=config, positions=positions, commit_point=op(1, 5), term=1)
+            assert reached is expected
 
 
 def test_a_mode_that_cannot_be_met_now_may_be_configured_and_is_refused_when_asked_for() -> None:

@@ -103,3 +103,9 @@ def test_what_is_known_and_not_served_is_refused_by_name(text: str, message: str
     with pytest.raises(CqlError) as caught:
         parse(text)
     assert caught.value.message == message
+
+
+def test_a_statement_of_too_many_tokens_is_refused() -> None:
+    numbers = ", ".join(map(str, range(70_000)))
+    with pytest.raises(CqlError, match="more than 131072 tokens"):
+        parse(f"SELECT * FROM t WHERE k IN ({numbers})")
