@@ -40,8 +40,8 @@ from enum import Enum, auto
 
 from docstore.errors import CommandError
 from docstore.sharding.migration import AnyMigration, Decision
-from docstore.sharding.recipient import PREPARING
-from docstore.sharding.recipient import State as Receiving
+from docstore.sharding.recipient_state import PREPARING
+from docstore.sharding.recipient_state import State as Receiving
 from docstore.sharding.version import DatabaseVersion, Lastmod
 
 STEADY_CHANGES = 256

@@ -32,8 +32,7 @@ donor's requests; the donor aborts and tells the decision to whoever is primary 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from dataclasses import replace
 
 from bson.binary import Binary
 
@@ -43,7 +42,6 @@ from docstore.sharding.migration import (
     DatabaseMigration,
     Decision,
     Deletion,
-    Migration,
     RangeDeletion,
     conflict_with,
 )
@@ -54,12 +52,9 @@ from docstore.sharding.recipient_messages import (
     Batch,
     BuildIndexes,
     CheckCollection,
-    CollectionDefinition,
     Commit,
     DatabaseRead,
-    Definition,
     Done,
-    Effect,
     Event,
     Failed,
     ForgetRouting,
@@ -86,112 +81,20 @@ from docstore.sharding.recipient_messages import (
     TakeDocuments,
     TakeStatements,
     WakeDeleter,
-    Work,
 )
+from docstore.sharding.recipient_state import PREPARING, Effects, Incoming, State
 
 SILENCE_SECONDS = 90.0
 """A donor that says nothing for so long has gone; its successor starts a new migration."""
 DECIDED_REMEMBERED = 256
 NEVER = float("inf")
 
-Effects = list[Effect]
-
-
-class State(Enum):
-    """See the module's heading."""
-
-    CLEARING = auto()
-    PERSISTING = auto()
-    SWEEPING = auto()
-    RECEIVING = auto()
-    SECURING = auto()
-    SECURED = auto()
-    ENDED = auto()
-
-
-PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a donor and people are told. `reason`: why it has ended."""
-
-    migration: AnyMigration
-    state: State
-    reason: str
-
-
-@dataclass(slots=True)
-class _Incoming:
-    """The migration that is being received. `taken` is the number of the last batch that was let in, `stored` of the
-    last one that has been stored; `batches` are those between, of which the first is being stored."""
-
-    migration: AnyMigration
-    definition: Definition | None
-    heard: float
-    state: State = State.CLEARING
-    reason: str = ""
-    work: Work | None = None
-    """The piece that is under way."""
-    taken: int = 0
-    stored: int = 0
-    batches: deque[Batch] = field(default_factory=deque)
-    repeated: list[Batch] = field(default_factory=list)
-    """Sent again before they were stored."""
-    acknowledging: set[int] = field(default_factory=set)
-    """Tokens of batches that wait for a majority."""
-    securing: set[int] = field(default_factory=set)
-    """Tokens of `Commit`."""
-    watching: dict[int, float] = field(default_factory=dict)
-    """Tokens of `GetStatus`, and how long they may wait."""
-    collections: dict[str, CollectionDefinition] = field(default_factory=dict)
-    """Of a database, those that the donor has told of."""
-
-    @property
-    def id(self) -> bytes:
-        return bytes(self.migration.id)
-
-    @property
-    def chunk(self) -> tuple[Migration, Definition]:
-        """What comes where it is a chunk."""
-        assert isinstance(self.migration, Migration), "a chunk comes"
-        assert self.definition is not None, "with the definition of its collection"
-        return self.migration, self.definition
-
-    @property
-    def status(self) -> Status:
-        return Status(self.migration, self.state, self.reason)
-
-    def is_unknown(self, batch: Batch) -> bool:
-        """Whether a batch is of a collection of the database that the donor has not told of."""
-        if not isinstance(self.migration, DatabaseMigration) or not isinstance(batch, TakeDocuments):
-            return False
-        return bool(batch.documents or batch.gone) and batch.namespace not in self.collections
-
-    def begin(self, work: Work, out: Effects) -> None:
-        assert self.work is None, "one piece at a time"
-        self.work = work
-        out.append(work)
-
-    def be_ready(self, out: Effects) -> None:
-        """Documents may come."""
-        self.state = State.RECEIVING
-        out += [Reply(token, self.status) for token in self.watching]
-        self.watching.clear()
-
-    def refusal(self) -> CommandError:
-        return CommandError(
-            Code.OperationFailed,
-            f"migration of {self.migration} does not take this while "
-            f"{self.state.name.lower()}{': ' + self.reason if self.reason else ''}",
-        )
-
 
 class Recipient:
     """The receiving side of a shard's primary."""
 
     def __init__(self) -> None:
-        self._incoming: _Incoming | None = None
+        self._incoming: Incoming | None = None
         self._decided: deque[bytes] = deque(maxlen=DECIDED_REMEMBERED)
         self._resolving: dict[int, tuple[Resolve, AnyMigration | None]] = {}
         """By token: decisions that are being written, each with the migration if it ran here."""
@@ -263,7 +166,7 @@ class Recipient:
         if refusal is not None:
             out.append(Reply(event.token, refusal))
             return
-        incoming = self._incoming = _Incoming(event.migration, event.definition, now)
+        incoming = self._incoming = Incoming(event.migration, event.definition, now)
         incoming.begin(AwaitDeletions(event.migration), out)
         out.append(Reply(event.token, incoming.status))
 
@@ -277,7 +180,7 @@ class Recipient:
             )
         return event.conflict if self.running is None else conflict_with(self.running)
 
-    def _end(self, incoming: _Incoming, reason: str, out: Effects) -> None:
+    def _end(self, incoming: Incoming, reason: str, out: Effects) -> None:
         """Nothing more is taken; whoever waits hears of it now, the donor with its next request."""
         if incoming.work is not None and incoming.batches and is_answered_ahead(incoming.batches[0]):
             incoming.batches.popleft()
@@ -329,7 +232,7 @@ class Recipient:
             case Done():
                 self._stored(incoming, out)
 
-    def _judge_database(self, incoming: _Incoming, event: DatabaseRead, out: Effects) -> None:
+    def _judge_database(self, incoming: Incoming, event: DatabaseRead, out: Effects) -> None:
         migration = incoming.migration
         assert isinstance(migration, DatabaseMigration), "a database was looked up"
         same = (event.version, event.primary) == (migration.version, migration.donor)
@@ -342,7 +245,7 @@ class Recipient:
         else:
             incoming.be_ready(out)
 
-    def _judge_routing(self, incoming: _Incoming, event: RoutingRead, out: Effects) -> None:
+    def _judge_routing(self, incoming: Incoming, event: RoutingRead, out: Effects) -> None:
         migration, definition = incoming.chunk
         if event.epoch != migration.epoch and not event.work.anew:
             incoming.begin(ReadRouting(migration, anew=True), out)
@@ -378,7 +281,7 @@ class Recipient:
             case _:
                 self._take(incoming, event, out)
 
-    def _take(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
+    def _take(self, incoming: Incoming, batch: Batch, out: Effects) -> None:
         wanted = incoming.taken + 1
         if incoming.state is State.RECEIVING and batch.number > wanted:
             self._end(incoming, f"batch {batch.number} came before batch {wanted}", out)
@@ -398,12 +301,12 @@ class Recipient:
             if incoming.work is None:
                 self._store(incoming, batch, out)
 
-    def _store(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
+    def _store(self, incoming: Incoming, batch: Batch, out: Effects) -> None:
         incoming.begin(work_of(batch, incoming.migration, incoming.definition, incoming.collections), out)
         if is_answered_ahead(batch):
             out.append(Reply(batch.token))
 
-    def _stored(self, incoming: _Incoming, out: Effects) -> None:
+    def _stored(self, incoming: Incoming, out: Effects) -> None:
         incoming.stored += 1
         if not is_answered_ahead(batch := incoming.batches.popleft()):
             self._acknowledge(incoming, batch, out)
@@ -413,14 +316,14 @@ class Recipient:
         if incoming.batches:
             self._store(incoming, incoming.batches[0], out)
 
-    def _acknowledge(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
+    def _acknowledge(self, incoming: Incoming, batch: Batch, out: Effects) -> None:
         if batch.majority:
             incoming.acknowledging.add(batch.token)
             out.append(AwaitMajority(batch.token))
         else:
             out.append(Reply(batch.token))
 
-    def _secure(self, incoming: _Incoming, event: Commit, out: Effects) -> None:
+    def _secure(self, incoming: Incoming, event: Commit, out: Effects) -> None:
         if incoming.state is State.RECEIVING and event.last != incoming.stored:
             self._end(incoming, f"batch {incoming.stored} is the last received, not {event.last}", out)
         if incoming.state is State.SECURED:

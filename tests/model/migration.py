@@ -22,8 +22,8 @@ from bson.binary import Binary
 
 from docstore.errors import CommandError
 from docstore.sharding import donor as giving
-from docstore.sharding import recipient as receiving
 from docstore.sharding import recipient_messages as told
+from docstore.sharding import recipient_state as receiving
 from docstore.sharding.donor import CommitOutcome, Donor
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import Decision, Migration, RangeDeletion, conflict_with
@@ -397,7 +397,7 @@ def _recipient(remembered: Receiving | None) -> Recipient:
     recipient = Recipient()
     if remembered is not None:
         move, state, stored = remembered
-        recipient._incoming = receiving._Incoming(
+        recipient._incoming = receiving.Incoming(
             _migration(move), told.Definition(b""), 0.0, state=state, taken=stored, stored=stored
         )
         recipient._incoming.reason = "ended" if state is receiving.State.ENDED else ""

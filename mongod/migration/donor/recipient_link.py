@@ -15,8 +15,8 @@ from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
 from docstore.sharding.donor import RecipientPrepares
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Decision, Migration, migration_fields
-from docstore.sharding.recipient import State
 from docstore.sharding.recipient_messages import CollectionDefinition
+from docstore.sharding.recipient_state import State
 from mongod.migration.session_history import Statement
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from docstore.sharding.migration import (
     Decision,
     Deletion,
 )
-from docstore.sharding.recipient import NEVER, Recipient, Status
+from docstore.sharding.recipient import NEVER, Recipient
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     AwaitMajority,
@@ -62,6 +62,7 @@ from docstore.sharding.recipient_messages import (
     WakeDeleter,
     Work,
 )
+from docstore.sharding.recipient_state import Status
 from mongod.migration.changes import log_change
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.recipient import batches, preparation

@@ -9,7 +9,7 @@ from bson.binary import Binary
 
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision, RangeDeletion
-from docstore.sharding.recipient import Recipient, State, Status
+from docstore.sharding.recipient import Recipient
 from docstore.sharding.recipient_messages import (
     AwaitMajority,
     Commit,
@@ -33,6 +33,7 @@ from docstore.sharding.recipient_messages import (
     WakeDeleter,
     Work,
 )
+from docstore.sharding.recipient_state import State, Status
 from tests.unit.sharding.test_migration import MIGRATION
 
 ID = bytes(MIGRATION.id)

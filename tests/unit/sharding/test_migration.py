@@ -52,7 +52,7 @@ from docstore.sharding.migration import (
     migration_fields,
     migration_from,
 )
-from docstore.sharding.recipient import State as Receiving
+from docstore.sharding.recipient_state import State as Receiving
 from docstore.sharding.version import Lastmod
 from tests.unit.sharding.maps import EPOCH, KEY, at
 

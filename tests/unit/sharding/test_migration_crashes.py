@@ -47,7 +47,7 @@ from docstore.sharding.donor import (
     Unblock,
 )
 from docstore.sharding.migration import Decision, RangeDeletion
-from docstore.sharding.recipient import Recipient, State
+from docstore.sharding.recipient import Recipient
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     AwaitMajority,
@@ -75,6 +75,7 @@ from docstore.sharding.recipient_messages import (
 )
 from docstore.sharding.recipient_messages import Effect as RecipientEffect
 from docstore.sharding.recipient_messages import Event as RecipientEvent
+from docstore.sharding.recipient_state import State
 from tests.unit.sharding.test_migration import MIGRATION
 
 BATCH = 3

@@ -9,7 +9,7 @@ from bson.objectid import ObjectId
 
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision, RangeDeletion
-from docstore.sharding.recipient import DECIDED_REMEMBERED, NEVER, SILENCE_SECONDS, State
+from docstore.sharding.recipient import DECIDED_REMEMBERED, NEVER, SILENCE_SECONDS
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     BuildIndexes,
@@ -37,6 +37,7 @@ from docstore.sharding.recipient_messages import (
     SweepRange,
     WakeDeleter,
 )
+from docstore.sharding.recipient_state import State
 from tests.unit.sharding.received import (
     DOCUMENTS,
     NOT_PRIMARY,

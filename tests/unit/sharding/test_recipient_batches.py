@@ -8,7 +8,6 @@ import pytest
 
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision
-from docstore.sharding.recipient import State
 from docstore.sharding.recipient_messages import (
     AwaitMajority,
     Done,
@@ -22,6 +21,7 @@ from docstore.sharding.recipient_messages import (
     StopWork,
     TakeStatements,
 )
+from docstore.sharding.recipient_state import State
 from tests.unit.sharding.received import ID, ROWS, Played, at, is_refused, reply
 from tests.unit.sharding.test_migration import MIGRATION
 

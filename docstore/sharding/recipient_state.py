@@ -1,0 +1,111 @@
+"""How far a recipient is with the migration that it receives (`docstore.sharding.recipient`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from docstore.errors import Code, CommandError
+from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration
+from docstore.sharding.recipient_messages import (
+    Batch,
+    CollectionDefinition,
+    Definition,
+    Effect,
+    Reply,
+    TakeDocuments,
+    Work,
+)
+
+Effects = list[Effect]
+
+
+class State(Enum):
+    """See `docstore.sharding.recipient`."""
+
+    CLEARING = auto()
+    PERSISTING = auto()
+    SWEEPING = auto()
+    RECEIVING = auto()
+    SECURING = auto()
+    SECURED = auto()
+    ENDED = auto()
+
+
+PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a donor and people are told. `reason`: why it has ended."""
+
+    migration: AnyMigration
+    state: State
+    reason: str
+
+
+@dataclass(slots=True)
+class Incoming:
+    """The migration that is being received. `taken` is the number of the last batch that was let in, `stored` of the
+    last one that has been stored; `batches` are those between, of which the first is being stored."""
+
+    migration: AnyMigration
+    definition: Definition | None
+    heard: float
+    state: State = State.CLEARING
+    reason: str = ""
+    work: Work | None = None
+    """The piece that is under way."""
+    taken: int = 0
+    stored: int = 0
+    batches: deque[Batch] = field(default_factory=deque)
+    repeated: list[Batch] = field(default_factory=list)
+    """Sent again before they were stored."""
+    acknowledging: set[int] = field(default_factory=set)
+    """Tokens of batches that wait for a majority."""
+    securing: set[int] = field(default_factory=set)
+    """Tokens of `Commit`."""
+    watching: dict[int, float] = field(default_factory=dict)
+    """Tokens of `GetStatus`, and how long they may wait."""
+    collections: dict[str, CollectionDefinition] = field(default_factory=dict)
+    """Of a database, those that the donor has told of."""
+
+    @property
+    def id(self) -> bytes:
+        return bytes(self.migration.id)
+
+    @property
+    def chunk(self) -> tuple[Migration, Definition]:
+        """What comes where it is a chunk."""
+        assert isinstance(self.migration, Migration), "a chunk comes"
+        assert self.definition is not None, "with the definition of its collection"
+        return self.migration, self.definition
+
+    @property
+    def status(self) -> Status:
+        return Status(self.migration, self.state, self.reason)
+
+    def is_unknown(self, batch: Batch) -> bool:
+        """Whether a batch is of a collection of the database that the donor has not told of."""
+        if not isinstance(self.migration, DatabaseMigration) or not isinstance(batch, TakeDocuments):
+            return False
+        return bool(batch.documents or batch.gone) and batch.namespace not in self.collections
+
+    def begin(self, work: Work, out: Effects) -> None:
+        assert self.work is None, "one piece at a time"
+        self.work = work
+        out.append(work)
+
+    def be_ready(self, out: Effects) -> None:
+        """Documents may come."""
+        self.state = State.RECEIVING
+        out += [Reply(token, self.status) for token in self.watching]
+        self.watching.clear()
+
+    def refusal(self) -> CommandError:
+        return CommandError(
+            Code.OperationFailed,
+            f"migration of {self.migration} does not take this while "
+            f"{self.state.name.lower()}{': ' + self.reason if self.reason else ''}",
+        )
