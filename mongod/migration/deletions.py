@@ -40,6 +40,7 @@ from mongod.migration.tunables import Tunables
 LOG = component("MIGRATE")
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
+_USERS_SECONDS = 2.0
 
 
 class RangeDeleter:
@@ -164,6 +165,7 @@ class RangeDeleter:
             if owns or (known.collection is None and not known.foreign):
                 text = f"the routing shows {stored.ns} as owned here"
                 raise CommandError(Code.ConflictingOperationInProgress, text)
+            await self._await_users(stored.ns)
             node.replication.check_write()
             with node.store.unit(from_migrate=True) as unit:
                 node.store.drop_collection(unit, stored.ns)
@@ -173,6 +175,19 @@ class RangeDeleter:
         await self._records.committed(self._records.write((DATABASE_DELETIONS, deletion.id)))
         LOG.info("Database deleted", ns=deletion.namespace, collections=len(deletion.uuids))
         self._wake()
+
+    async def _await_users(self, namespace: str) -> None:
+        """Wait for transactions that have been refused here since the collection has gone, but have not ended yet."""
+        claims, give_up = self._node.store.claims, asyncio.get_running_loop().time() + _USERS_SECONDS
+        claims.begin_waiting(namespace)
+        try:
+            while (holder := claims.holder(namespace)) is not None:
+                left = give_up - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return
+                await asyncio.wait([asyncio.ensure_future(holder.over())], timeout=left)
+        finally:
+            claims.end_waiting(namespace)
 
     def _collection(self, deletion: RangeDeletion) -> Collection | None:
         """The collection that the range belongs to, whatever its name is by now."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -111,10 +111,12 @@ class RunningStatements:
         self._gates: dict[str, tuple[Scope, asyncio.Event]] = {}
         self._changed = asyncio.Event()
 
-    def check_begin(self, namespace: str) -> None:
-        """Errors: MustWait while a move waits for others."""
+    def check_begin(self, namespace: str, used: Collection[str] = ()) -> None:
+        """Errors: MustWait while a move waits for others. `used`: what a transaction uses already; a move that waits
+        for it does not have it wait.
+        """
         for scope, gate in self._gates.values():
-            if scope.concerns(namespace):
+            if scope.concerns(namespace) and not any(map(scope.concerns, used)):
                 raise MustWait(partial(_opened, gate))
 
     def gated(self, namespace: str) -> bool:

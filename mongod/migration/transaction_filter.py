@@ -60,7 +60,7 @@ class TransactionShardFilter:
 
     def _check_begin(self, namespace: str) -> None:
         try:
-            self._below.statements.check_begin(namespace)
+            self._below.statements.check_begin(namespace, {*self._entered, *self._claimed})
         except MustWait as move:
             raise self._refused_later(namespace, move.over) from None
 

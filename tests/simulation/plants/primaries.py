@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.simulation.plants.plant import Plant
 
-_PREPARATION = "mongod.migration.recipient.preparation"
-
 PLANTS = (
     Plant(
         "a new database's primary shard knows no retryable writes",
@@ -43,6 +41,13 @@ PLANTS = (
         "if False:",
     ),
     Plant(
+        "a transaction waits for a move that waits for it",
+        "primaries-transactions",
+        "mongod.migration.statements:RunningStatements.check_begin",
+        "if scope.concerns(namespace) and not any(map(scope.concerns, used)):",
+        "if scope.concerns(namespace):",
+    ),
+    Plant(
         "a database that has come since the snapshot is read",
         "primaries-transactions",
         "docstore.sharding.routing:Routing.arrived",
@@ -76,26 +81,5 @@ PLANTS = (
         "mongod.migration.deletions:RangeDeleter._drop",
         "node.store.unit(from_migrate=True)",
         "node.store.unit()",
-    ),
-    Plant(
-        "a database comes back before the old copy has gone",
-        "primaries",
-        "mongod.migration.deletions:RangeDeleter.wait_clear",
-        "while self._overlaps(migration):",
-        "while False:",
-    ),
-    Plant(
-        "an unfinished copy of a database is forgotten",
-        "primaries-deaths",
-        f"{_PREPARATION}:_persist_deletion",
-        "if wanted == uuids:",
-        "if True:",
-    ),
-    Plant(
-        "a commit of movePrimary that was given up succeeds later",
-        "primaries-deaths",
-        "configsvr.catalog.cluster:Cluster.raise_version",
-        "if database.version == version:",
-        "if False:",
     ),
 )

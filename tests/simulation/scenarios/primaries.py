@@ -48,6 +48,8 @@ TAKEN_SECONDS = 25.0
 for that one to have a primary again.
 """
 MANY_SECONDS = 0.8
+MOVE_SECONDS = 1.8
+"""The longest that a move takes beside transactions, of which none stays open for so long unless it waits itself."""
 
 
 async def a_cluster(world: World) -> SimulatedCluster:
@@ -94,11 +96,16 @@ async def for_a_while(_world: World, _cluster: SimulatedCluster, _history: Histo
     await asyncio.sleep(MANY_SECONDS)
 
 
-async def move_primary(cluster: SimulatedCluster, dice: random.Random, over: Callable[[], bool], pause: float) -> None:
-    """To one shard, to the other one, whatever comes of it."""
-    world = cluster.world
+async def move_primary(
+    cluster: SimulatedCluster, dice: random.Random, over: Callable[[], bool], pause: float
+) -> list[Anomaly]:
+    """To one shard, to the other one, whatever comes of it. Returns the moves that took too long for where nothing goes
+    wrong.
+    """
+    world, found = cluster.world, list[Anomaly]()
     while not over():
         for shard in dice.sample(sorted(cluster.shards), 2):
+            began = world.now
             try:
                 async with asyncio.timeout(15.0):
                     await cluster.admin({"movePrimary": DATABASE, "to": shard}, on=dice.choice(cluster.routers))
@@ -106,7 +113,10 @@ async def move_primary(cluster: SimulatedCluster, dice: random.Random, over: Cal
                 world.counts["moves"] = world.counts.get("moves", 0) + 1
             except (CommandError, NetworkError, TimeoutError) as error:
                 world.tell("operator", f"{shard} as the primary shard: {error!r}"[:200])
+            if world.now - began > MOVE_SECONDS:
+                found.append(Anomaly("a move waits", f"{shard} was the primary shard after {world.now - began:.2f} s"))
             await asyncio.sleep(dice.expovariate(1 / pause))
+    return found
 
 
 async def followers_of(cluster: SimulatedCluster, collection: str) -> list[Follower]:
@@ -213,8 +223,7 @@ async def transacting(world: World, cluster: SimulatedCluster) -> None:
     watching = asyncio.ensure_future(watch(cluster, lambda: work.over))
     await asyncio.sleep(3.0)
     work.over = True
-    found = await watching
-    await operator
+    found = [*await watching, *await operator]
     await work.stop()
     ended.append(True)
     await asyncio.gather(*lives)

@@ -409,3 +409,38 @@ def test_a_late_copy_of_an_ended_move_does_nothing() -> None:
             await check_place(made, old, "shard2")
 
     run(test)
+
+
+def test_a_commit_that_was_given_up_does_not_succeed_later() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            version = await version_of(made)
+            late = requests.commit_move_primary("test", version, "shard2")
+            ensure = requests.ensure_database_version_greater("test", version)
+            for _ in range(2):
+                assert (await made.ask("config", ensure))["shard"] == "shard1"
+            assert await code_of(made.ask("config", late)) == Code.StaleDbVersion
+            drawn = await version_of(made)
+            assert drawn.timestamp > version.timestamp
+            await made.ask("config", requests.commit_move_primary("test", drawn, "shard2"))
+            await made.ask("config", requests.commit_move_primary("test", drawn, "shard2"))
+            again = requests.ensure_database_version_greater("test", drawn)
+            assert (await made.ask("config", again))["shard"] == "shard2"
+
+    run(test)
+
+
+def test_a_database_comes_back_once_its_old_copy_has_gone() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.routing_of("test.plain")
+            for member in made.members.values():
+                member.tunables.orphan_delay = 0.3
+            for to, come_from in (("shard2", "shard1"), ("shard1", "shard2"), ("shard2", "shard1")):
+                await made.ask(come_from, move_primary("test", await version_of(made), to))
+            for member in made.members.values():
+                member.tunables.orphan_delay = 0.0
+            await made.refresh()
+            await check_place(made, old, "shard2")
+
+    run(test)
