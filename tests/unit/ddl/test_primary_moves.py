@@ -444,3 +444,19 @@ def test_a_database_comes_back_once_its_old_copy_has_gone() -> None:
             await check_place(made, old, "shard2")
 
     run(test)
+
+
+def test_a_cursor_that_was_opened_before_the_move_is_read_to_its_end() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            version = (await made.routing_of("test.plain")).shard_version("shard1")
+            reply = await made.ask("shard1", made.versioned({"find": "plain", "batchSize": 10}, version), "test")
+            await moved(made)
+            await left_nothing_to_delete(made)
+            assert made.members["shard1"].node.store.collection("test.plain") is None
+            more = {"getMore": Int64(reply["cursor"]["id"]), "collection": "plain", "batchSize": DOCUMENTS}
+            rest = await made.ask("shard1", more, "test")
+            shown = [row["a"] for row in (*reply["cursor"]["firstBatch"], *rest["cursor"]["nextBatch"])]
+            assert shown == list(range(DOCUMENTS))
+
+    run(test)
