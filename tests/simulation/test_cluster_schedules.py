@@ -16,7 +16,8 @@ NEW_SEEDS = {
     "routed-streams": 4, "routed-streams-faults": 3, "repeated-commits": 6, "waiting": 2,
     "prepared-changes": 3,
     "hints": 3,
-    "retries-short-log": 4, "retries-rollback": 3, "retries-copied": 3, "retries-primaries": 4, "retries-many-sessions": 2,
+    "retries-short-log": 4, "retries-rollback": 3, "retries-copied": 3, "retries-primaries": 4,
+    "retries-many-sessions": 2,
 }  # fmt: skip
 """How many schedules of each scenario a run tries."""
 
