@@ -19,7 +19,7 @@ from itertools import repeat
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
-from docstore.bson import EMPTY_DOCUMENT, get_field
+from docstore.bson import get_field
 from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.changes import Change
@@ -30,7 +30,6 @@ from docstore.collection.oplog.diff import Paths, make_update
 from docstore.collection.oplog.document_key import document_key
 from docstore.collection.oplog.entry import StatementIds, entry_head
 from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal, ManyChanged
-from docstore.collection.oplog.sessions import DEAD_END
 from docstore.collection.read.overlay import PendingReader
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.new_documents import record_ids
@@ -345,18 +344,15 @@ class WriteUnitOfWork(PendingReader):
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "m", None, o, self.from_migrate))
 
-    def noop(self, o: bytes, coll: Collection | None = None, o2: bytes | None = None) -> None:
+    def noop(
+        self, o: bytes, coll: Collection | None = None, o2: bytes | None = None, stmt_id: int | None = None
+    ) -> None:
         """Log an entry that changes nothing, with the document `o`; one about a collection has its name, and `o2`."""
         if self._journal is not None:
             head = NOOP_HEAD if coll is None else entry_head("n", coll.ns, coll.uuid)
-            self._journal.log(head, o, b"" if o2 is None else b"\x03o2\0" + o2)
+            self._journal.log(head, o, b"" if o2 is None else b"\x03o2\0" + o2, stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change("", "n", None, o, self.from_migrate))
-
-    def end_history(self) -> None:
-        """Log that the unit's session may have executed more statements under its transaction number than are known."""
-        if self._journal is not None:
-            self._journal.log(NOOP_HEAD, EMPTY_DOCUMENT, stmt_id=DEAD_END)
 
     def command(self, coll: Collection | None, ns: str, o: bytes, o2: bytes | None = None) -> None:
         """Log a change of the catalog, whose rows have been touched; `ns` is "db.$cmd"."""

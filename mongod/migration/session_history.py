@@ -29,7 +29,7 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import Value, document_to_python, elements, get_field, to_python
+from docstore.bson import EMPTY_DOCUMENT, Value, document_to_python, elements, get_field, to_python
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.diff import is_replacement
 from docstore.collection.oplog.entry import previous_optime
@@ -417,7 +417,7 @@ def _log(unit: WriteUnitOfWork, collection: Collection, statement: Statement) ->
     image = None if statement.image is None else Image(*statement.image)
     stmt_id = statement.stmt_ids if len(statement.stmt_ids) > 1 else statement.stmt_ids[0]
     if statement.op == _NOTHING:
-        unit.end_history()
+        unit.noop(EMPTY_DOCUMENT, stmt_id=DEAD_END)
     elif statement.op == "i":
         made = statement.document or _PLACEHOLDER
         unit.remove(collection, unit.insert(collection, made, stmt_id=stmt_id), made)
