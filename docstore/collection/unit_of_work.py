@@ -344,13 +344,11 @@ class WriteUnitOfWork(PendingReader):
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "m", None, o, self.from_migrate))
 
-    def noop(
-        self, o: bytes, coll: Collection | None = None, o2: bytes | None = None, stmt_id: int | None = None
-    ) -> None:
+    def noop(self, o: bytes, coll: Collection | None = None, o2: bytes = b"", stmt_id: int | None = None) -> None:
         """Log an entry that changes nothing, with the document `o`; one about a collection has its name, and `o2`."""
         if self._journal is not None:
             head = NOOP_HEAD if coll is None else entry_head("n", coll.ns, coll.uuid)
-            self._journal.log(head, o, b"" if o2 is None else b"\x03o2\0" + o2, stmt_id=stmt_id)
+            self._journal.log(head, o, b"\x03o2\0" + o2 if o2 else b"", stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change("", "n", None, o, self.from_migrate))
 

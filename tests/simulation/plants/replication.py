@@ -195,7 +195,7 @@ PLANTS = (
         "statements of a session are not remembered",
         "elections",
         "docstore.collection.oplog.sessions:SessionTable.statement",
-        "found = state.statements.get(stmt_id)",
+        "found = statements.get(stmt_id)",
         "found = None",
     ),
     Plant(
