@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from docstore.storage.durable import read_sealed, sync_directory, write_sealed
+from docstore.storage.durable import Unreadable, read_sealed, sync_directory, write_sealed
 from docstore.storage.engine import StorageError
 
 DIRECTORY = "repair"
@@ -110,8 +110,14 @@ def unfinished_repair(path: Path) -> Repair | None:
 
 
 def read_repair(directory: Path) -> Repair | None:
-    """Return what the journal in a repair's directory says; None where it had not been written. Errors: Unreadable."""
-    content = read_sealed(directory / _JOURNAL)
+    """Return what the journal of a repair says; None where it had not been written. Errors: StorageError."""
+    try:
+        content = read_sealed(directory / _JOURNAL)
+    except Unreadable as error:
+        raise StorageError(
+            f"{error}, so how far the repair in {directory} was cannot be told. All files are kept there and in the "
+            "directory above: restore a backup to another directory, or start an empty member of the set"
+        ) from None
     if content is None:
         return None
     losses = tuple(Loss(**loss) for loss in content["losses"])

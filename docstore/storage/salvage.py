@@ -10,8 +10,6 @@ The directory's own files stay as they are until the fresh ones are complete, an
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from pathlib import Path
 
@@ -33,17 +31,13 @@ from docstore.storage.repairs import Loss, Phase, Repair, begin_repair, unfinish
 from docstore.storage.rocks import RocksEngine, remake_file_list
 from docstore.storage.rocks_format import (
     Gap,
-    TableFile,
     Version,
-    append_record,
     read_records,
-    removal_edit,
 )
 from docstore.storage.table_copy import copy_readable
+from docstore.storage.table_list import ListedTable, TableList, link
 
 LOG = component("STORAGE")
-
-_NAMED_TABLE = re.compile(r"(\d{6,})\.sst")
 
 
 def salvage(path: Path) -> Repair:
@@ -184,40 +178,34 @@ def _open_tables(
     if manifest is None:
         return _open_unlisted(work, tables, losses) if tables else None
     file, version = manifest
-    edits = []
-    for number, family in version.families.items():
-        for table in family.files.values():
-            present = tables.get(f"{table.number:06}.sst")
-            if present is None or present.stat().st_size != table.size:
-                why = "is missing" if present is None else "has another size"
-                edits.append(_leave_out(number, family.name, table, why, losses))
-            else:
-                _link(present, work / present.name)
+    listed = [
+        ListedTable(number, family.name, table)
+        for number, family in version.families.items()
+        for table in family.files.values()
+    ]
+    missing = []
+    for table in listed:
+        present = tables.get(table.name)
+        if present is None or present.stat().st_size != table.file.size:
+            missing.append(table)
+            losses.append(_table_loss(table, "is missing" if present is None else "has another size"))
+        else:
+            link(present, work / table.name)
     # A torn end is no part of the list, and nothing may follow it.
     content = file.read_bytes()
     content = content[: _whole_bytes(content)]
-    while True:
-        for edit in edits:
-            content += append_record(content, edit)
-        (work / "MANIFEST-000001").write_bytes(content)
-        (work / "CURRENT").write_text("MANIFEST-000001\n")
-        try:
-            return RocksEngine(str(work), create=state.kind is Kind.EARLIER)
-        except StorageError as error:
-            edits = []
-            for number, name, table in _named_tables(version, str(error)):
-                link = work / f"{table.number:06}.sst"
-                if link.exists():
-                    link.unlink()
-                    edits.append(_leave_out(number, name, table, "cannot be opened", losses))
-            if not edits:
-                raise StorageError(f"the database in {path} is beyond repair: {error}") from error
+    try:
+        engine, damaged = TableList(content, listed, state.kind is Kind.EARLIER).open(work, missing)
+    except StorageError as error:
+        raise StorageError(f"the database in {path} is beyond repair: {error}") from error
+    losses += [_table_loss(table, "cannot be opened") for table in damaged]
+    return engine
 
 
 def _open_unlisted(work: Path, tables: dict[str, Path], losses: list[Loss]) -> RocksEngine:
     """Return an engine over all sorted files there are, by a list that RocksDB makes of them."""
     for file in tables.values():
-        _link(file, work / file.name)
+        link(file, work / file.name)
     remake_file_list(str(work))
     losses.append(
         Loss(
@@ -229,31 +217,12 @@ def _open_unlisted(work: Path, tables: dict[str, Path], losses: list[Loss]) -> R
     return RocksEngine(str(work), create=True)
 
 
-def _named_tables(version: Version, message: str) -> list[tuple[int, str, TableFile]]:
-    """Return (number of the family, its name, file) of each sorted file that a message names."""
-    numbers = {int(name) for name in _NAMED_TABLE.findall(message)}
-    return [
-        (number, family.name, table)
-        for number, family in version.families.items()
-        for table in family.files.values()
-        if table.number in numbers
-    ]
-
-
 def _whole_bytes(log: bytes) -> int:
     return max((record.end for record in read_records(log) if not isinstance(record, Gap)), default=0)
 
 
-def _leave_out(number: int, family: str, table: TableFile, why: str, losses: list[Loss]) -> bytes:
-    """Note a sorted file as lost; return the edit that takes it out of the list."""
-    text = f"the file {table.number:06}.sst {why} ({table.size} bytes of {family}): what it held is missing, or older"
-    losses.append(Loss(text, family, table.smallest.hex(), table.largest.hex()))
-    LOG.warning("A sorted file is left out", file=table.number, family=family, reason=why)
-    return removal_edit(number, table)
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+def _table_loss(table: ListedTable, why: str) -> Loss:
+    """Return the loss of a sorted file."""
+    LOG.warning("A sorted file is left out", file=table.name, family=table.family, reason=why)
+    text = f"the file {table.name} {why} ({table.file.size} bytes of {table.family}): what it held is missing, or older"
+    return Loss(text, table.family, table.file.smallest.hex(), table.file.largest.hex())

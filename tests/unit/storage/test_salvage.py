@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from docstore.storage import Batch, Family, StorageError, open_engine, salvage
+from docstore.storage import Batch, Family, StorageError, open_engine, salvage, table_list
 from docstore.storage.inspection import inspect
 from docstore.storage.repairs import Loss, Phase, Repair, unfinished_repair
 
@@ -141,7 +142,13 @@ def test_a_sorted_file_that_is_missing_is_named(tmp_path: Path) -> None:
     assert keys_in(tmp_path, Family.INDEXES) == KEYS
 
 
-def test_a_sorted_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names_it", [True, False])
+def test_a_sorted_file_that_cannot_be_opened_is_named(
+    tmp_path: Path, names_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the message of RocksDB does not name it."""
+    if not names_it:
+        monkeypatch.setattr(table_list, "_NAMED_TABLE", re.compile("(nothing)"))
     fill(tmp_path)
     table = largest(tmp_path, "*.sst")
     table.write_bytes(table.read_bytes()[:-30] + bytes(30))
