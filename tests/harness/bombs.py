@@ -137,6 +137,14 @@ def _changed(collection: str, query: Command, change: Any) -> Callable[[], Comma
     return lambda: {"update": collection, "updates": [{"q": query, "u": change}]}
 
 
+def _names(count: int) -> list[str]:
+    return [f"f{number}" for number in range(count)]
+
+
+def _fields(count: int) -> Command:
+    return dict.fromkeys(_names(count), 1)
+
+
 def _words(count: int) -> str:
     return " ".join(f"{chr(97 + number % 26)}{number:x}ing" for number in range(count))
 
@@ -205,6 +213,12 @@ BOMBS = (
     _bomb("findAndModify of a union", lambda: {"findAndModify": "one", "query": _either(), "remove": True}, 0),
     _bomb("$push to 200,000 with an index", _changed("arrays", {"a": 199_999}, {"$push": {"a": -1}}), 0),
     _bomb("$inc of 200,000 fields' neighbour", _changed("fields", {}, {"$inc": {"n.m": 1}, "$max": {"o": 1}}), 0),
+    _bomb("a projection of 40,000 fields", lambda: {"find": "one", "projection": _fields(40_000)}, 0),
+    _bomb("a let of 300,000 fields", lambda: {"find": "one", "let": _fields(300_000)}, 0),
+    _bomb("300,000 operands", lambda: {"find": "one", "filter": {"$expr": {"$and": ["$a"] * 300_000}}}, 0, 146),
+    _bomb("200,000 roles", lambda: {"rolesInfo": _names(200_000)}, 0),
+    _bomb("1,000 stages of $match", lambda: _pipeline("one", *[{"$match": {"a": 1}}] * 1_000)(), 0),
+    _bomb("20,000 fields of $merge", _pipeline("one", {"$merge": {"into": "x", "on": _names(20_000)}}), 51183),
     _bomb("a path of 5,000 parts", _update(lambda: {"$set": {".".join("b" * 5_000): 1}}), 15),
 )
 
