@@ -93,9 +93,7 @@ async def serve(process: Process, options: Options) -> None:
         parts[Router] = router
         hint_log = _hint_log(options)
         if hint_log is not None:
-            router.hints = Hints(
-                hint_log, partial(_carry_out, router, pool), partial(owners_of_command, router), time, monotonic
-            )
+            router.hints = _hints(router, pool, hint_log)
             parameters.add(router.hints.parameters())
 
         async def run_scripts(context: Context, begin: Callable[[], Any]) -> Any:
@@ -136,6 +134,10 @@ def _listener(dispatcher: Dispatcher, options: Options, certificates: TlsCertifi
         certificates=certificates,
         unix_sockets=network.unix_sockets,
     )
+
+
+def _hints(router: Router, pool: Pool, log: HintLog) -> Hints:
+    return Hints(log, partial(_carry_out, router, pool), partial(owners_of_command, router), time, monotonic)
 
 
 def _hint_log(options: Options) -> HintLog | None:

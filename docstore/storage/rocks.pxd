@@ -20,8 +20,7 @@ cdef class RocksEngine:
     cdef bint _out_of_space
     cdef dict _ratios
     cdef object _writes
-    cdef list _removed
-    cdef list _flush_from
+    cdef object _removed
     cdef object _marks
     cdef bint _open
 

@@ -48,6 +48,7 @@ from docstore.log import component
 from docstore.storage.directory import SyncedMarks, mark_directory, read_marker
 from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Get, Range, StorageError
+from docstore.storage.removed_keys import RemovedKeys, merge_removed_keys
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
 from docstore.storage.rocks_snapshot import (
     RocksSnapshot,
@@ -85,18 +86,6 @@ as nearly no key stands in it twice. What does have such versions is merged by l
 """
 _LASTING = (Family.RECORDS, Family.INDEXES, Family.OPLOG, Family.WIDE)
 """What there is much of at the last level. (Setting an option takes some milliseconds.)"""
-
-_MUCH_REMOVED = (Family.RECORDS, Family.INDEXES, Family.WIDE)
-"""Families in which keys are removed at the head of ranges that are read again and again: a queue, what has expired."""
-MAX_REMOVED = 8_192
-"""Removed keys after which a memtable is written out. A read walks over each removed key in a memtable, backwards in
-half a microsecond and more; files that consist of them are merged at once (`_WINDOW`), and then they are gone.
-"""
-MIN_REMOVED = 512
-_MAX_FILES = 12
-"""Files that wait to be merged, from which on no more are made for removed keys."""
-_WINDOW, _REMOVED_IN_WINDOW, _REMOVED_PART = 1_000, 500, 0.3
-"""A file is merged soon if so many keys in a row have so many removed ones, or such a part of all is removed."""
 
 _KEPT_PARTS = {Family.RECORDS: 4, Family.INDEXES: 12}
 """What is kept of what is read by key, and which part of the cache's room may be taken beside it."""
@@ -144,9 +133,7 @@ class RocksEngine:
         self._out_of_space = False
         self._ratios: dict[Family, tuple[float, float]] = {}
         self._writes = 0
-        self._removed = [0] * len(Family)
-        """Keys that were removed since the memtable of their family was last written out for it, by family."""
-        self._flush_from = [MAX_REMOVED] * len(Family)
+        self._removed = RemovedKeys(self._families, path)
         self._marks = SyncedMarks(Path(path))
         # What a log held when it was opened is in sorted files now, which are synced.
         self._marks.record(self._marks.observe(), self._db.latest_sequence_number())
@@ -187,7 +174,7 @@ class RocksEngine:
         target = WriteBatch(raw_mode=True)
         for family, start, end in batch.ranges:
             target.delete_range(start, end, self._handles[family])
-        any_removed = put_changes(target, self._handles, batch.changes, self._removed)
+        any_removed = put_changes(target, self._handles, batch.changes, self._removed.counts)
         try:
             self._db.write(target, self._write_options)
         except Exception as error:  # rocksdict raises nothing narrower
@@ -203,31 +190,12 @@ class RocksEngine:
                 self._kept[family].forget()
         self._writes += 1
         if any_removed:
-            for family in _MUCH_REMOVED:
-                if self._removed[family] >= self._flush_from[family]:
-                    self._flush_removed(family)
+            self._removed.write_out_many()
         if self._files.loads:
             self._files.note(batch)
 
     def compact_removed(self) -> None:
-        for family in _MUCH_REMOVED:
-            if self._removed[family] >= MIN_REMOVED:
-                self._flush_removed(family)
-
-    def _flush_removed(self, family: Family) -> None:
-        """Write a family's memtable out, unless earlier ones still wait for the disk: then later."""
-        source = self._families[family]
-        waiting = source.property_int_value("rocksdb.num-immutable-mem-table")
-        files = int(source.property_value("rocksdb.num-files-at-level0") or 0)
-        if waiting or files >= _MAX_FILES:
-            self._flush_from[family] = self._removed[family] + MIN_REMOVED
-            return
-        try:
-            source.flush(wait=False)
-        except Exception as error:  # rocksdict raises nothing narrower
-            LOG.warning("A memtable could not be written out", path=self.path, error=str(error))
-        self._removed[family] = 0
-        self._flush_from[family] = MAX_REMOVED
+        self._removed.write_out()
 
     def begin_load(self, family: Family, start: bytes, end: bytes) -> FileLoad:
         return self._files.begin(family, start, end)
@@ -274,15 +242,11 @@ class RocksEngine:
             raise StorageError(f"no checkpoint of {self.path} in {path}: {error}") from error
 
     def hold_files(self) -> bool:
-        self._set_compaction(disabled=True)
+        _set_compaction(self._families, disabled=True)
         return not any(family.property_int_value(name) for family in self._families[:1] for name in _WORK_UNDER_WAY)
 
     def release_files(self) -> None:
-        self._set_compaction(disabled=False)
-
-    def _set_compaction(self, *, disabled: bool) -> None:
-        for family in self._families:
-            family.set_options({"disable_auto_compactions": str(disabled).lower()})
+        _set_compaction(self._families, disabled=False)
 
     def ratio(self, family: Family) -> float:
         known = self._ratios.get(family)
@@ -305,6 +269,7 @@ class RocksEngine:
         if not self._open:
             return
         self._open = False
+        self._removed.close()
         self._versions.close()
         self._gets = ()
         self._kept = {}
@@ -317,6 +282,11 @@ class RocksEngine:
         self._marks.close()
         if self.lock is not None:
             os.close(self.lock)
+
+
+def _set_compaction(families: tuple[Any, ...], *, disabled: bool) -> None:
+    for family in families:
+        family.set_options({"disable_auto_compactions": str(disabled).lower()})
 
 
 def _measured_ratio(source: Any) -> float:
@@ -380,5 +350,5 @@ def _options(cache: Cache, memtable_bytes: int, *, create: bool = False) -> Opti
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(4 * _MIB)
     options.set_max_open_files(512)
-    options.add_compact_on_deletion_collector_factory(_WINDOW, _REMOVED_IN_WINDOW, _REMOVED_PART)
+    merge_removed_keys(options)
     return options

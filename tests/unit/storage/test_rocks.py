@@ -23,7 +23,7 @@ from docstore.storage import (
     StorageError,
     open_engine,
 )
-from docstore.storage.rocks import MAX_REMOVED, MIN_REMOVED
+from docstore.storage.removed_keys import MAX_REMOVED, MIN_REMOVED
 from tests.harness.waiting import wait_until
 
 
