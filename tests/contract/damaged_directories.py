@@ -493,7 +493,9 @@ def main() -> int:
     seeds = [options.only] if options.only is not None else range(first, first + options.cases)
     tally: Counter[str] = Counter()
     violations = 0
-    for seed in seeds:
+    for count, seed in enumerate(seeds, start=1):
+        if count % 100 == 0:
+            print(f"{count} cases, {violations} violations", flush=True)
         try:
             story = run_case(seed, tally)
             if options.only is not None:
