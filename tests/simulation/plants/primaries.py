@@ -41,13 +41,6 @@ PLANTS = (
         "if False:",
     ),
     Plant(
-        "a transaction waits for a move that waits for it",
-        "primaries-transactions",
-        "mongod.migration.statements:RunningStatements.check_begin",
-        "if scope.concerns(namespace) and not any(map(scope.concerns, used)):",
-        "if scope.concerns(namespace):",
-    ),
-    Plant(
         "a database that has come since the snapshot is read",
         "primaries-transactions",
         "docstore.sharding.routing:Routing.arrived",

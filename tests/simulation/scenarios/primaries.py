@@ -29,7 +29,8 @@ from tests.simulation.scenarios import handover, moves
 from tests.simulation.scenarios.definitions import Disturb, all_up, deaths, nothing
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.scenarios.moves import NAME
-from tests.simulation.scenarios.transactions import short_lives
+from tests.simulation.scenarios.transactions import LIFETIME_SECONDS, short_lives
+from tests.simulation.scenarios.transactions_ddl import EXPIRY_SECONDS
 from tests.simulation.schedule import Scenario
 from tests.simulation.sharded import SimulatedCluster, of_routers
 from tests.simulation.transactions import anomalies as transaction_anomalies
@@ -48,8 +49,8 @@ TAKEN_SECONDS = 25.0
 for that one to have a primary again.
 """
 MANY_SECONDS = 0.8
-MOVE_SECONDS = 1.8
-"""The longest that a move takes beside transactions, of which none stays open for so long unless it waits itself."""
+MOVE_SECONDS = LIFETIME_SECONDS + EXPIRY_SECONDS
+"""The longest that a move takes beside transactions, of which some are left open until they expire."""
 
 
 async def a_cluster(world: World) -> SimulatedCluster:
@@ -160,6 +161,7 @@ async def moving(
     world.network.reset_probability = 0.0
     all_up(cluster)
     over.append(True)
+    work.over = True
     await operator
     await work.stop()
     await cluster.settled()

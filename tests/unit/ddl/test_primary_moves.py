@@ -328,6 +328,10 @@ def test_a_transaction_is_waited_for_and_nothing_is_committed_in_what_is_being_h
             statements = made.members["shard1"].shard.shard_filter.statements
             await made.network.until(lambda: statements._gates)
             assert not moving.done()
+            other = {"insert": "other", "documents": [{"_id": 1}]}
+            assert (await made.ask("shard1", made.versioned({**other, **fields}, version), "test"))["n"] == 1, (
+                "the move waits for it, so it does not wait for the move"
+            )
             await made.ask("shard1", {"commitTransaction": 1, **fields})
             await made.network.comes("_configsvrCommitMovePrimary", to="config")
             claims = made.members["shard1"].node.store.claims

@@ -55,6 +55,9 @@ class ScriptedShardFilter:
             raise MustWait(partial(self._wait, self.held))
         return self.owned
 
+    def check_change(self, namespace: str) -> None:
+        """No definition has to stay as it is."""
+
     def check_placed(self, namespace: str, taken_at: int) -> None:
         """Nothing has come."""
 
