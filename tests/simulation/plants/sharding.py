@@ -145,7 +145,7 @@ PLANTS = (
         "a recipient notes too late what it may have to delete",
         "moves-moments",
         "mongod.migration.recipient.driver:RecipientDriver._outcome",
-        "await shard.records.committed(self._write(deletion))",
+        "await shard.records.committed(shard.records.write_deletion(deletion))",
         "pass",
     ),
     Plant(
