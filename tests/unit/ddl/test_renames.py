@@ -117,7 +117,7 @@ def test_a_collection_that_becomes_sharded_while_results_are_merged_takes_no_mor
         async with cluster(shard=False) as made:
             target = await with_results(made, 2000)
             node = made.members["shard1"].node
-            pause, sharded = node.pause, False
+            pause, sharded = node.scheduler.pause, False
 
             async def shard_now() -> None:
                 nonlocal sharded
@@ -127,7 +127,7 @@ def test_a_collection_that_becomes_sharded_while_results_are_merged_takes_no_mor
                     await shard(made)
                 await pause()
 
-            node.pause = shard_now
+            node.scheduler.pause = shard_now
             ticks = count(1000)
             node.clock = lambda: next(ticks) / 1000
             assert await code_of(made.ask("shard1", merge_results(made, target), "test")) == Code.StaleConfig

@@ -132,7 +132,7 @@ def test_a_log_that_is_cut_while_a_chunk_moves_leaves_nothing_untold(monkeypatch
             monkeypatch.setattr(session_history, "MAX_PAGE_READS", 3)
             for session in range(10):
                 await made.write(increment(session, "0200"), "0200")
-            pause, cuts = donor.node.pause, []
+            pause, cuts = donor.node.scheduler.pause, []
 
             async def cutting() -> None:
                 await pause()
@@ -143,7 +143,7 @@ def test_a_log_that_is_cut_while_a_chunk_moves_leaves_nothing_untold(monkeypatch
                     await made.ask("shard1", {"insert": "other", "documents": [{}]}, "test")
                     cut_log(donor)
 
-            monkeypatch.setattr(donor.node, "pause", cutting)
+            monkeypatch.setattr(donor.node.scheduler, "pause", cutting)
             await made.move("0100", "shard2")
             assert len(cuts) == 3
             for session in (*range(10), 101, 102, 103):

@@ -138,7 +138,7 @@ def test_a_conversion_begins_again_when_the_collection_is_written_to() -> None:
                 await node.insert("c", {"_id": "late"})
 
         node.hurry()
-        node.node.pause = pause
+        node.node.scheduler.pause = pause
         await node.run({"convertToCapped": "c", "size": 100_000})
         assert (await node.documents("c"))[-1] == {"_id": "late"}
 

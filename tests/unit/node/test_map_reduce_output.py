@@ -182,12 +182,12 @@ def test_complete_results_are_merged_by_the_next_primary_and_not_asked_for_again
             if UNFINISHED in left(node):
                 primary.primary = False
 
-        node.node.pause = lose
+        node.node.scheduler.pause = lose
         reply = await node.reply(put([{"_id": n, "value": 1} for n in range(1200)], mode))
         assert reply["code"] == Code.InterruptedDueToReplStateChange
         assert left(node)
         primary.primary = True
-        node.node.pause = LocalNode().node.pause
+        node.node.scheduler.pause = LocalNode().node.scheduler.pause
         await merge_noted_outputs(node.node)
         assert len(await node.documents("out")) == 1200
         assert left(node) == []
