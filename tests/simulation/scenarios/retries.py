@@ -183,8 +183,13 @@ async def late(
     work = Workload(world, lambda: of_routers(cluster.routers, random.Random(dice.getrandbits(64))), clients=clients)
     work.start(retries.act)
     over: list[bool] = []
-    about = move_primary if series else functools.partial(move_about, pause=0.1)
-    mover = asyncio.ensure_future(about(cluster, random.Random(dice.getrandbits(64)), over))
+    operator = random.Random(dice.getrandbits(64))
+    moving = (
+        move_primary(cluster, operator, lambda: bool(over), 0.02)
+        if series
+        else move_about(cluster, operator, over, pause=0.1)
+    )
+    mover = asyncio.ensure_future(moving)
     ending = asyncio.ensure_future(asyncio.sleep(seconds))
     await disturb(world, cluster, nemesis)
     await ending
