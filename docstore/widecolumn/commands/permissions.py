@@ -10,11 +10,19 @@ from docstore.commands.access.authorization import not_authorized, privileges_of
 from docstore.commands.access.catalog_needs import cql_actions
 from docstore.commands.access.need import Need, on_database, on_namespace
 from docstore.commands.context import Context
-from docstore.security.privileges import Privileges, collection, database
+from docstore.security.privileges import ALL_DATABASES, Privileges, collection, database
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.run.prepare import Prepared, keyspace_name
 from docstore.widecolumn.cql.schema.describe import SchemaReader
-from docstore.widecolumn.cql.statements import AlterTable, CreateTable, DropTable, Truncate
+from docstore.widecolumn.cql.statements import (
+    AlterKeyspace,
+    AlterTable,
+    CreateKeyspace,
+    CreateTable,
+    DropKeyspace,
+    DropTable,
+    Truncate,
+)
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.executor import Executor, StoredFamily
 
@@ -31,6 +39,10 @@ def check_permissions(context: Context, prepared: Prepared) -> None:
 
 def _needs(prepared: Prepared) -> list[Need]:
     actions, plan = cql_actions(prepared.text), prepared.plan
+    if isinstance(plan, CreateKeyspace | AlterKeyspace):
+        return [Need("createCollection", ALL_DATABASES)]
+    if isinstance(plan, DropKeyspace):
+        return [Need("dropDatabase", ALL_DATABASES)]
     if isinstance(plan, CreateTable):
         return list(on_database(keyspace_name(plan.table, prepared.keyspace), *actions))
     if isinstance(plan, AlterTable | DropTable | Truncate):

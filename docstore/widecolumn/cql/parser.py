@@ -23,7 +23,7 @@ _KNOWN = re.compile(
     r"(?:CREATE\s+(?:OR\s+REPLACE\s+)?|ALTER\s+|DROP\s+)"
     r"(?P<element>(?:CUSTOM\s+)?INDEX|TYPE|MATERIALIZED\s+VIEW|FUNCTION|AGGREGATE|TRIGGER)\b"
     r"|(?P<json>INSERT\s+INTO\s+\S+\s+JSON)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _ELEMENTS = {
     "INDEX": "Secondary indexes are",

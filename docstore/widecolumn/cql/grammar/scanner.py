@@ -24,7 +24,7 @@ MAX_TOKENS = 131_072
 """Of a statement. Nothing else runs while one is parsed."""
 
 _SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)*")
-_WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE)
+_WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE | re.ASCII)
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"')
 _STRING = re.compile(r"'((?:[^']|'')*)'|\$\$((?:(?!\$\$)[\s\S])*)\$\$")
 _OPERATOR = re.compile(r"<=|>=|!=|=|<|>")
@@ -37,11 +37,11 @@ _CONSTANT = re.compile(
     r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:e[+-]?[0-9]+)?|e[+-]?[0-9]+)|-?(?:nan|infinity)(?![a-z0-9_]))"
     r"|(?P<INTEGER>-?[0-9]+)"
     r"|(?P<BOOLEAN>(?:true|false)(?![a-z0-9_]))",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _ANYTHING = re.compile(
     rf"{_CONSTANT.pattern}|{_STRING.pattern}|{_QUOTED.pattern}|{_WORD.pattern}|<=|>=|!=|[*(),;=.<>{{}}\[\]+?:-]",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 
 Part = TypeVar("Part")

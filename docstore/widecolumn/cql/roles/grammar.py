@@ -40,7 +40,7 @@ class _Scanner(Scanner):
 _BEGIN = re.compile(
     r"(?:\s+|--[^\n]*(?:\n|$)|//[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*"
     r"(?:(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER)|GRANT|REVOKE|LIST)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _ALL = "all"
 _LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))

@@ -17,7 +17,7 @@ from docstore.widecolumn.cql.statements import Constant, ConstantKind
 Shape = tuple[str, list[Constant]]
 """The text with markers, and the literals in whose places they stand."""
 
-_FIRST = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|BEGIN)\b", re.IGNORECASE)
+_FIRST = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|BEGIN)\b", re.IGNORECASE | re.ASCII)
 _UNCOMMON = re.compile(r'["$?:/-]')
 """Outside of strings, what may begin a comment, a quoted name, a marker, a UUID or a negative number."""
 
@@ -30,7 +30,7 @@ _PARTS = re.compile(
     r"|(?<!\w)(?P<hex>0x[0-9a-f]*)(?!\w)"
     r"|(?<!\w)(?P<number>-?[0-9]+(?P<fraction>\.[0-9]*)?)(?![\w.])"
     r"|(?P<odd>[?:$]|(?<!\w)[0-9])",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 
 

@@ -218,6 +218,35 @@ def test_a_word_that_hides_in_a_literal_opens_no_table() -> None:
     story(told())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DROP {}EYSPACE other",
+        "ALTER {}EYSPACE other WITH durable_writes = false",
+        "CREATE {}EYSPACE new WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}",
+    ],
+)
+@pytest.mark.parametrize("letter", ["k", "K", "\u212a"], ids=["small", "large", "kelvin"])
+def test_statements_about_keyspaces_need_privileges_on_all_databases(text: str, letter: str) -> None:
+    """Case is that of ASCII: a letter that only Unicode takes for a k makes no keyword."""
+
+    async def told() -> None:
+        node = await begun()
+        await node.cql("CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        await node.cql("CREATE USER ann WITH PASSWORD 'x'")
+        await node.cql("GRANT CREATE, ALTER, DROP, SELECT, MODIFY ON KEYSPACE ks TO ann")
+        node.services.access.enabled = True
+        await become(node, "ann", "x")
+        reply = await node.reply({"cql": text.format(letter)}, "ks")
+        assert reply["ok"] == 0
+        assert reply["code"] == Code.Unauthorized or reply["cqlCode"] == SYNTAX, reply
+        node.services.access.enabled = False
+        assert "other" in str(await node.cql("DESCRIBE KEYSPACES"))
+        assert "new" not in str(await node.cql("DESCRIBE KEYSPACES"))
+
+    story(told())
+
+
 def test_no_password_of_a_statement_is_shown_and_the_audit_log_tells_of_it(logged: log.RecentLines) -> None:
     messages: list[dict[str, Any]] = []
 
