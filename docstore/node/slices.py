@@ -84,6 +84,8 @@ async def _begin(node: DataNode, steps: Steps[T], check: Callable[[], None]) -> 
     except StopIteration as end:
         result: T = end.value
         return result
+    finally:
+        node.scheduler.end_slice()
     return await _go_on(node, steps, check, condition)
 
 

@@ -68,6 +68,34 @@ def test_an_operation_that_comes_late_has_saved_up_nothing() -> None:
     assert abs(used[old] - used[new]) <= 2000
 
 
+@pytest.mark.parametrize("beside", [1, 4, 16])
+@pytest.mark.parametrize("users", [1, 3])
+def test_newcomers_that_never_end_do_not_keep_out_who_waits(beside: int, users: int) -> None:
+    """Operations come, have one slice, and end; as many as wait are always there."""
+    queue: FairQueue[Owner] = FairQueue()
+    long = Owner("user 0", 0)
+    queue.add(long, long)
+    numbers = itertools.count(1)
+
+    def add_newcomer() -> None:
+        number = next(numbers)
+        owner = Owner(f"user {number % users}", number)
+        queue.add(owner, owner)
+
+    for _ in range(beside):
+        add_newcomer()
+    slices = 0
+    for _ in range(4000):
+        owner, _ = queue.pop()
+        queue.charge(owner, 1e-3)
+        if owner == long:
+            slices += 1
+            queue.add(long, long)
+        else:
+            add_newcomer()
+    assert slices >= 4000 / (beside + 1) / 3
+
+
 def test_background_work_comes_last_and_still_comes() -> None:
     queue: FairQueue[Owner] = FairQueue()
     for owner in (Owner("ada", 1), BACKGROUND):
