@@ -37,6 +37,12 @@ _WHOLE = ShardKey(("_id",))
 """A collection that is not sharded moves as one range of its identities."""
 
 
+_OF_DATABASE_MIGRATION: Mapping[str, type] = {
+    "_id": Binary, "operation": Binary, "nss": str, "databaseVersion": dict, "sharded": list, "donorShardId": str,
+    "recipientShardId": str,
+}  # fmt: skip
+
+
 class Decision(Enum):
     """How a migration ended; the value is what the coordinator document holds."""
 
@@ -121,7 +127,12 @@ class DatabaseMigration:
 
     @classmethod
     def from_document(cls, body: Mapping[str, Any]) -> DatabaseMigration:
-        """From what `document` gives."""
+        """From what `document` gives. TypeMismatch for anything else."""
+        for name, kind in _OF_DATABASE_MIGRATION.items():
+            if not isinstance(body.get(name), kind):
+                raise CommandError(Code.TypeMismatch, f"the migration of a database has no {name}")
+        if not all(isinstance(name, str) for name in body["sharded"]):
+            raise CommandError(Code.TypeMismatch, "the sharded collections of a database are named")
         return cls(
             id=body["_id"],
             operation=body["operation"],

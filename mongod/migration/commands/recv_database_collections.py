@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bson.binary import Binary
+
 from docstore.bson import array_documents, document_to_python, get_field
+from docstore.bson.walk import ARRAY
 from docstore.collection.catalog.options import parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
@@ -30,8 +33,12 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
 
 def _definition(raw: bytes) -> CollectionDefinition:
     body, indexes = document_to_python(raw), get_field(raw, "indexes")
-    if indexes is None:
-        raise CommandError(Code.BadValue, "a collection has indexes")
+    if indexes is None or indexes[0] != ARRAY:
+        raise CommandError(Code.TypeMismatch, "a collection has indexes")
+    if not isinstance(body.get("ns"), str) or not isinstance(body.get("uuid"), Binary):
+        raise CommandError(Code.TypeMismatch, "a collection has a name and a uuid")
+    if not isinstance(body.get("options"), dict):
+        raise CommandError(Code.TypeMismatch, "a collection has options")
     made = CollectionDefinition(
         namespace=body["ns"],
         uuid=body["uuid"],
