@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from docstore.errors import NO_CODE, Code, CommandError
@@ -75,6 +76,8 @@ def whole_number(name: str, value: Any) -> int:
     """An integer parameter's value; fractions are cut off. Errors: BadValue."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CommandError(Code.BadValue, f"Failed validating {name}: it takes a whole number")
+    if not isfinite(value):
+        raise CommandError(Code.BadValue, f"Failed validating {name}: Unable to coerce NaN/Inf to integral type")
     return int(value)
 
 

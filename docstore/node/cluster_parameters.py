@@ -6,6 +6,7 @@ There is one, `changeStreamOptions`: for how long documents are kept as they wer
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import bson
@@ -70,7 +71,7 @@ def checked_value(name: str, value: Any) -> dict[str, Any]:
         return {_IMAGES: {_EXPIRE: _OFF}}
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise CommandError(Code.BadValue, f"'{_EXPIRE}' is neither a number nor '{_OFF}'")
-    if int(seconds) <= 0:
+    if not isfinite(seconds) or int(seconds) <= 0:
         raise CommandError(Code.BadValue, f"Numeric value of '{_EXPIRE}' should be positive")
     return {_IMAGES: {_EXPIRE: Int64(seconds)}}
 

@@ -94,7 +94,9 @@ def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
         if not isinstance(each.get("resource"), Mapping):
             raise _unparsable("missing resource field")
         resource = _resource(each["resource"])
-        unknown = [str(action) for action in actions if action not in ACTIONS]
+        if not all(isinstance(action, str) for action in actions):
+            raise CommandError(Code.BadValue, "Unable to parse privilege document: an action is a string")
+        unknown = [action for action in actions if action not in ACTIONS]
         if unknown:
             raise CommandError(Code.BadValue, f"Unrecognized action: {unknown[0]}")
         made.grant(resource, actions)
@@ -122,6 +124,16 @@ def check_reach(role: RoleName, privileges: Privileges, roles: Iterable[RoleName
             )
 
 
+def _check_addresses(path: str, addresses: Any) -> None:
+    """Errors: TypeMismatch for what is no list of texts."""
+    if not isinstance(addresses, list):
+        raise CommandError(Code.TypeMismatch, f"BSON field '{path}' is the wrong type, expected type 'array'")
+    for position, address in enumerate(addresses):
+        if not isinstance(address, str):
+            text = f"BSON field '{path}.{position}' is the wrong type, expected type 'string'"
+            raise CommandError(Code.TypeMismatch, text)
+
+
 def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
     """`authenticationRestrictions` as they are kept. Errors: 40415, CollectionIsEmpty, BadValue."""
     if given is None:
@@ -132,6 +144,7 @@ def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) ->
                 raise CommandError(
                     40415, f"BSON field '{command}.authenticationRestrictions.{field}' is an unknown field."
                 )
+            _check_addresses(f"{command}.authenticationRestrictions.{field}", each[field])
         if not each:
             raise CommandError(Code.CollectionIsEmpty, "At least one of 'clientSource' or 'serverAddress' must be set")
         try:

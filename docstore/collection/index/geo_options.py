@@ -89,7 +89,9 @@ def _plane(fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> P
         raise CommandError(16800, "can't have 2 geo fields")
     if fields[0][1] != "2d":
         raise CommandError(16801, "2d has to be first in index")
-    bits = int(_number(options, "bits", 26))
+    given = _number(options, "bits", 26)
+    # As for an int of 32 bits: NaN is 0, what is too large the largest.
+    bits = 0 if given != given else int(min(max(given, -(2.0**31)), 2.0**31 - 1))
     if not 0 < bits <= _MAX_BITS:
         raise CommandError(
             Code.InvalidOptions, f"bits for hash must be > 0 and <= {_MAX_BITS}, but {bits} bits were specified"
