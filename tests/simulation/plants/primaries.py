@@ -9,8 +9,8 @@ PLANTS = (
         "a new database's primary shard knows no retryable writes",
         "primaries",
         "mongod.migration.donor.cloning:Cloning.send_changes",
-        "await self._recipient.push_statements(",
-        "list(",
+        "await self._send_history()",
+        "pass",
     ),
     Plant(
         "what is written while a database is copied stays behind",
