@@ -18,7 +18,7 @@ from tests.simulation.plants import (
 from tests.simulation.plants.plant import Plant
 
 MODULES = (
-    replication, storage, sharding, groups, ddl, change_streams, transactions, routed_transactions, history, hints,
-    replication, storage, sharding, groups, ddl, primaries, change_streams, transactions, routed_transactions,
+    replication, storage, sharding, groups, ddl, primaries, history, change_streams, transactions, routed_transactions,
+    hints,
 )  # fmt: skip
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}
