@@ -95,7 +95,9 @@ async def torture_shards(plan: Plan) -> Report:
         addresses = [router.address for router in cluster.routers]
         world = World(History(time.monotonic), addresses, plan.seed, time.monotonic(), routed=True)
         start = await time_of(cluster.routers[0])
-        followers = [Follower(FOLLOWERS + n, world, start, {DOCUMENTS: ("k",)}) for n in range(plan.followers)]
+        followers = [
+            Follower(FOLLOWERS + n, world, start, {DOCUMENTS: ("k",), LATE: ("k",)}) for n in range(plan.followers)
+        ]
         following = [asyncio.create_task(each.run()) for each in followers]
         servers = [server for group in cluster.shards.values() for server in group]
         banker = Banker(20, world, servers)

@@ -10,6 +10,8 @@ cdef class TopFields:
     cdef list _sources
     cdef bytes _hints
     cdef bytes _added_hints
+    cdef dict _positions
+    cdef dict _added_positions
     cdef bytearray _placed
     cdef Place _found
     cdef KeyWriter _out
@@ -21,6 +23,7 @@ cdef class FieldTree:
     cdef bint _keep_others
     cdef list _names
     cdef bytes _hints
+    cdef dict _positions
     cdef list _below
     cdef list _stays
     cdef KeyWriter _out
@@ -30,4 +33,7 @@ cdef class FieldTree:
 
 cdef int _hint(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef bytes _hints_of(list[bytes] names)
-cdef Py_ssize_t _place_of(bytes raw, Py_ssize_t at, Py_ssize_t end, list[bytes] names, bytes hints) noexcept
+cdef dict _positions_of(list[bytes] names)
+cdef Py_ssize_t _place_of(
+    bytes raw, Py_ssize_t at, Py_ssize_t end, list[bytes] names, bytes hints, dict positions
+) except -2

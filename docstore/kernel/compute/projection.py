@@ -19,6 +19,8 @@ if not cython.compiled:
 
 
 _MOST_WATCHED = 60
+MAX_COMPARED_NAMES = 16
+"""Of so many names each is compared with a field's; more are looked up by hash."""
 
 
 class TopFields:
@@ -37,6 +39,8 @@ class TopFields:
     _sources: list[Source]
     _hints: bytes
     _added_hints: bytes
+    _positions: dict[bytes, int] | None
+    _added_positions: dict[bytes, int] | None
     _placed: bytearray
     _found: Place
     _out: KeyWriter
@@ -56,6 +60,8 @@ class TopFields:
         self._sources = [source for _, source in added]
         self._hints = _hints_of(self._names)
         self._added_hints = _hints_of(self._added)
+        self._positions = _positions_of(self._names)
+        self._added_positions = _positions_of(self._added)
         self._placed = bytearray(len(added))
         watched = not exclude and not added and 0 < len(self._names) <= _MOST_WATCHED
         self._all = (1 << len(self._names)) - 1 if watched else 0
@@ -81,8 +87,11 @@ class TopFields:
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            position = _place_of(raw, at + 1, named + 1, self._added, self._added_hints) if self._in_place else -1
-            place = -1 if position >= 0 else _place_of(raw, at + 1, named, self._names, self._hints)
+            position = place = -1
+            if self._in_place:
+                position = _place_of(raw, at + 1, named + 1, self._added, self._added_hints, self._added_positions)
+            if position < 0:
+                place = _place_of(raw, at + 1, named, self._names, self._hints, self._positions)
             if position >= 0 or (place >= 0) == self._exclude:
                 out.put_part(raw, kept_from, at)
                 kept_from = end
@@ -132,6 +141,7 @@ class FieldTree:
     _keep_others: cython.bint
     _names: list[bytes]
     _hints: bytes
+    _positions: dict[bytes, int] | None
     _below: list[FieldTree | None]
     _stays: list[bool]
     _out: KeyWriter
@@ -140,6 +150,7 @@ class FieldTree:
         self._keep_others = keep_others
         self._names = [encoded_name(name) for name in fields]
         self._hints = _hints_of(self._names)
+        self._positions = _positions_of(self._names)
         self._below = [each if isinstance(each, FieldTree) else None for each in fields.values()]
         self._stays = [each is True for each in fields.values()]
         self._out = KeyWriter()
@@ -175,7 +186,7 @@ class FieldTree:
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            position = _place_of(raw, at + 1, named, self._names, self._hints)
+            position = _place_of(raw, at + 1, named, self._names, self._hints, self._positions)
             below = None if position < 0 else self._below[position]
             if below is not None and raw[at] in (OBJECT, ARRAY):
                 out.put_part(raw, kept_from, named + 1)
@@ -243,15 +254,32 @@ def _hints_of(names: list[bytes]) -> bytes:
     return bytes(hints)
 
 
+def _positions_of(names: list[bytes]) -> dict[bytes, int] | None:
+    """Return where each name stands among these, None where there are few."""
+    if len(names) <= MAX_COMPARED_NAMES:
+        return None
+    positions: dict[bytes, int] = {}
+    for position, name in enumerate(names):
+        positions.setdefault(name, position)
+    return positions
+
+
 def _place_of(
-    raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes], hints: bytes
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    names: list[bytes],
+    hints: bytes,
+    positions: dict[bytes, int] | None,
 ) -> cython.Py_ssize_t:
-    """Which of the names, of which there are these hints, stands at [at, end), or -1."""
+    """Which of the names, of which there are these hints and `positions`, stands at [at, end), or -1."""
     name: bytes
     position: cython.Py_ssize_t
     size: cython.Py_ssize_t = end - at
     if hints[_hint(raw, at, end)] == 0:
         return -1
+    if positions is not None:
+        return positions.get(raw[at:end], -1)
     for position in range(len(names)):
         name = names[position]
         if len(name) == size and same_bytes(raw, at, name, 0, size):

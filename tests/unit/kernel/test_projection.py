@@ -57,3 +57,28 @@ def test_a_tree_looks_into_documents_and_arrays_of_arrays(kernel: Kernel) -> Non
         bson.encode({"_id": 1, "a": {"b": 1, "c": {"e": 3}}, "e": [{"y": 2}, 7, [{}, 8]]}),
         bson.encode({"a": 1, "e": []}),
     ]
+
+
+def test_many_names_are_kept_left_out_and_put_in_place_as_few_are(kernel: Kernel) -> None:
+    projection = kernel.compute.projection
+    names = [f"f{number}" for number in range(3 * projection.MAX_COMPARED_NAMES)]
+    document = {name: number for number, name in enumerate(names)} | {"other": 1, "f": 2}
+    raw = bson.encode(document)
+    half = names[::2]
+    assert projection.TopFields(half).apply(raw) == bson.encode({name: document[name] for name in half})
+    left = {name: value for name, value in document.items() if name not in half}
+    assert projection.TopFields(half, True).apply(raw) == bson.encode(left)
+    added = [(name, constant(kernel, -1)) for name in half]
+    assert made(kernel, document, set(), exclude=True, added=added, in_place=True) == bson.encode(
+        {name: -1 if name in half else value for name, value in document.items()}
+    )
+    tree = projection.FieldTree(dict.fromkeys(half, True), False)
+    assert tree.apply(raw) == projection.TopFields(half).apply(raw)
+
+
+def test_of_many_names_each_field_is_looked_up_once(kernel: Kernel) -> None:
+    """Comparing each field with each name takes minutes here."""
+    names = [f"f{number}" for number in range(40_000)]
+    raw = bson.encode(dict.fromkeys(names, 1))
+    assert kernel.compute.projection.TopFields(names).apply(raw) == raw
+    assert kernel.compute.projection.FieldTree(dict.fromkeys(names, True), False).apply(raw) == raw
