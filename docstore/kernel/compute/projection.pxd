@@ -36,4 +36,4 @@ cdef bytes _hints_of(list[bytes] names)
 cdef dict _positions_of(list[bytes] names)
 cdef Py_ssize_t _place_of(
     bytes raw, Py_ssize_t at, Py_ssize_t end, list[bytes] names, bytes hints, dict positions
-) except -2
+) except? -1

@@ -7,6 +7,7 @@ What is kept is kept byte for byte and in its stored order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import cython
 
@@ -270,7 +271,7 @@ def _place_of(
     end: cython.Py_ssize_t,
     names: list[bytes],
     hints: bytes,
-    positions: dict[bytes, int] | None,
+    positions: dict[bytes, Any] | None,
 ) -> cython.Py_ssize_t:
     """Which of the names, of which there are these hints and `positions`, stands at [at, end), or -1."""
     name: bytes
@@ -279,7 +280,8 @@ def _place_of(
     if hints[_hint(raw, at, end)] == 0:
         return -1
     if positions is not None:
-        return positions.get(raw[at:end], -1)
+        position = positions.get(raw[at:end], -1)
+        return position
     for position in range(len(names)):
         name = names[position]
         if len(name) == size and same_bytes(raw, at, name, 0, size):
