@@ -43,7 +43,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.node import DataNode
-from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.sharding.key import ShardKey, raw_field
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration
 from docstore.storage import Family
@@ -186,18 +186,6 @@ class Position:
     lsid: bytes
     txn_number: int
     step: OpTime | None
-
-    def document(self) -> dict[str, Any]:
-        """As sent to whoever reads page by page."""
-        body: dict[str, Any] = {"lsid": Binary(self.lsid), "txnNumber": Int64(self.txn_number)}
-        if self.step is not None:
-            body |= {"ts": unpack_timestamp(self.step.timestamp), "t": Int64(self.step.term)}
-        return body
-
-    @classmethod
-    def from_document(cls, body: Mapping[str, Any]) -> Position:
-        step = OpTime(int(body["t"]), pack_timestamp(body["ts"])) if "ts" in body else None
-        return cls(bytes(body["lsid"]), int(body["txnNumber"]), step)
 
 
 class _Page:
