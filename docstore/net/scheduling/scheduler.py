@@ -97,7 +97,7 @@ class Scheduler:
         self._turns.append(turn)
 
     def _is_ready(self) -> bool:
-        """Whether anybody wants the loop."""
+        """Return True where a frame waits or a socket is ready."""
         return any(turn.waits for turn in self._turns) or self._socket_is_ready()
 
     def status(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Scheduler:
         self._ends = began + SLICE_SECONDS
 
     def is_due(self) -> bool:
-        """Whether the slice that runs is over: it has lasted long enough, or others wait for the loop."""
+        """Return True once the running slice has lasted long enough, or others want the loop."""
         now = self.clock()
         if now < self._next_look:
             return False
