@@ -103,23 +103,31 @@ def unfinished_repair(path: Path) -> Repair | None:
             )
     parent = path / DIRECTORY
     numbers = sorted(int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()) if parent.is_dir() else []
-    if not numbers:
-        return None
-    repair = read_repair(parent / str(numbers[-1]))
-    return None if repair is None or repair.phase is Phase.DONE else repair
+    for number in reversed(numbers):
+        repair = read_repair(parent / str(number))
+        if repair is not None:
+            return None if repair.phase is Phase.DONE else repair
+        # It was not begun, so the one before it may be under way still.
+    return None
 
 
 def read_repair(directory: Path) -> Repair | None:
-    """Return what the journal of a repair says; None where it had not been written. Errors: StorageError."""
+    """Return what the journal of a repair says; None where none was written, so nothing was done yet.
+
+    Errors: StorageError.
+    """
     try:
         content = read_sealed(directory / _JOURNAL)
+        if content is None:
+            if all(entry.name == f"{_JOURNAL}.new" for entry in directory.iterdir()):
+                return None
+            raise Unreadable(f"the file {_JOURNAL} is missing")
     except Unreadable as error:
         raise StorageError(
             f"{error}, so how far the repair in {directory} was cannot be told. All files are kept there and in the "
-            "directory above: restore a backup to another directory, or start an empty member of the set"
+            "directory above: restore a backup to another directory, or start an empty member of the set. Only where "
+            f"that repair is known to have ended may {directory} be removed instead"
         ) from None
-    if content is None:
-        return None
     losses = tuple(Loss(**loss) for loss in content["losses"])
     return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]), True)
 

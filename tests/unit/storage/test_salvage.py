@@ -230,6 +230,33 @@ def test_a_repair_that_was_killed_is_refused_to_open_and_ended_by_the_next(
     raise AssertionError("the repair was never ended")
 
 
+@pytest.mark.parametrize("moment", [1, 5, 14])
+def test_nothing_is_begun_over_a_repair_whose_journal_is_missing(
+    tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory may be empty then, as one of a new server is: all of its files are moved."""
+    fill(tmp_path)
+    (tmp_path / "CURRENT").unlink()
+    with monkeypatch.context() as patch:
+        kills(patch, moment)
+        with pytest.raises(Killed):
+            salvage.salvage(tmp_path)
+    (tmp_path / "repair" / "1" / "journal").unlink()
+    for attempt in (lambda: open_engine("rocksdb", str(tmp_path)), lambda: salvage.salvage(tmp_path)):
+        with pytest.raises(StorageError, match=r"journal is missing, so how far the repair .* cannot be told"):
+            attempt()
+
+
+def test_a_repair_that_takes_the_place_of_another_is_begun_with_its_journal(tmp_path: Path) -> None:
+    """Until then the other one is under way."""
+    fill(tmp_path)
+    (tmp_path / "CURRENT").unlink()
+    salvage.salvage(tmp_path)
+    (tmp_path / "repair" / "2").mkdir()
+    with pytest.raises(StorageError, match="was not finished"):
+        open_engine("rocksdb", str(tmp_path))
+
+
 def test_the_inspection_of_a_sound_directory_finds_nothing(tmp_path: Path) -> None:
     fill(tmp_path)
     state = inspect(tmp_path)
