@@ -4,8 +4,8 @@ Two files of ours lie beside those of RocksDB:
 
 * `DOCSTORE`, the marker: written before anything else, and `complete` once the database is. It holds the identity of
   the directory and the numbers of the families. Where it says `complete`, an open creates nothing;
-* `SYNCED`, the synced mark: the size of the MANIFEST and the sizes of the write-ahead logs that a finished flush has
-  covered. Two slots are written in turn, so that one is whole whenever the power goes.
+* `SYNCED`, the synced mark: the identity again, the size of the MANIFEST, and of each write-ahead log its head and the
+  size that a finished flush has covered. Two slots are written in turn, so that one is whole whenever the power goes.
 
 `docstore.storage.inspection` compares a directory with both.
 """
@@ -24,6 +24,7 @@ from uuid import uuid4
 from docstore.log import component
 from docstore.storage.durable import Unreadable, read_sealed, seal_text, unseal, write_sealed
 from docstore.storage.engine import StorageError
+from docstore.storage.rocks_format import log_head
 
 LOG = component("STORAGE")
 
@@ -40,7 +41,8 @@ may have no synced mark yet.
 
 _LOG_FILE = re.compile(r"(\d+)\.log")
 _SLOT_BYTES = 4096
-_MAX_LOGS = 100
+_MAX_LOGS = 80
+"""As many fit into a slot, with 40 bytes each."""
 _SETTLED_NS = 50_000_000
 """A directory whose time of change is older than this was listed after that change."""
 _SYNC_SECONDS = 1.0
@@ -77,13 +79,17 @@ def new_identity() -> str:
 class SyncedMark:
     """What is on disk: the first `manifest_bytes` of a MANIFEST, and of each log the first so many bytes.
 
-    `sequence` is RocksDB's number of the newest change that this covers.
+    `sequence` is RocksDB's number of a change: this covers all up to it, and logs that are empty here have only later
+    ones. `identity` is that of the directory, and `heads` has the checksum that each log begins with: marks of earlier
+    versions lack both.
     """
 
     sequence: int
     manifest: int
     manifest_bytes: int
     logs: dict[int, int]
+    heads: dict[int, int] = field(default_factory=dict)
+    identity: str = ""
 
 
 def read_mark(directory: Path) -> SyncedMark | None:
@@ -107,15 +113,16 @@ def _read_slots(directory: Path) -> list[dict[str, Any]] | None:
 
 
 def _mark_of(slot: dict[str, Any]) -> SyncedMark:
-    logs = {int(number): size for number, size in slot["logs"]}
-    return SyncedMark(slot["sequence"], slot["manifest"], slot["manifestBytes"], logs)
+    logs, heads = ({int(number): value for number, value in slot.get(name, ())} for name in ("logs", "heads"))
+    identity = slot.get("identity", "")
+    return SyncedMark(slot["sequence"], slot["manifest"], slot["manifestBytes"], logs, heads, identity)
 
 
 class SyncedMarks:
     """Writes the mark of a directory that one process has open.
 
-    `observe` comes before a flush and `record` after it, both in the flushing thread. The sizes are read before the
-    sequence number: a log that is being written then has its whole record below that number, and so in the flush.
+    `observe` comes before a flush and `record` after it, both in the flushing thread. The sequence number is read
+    before the sizes, which so cover all changes up to it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -123,14 +130,18 @@ class SyncedMarks:
         self._turn = 0
         self._listed_at = 0
         self._logs: list[tuple[int, str]] = []
+        self._heads: dict[int, int] = {}
         self._manifest = 0
         self._manifest_path = ""
         self._last: tuple[int, tuple[int, dict[int, int]]] = (0, (0, {}))
         self._is_failing = False
-        try:
+        self._identity = b""
+        slots = None
+        with suppress(Unreadable):
+            marker = read_marker(directory)
+            self._identity = b"" if marker is None else marker.identity.encode()
+        with suppress(Unreadable):
             slots = _read_slots(directory)
-        except Unreadable:
-            slots = None
         if slots:
             self._turn = max(int(slot["turn"]) for slot in slots)
         self._file = os.open(directory / SYNCED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -156,6 +167,7 @@ class SyncedMarks:
         directory = self._directory
         logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
         self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]
+        self._heads = {number: self._heads[number] for number, _ in self._logs if number in self._heads}
         # RocksDB goes on with the MANIFEST that it has open, whatever becomes of the file that names it.
         with suppress(*([OSError] if self._manifest else [])):
             name = Path(directory, "CURRENT").read_text().strip()
@@ -166,7 +178,10 @@ class SyncedMarks:
         for number, path in self._logs:
             # RocksDB removes a log as soon as sorted files hold what it held.
             try:
-                sizes[number] = os.stat(path).st_size
+                size = os.stat(path).st_size
+                if size and number not in self._heads:
+                    self._heads[number] = read_head(path)
+                sizes[number] = size
             except FileNotFoundError:
                 continue
         return os.stat(self._manifest_path).st_size, sizes
@@ -189,9 +204,11 @@ class SyncedMarks:
     def _slot(self) -> bytes:
         sequence, (manifest_bytes, logs) = self._last
         sizes = b",".join([b"[%d,%d]" % item for item in logs.items()])
+        # The end of the last life names logs that are gone.
+        heads = b",".join([b"[%d,%d]" % (number, self._heads[number]) for number in logs if number in self._heads])
         return seal_text(
-            b'{"turn":%d,"sequence":%d,"manifest":%d,"manifestBytes":%d,"logs":[%s]}'
-            % (self._turn, sequence, self._manifest, manifest_bytes, sizes)
+            b'{"turn":%d,"sequence":%d,"manifest":%d,"manifestBytes":%d,"logs":[%s],"heads":[%s],"identity":"%s"}'
+            % (self._turn, sequence, self._manifest, manifest_bytes, sizes, heads, self._identity)
         )
 
     def sync(self) -> None:
@@ -217,13 +234,19 @@ class SyncedMarks:
         os.close(self._file)
 
 
+def read_head(path: str | Path) -> int:
+    """Return the head of a log (`docstore.storage.rocks_format.log_head`). Errors: OSError."""
+    with open(path, "rb") as file:
+        return log_head(file.read(4))
+
+
 def mark_directory(directory: Path, marker: Marker) -> None:
     """Give a directory in which nobody writes, such as a checkpoint, a marker and a mark of all that it holds."""
     (directory / SYNCED).unlink(missing_ok=True)
+    marker.write(directory)
     marks = SyncedMarks(directory)
     marks.record(marks.observe(), 0)
     marks.close()
-    marker.write(directory)
 
 
 def engine_files(directory: Path) -> list[Path]:

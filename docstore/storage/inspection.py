@@ -3,6 +3,9 @@
 The MANIFEST lists the sorted files with their sizes and the first log that is needed; the synced mark says how much of
 the MANIFEST and of the logs a flush has covered. What is missing of that is damage. The end of a log that no flush has
 covered may be torn, as a loss of power leaves it: it is dropped, and that is logged.
+
+The changes in the logs are numbered, from the last one of the MANIFEST on: a number that does not follow the one before
+it is damage as well, such as blocks in another order or the log of another directory.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from docstore.key_layout import DIRECTORY_IDENTITY_KEY, FORMAT_KEY
 from docstore.storage.directory import (
     ADOPTING,
     MAKING,
@@ -26,7 +31,9 @@ from docstore.storage.directory import (
     read_marker,
 )
 from docstore.storage.durable import Unreadable
-from docstore.storage.engine import StorageError
+from docstore.storage.engine import Family, StorageError
+from docstore.storage.restored import is_restored
+from docstore.storage.rocks import read_unopened
 from docstore.storage.rocks_format import (
     FormatError,
     Gap,
@@ -34,6 +41,9 @@ from docstore.storage.rocks_format import (
     TableFile,
     Version,
     batch_sequences,
+    is_head_intact,
+    is_next_sequence,
+    log_head,
     read_records,
 )
 
@@ -58,14 +68,23 @@ class DirectoryDamaged(StorageError):
 class LogReading:
     """What a write-ahead log holds. `readable` bytes are good from its begin on; `sequence` is their last change.
 
-    `later_sequence` is the last change that can be read behind damage, if any.
+    `later_sequence` is the last change that can be read behind damage, if any; `first_sequence` the first of all.
+    `disorder`: the first change that does not follow the one before it, and that one. `is_foreign`: it is not the log
+    that the mark knows by that number.
     """
 
     number: int
     size: int
-    readable: int
-    sequence: int
-    later_sequence: int
+    readable: int = 0
+    sequence: int = 0
+    later_sequence: int = 0
+    first_sequence: int = 0
+    disorder: tuple[int, int] | None = None
+    is_foreign: bool = False
+
+    @property
+    def last_sequence(self) -> int:
+        return max(self.sequence, self.later_sequence)
 
 
 @dataclass(slots=True)
@@ -81,6 +100,10 @@ class Inspection:
     logs: list[LogReading] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
+    stored_format: bytes | None = None
+    """What a directory without a marker says of its format."""
+    beyond_tear: list[int] = field(default_factory=list)
+    """The logs behind a torn end: nothing of them was ever synced, and what they change may lack what was before."""
 
     def require_sound(self, path: Path) -> None:
         """Errors: DirectoryDamaged."""
@@ -107,10 +130,13 @@ def inspect(path: Path) -> Inspection:
     files = {file.name: file.stat().st_size for file in engine_files(path)}
     if marker is not None and marker.state == MAKING:
         return Inspection(Kind.UNFINISHED, marker)
+    if marker is not None and mark is not None and mark.identity not in ("", marker.identity):
+        damage.append(f"the files {MARKER} and {SYNCED} belong to different directories")
+        mark = None
     data = [name for name in files if name != "LOCK" and not name.endswith(".json")]
     if marker is None and mark is None and not damage:
         if not data:
-            return Inspection(Kind.NEW)
+            return Inspection(Kind.NEW, damage=["all files of the database are missing"] if is_restored(path) else [])
         result = Inspection(Kind.EARLIER)
     elif marker is not None and marker.state == ADOPTING:
         result = Inspection(Kind.EARLIER, marker)
@@ -123,7 +149,28 @@ def inspect(path: Path) -> Inspection:
     _inspect_manifest(path, result, files)
     _inspect_tables(result, files)
     _inspect_logs(path, result, files)
+    if result.kind is Kind.EARLIER and marker is None and not result.damage:
+        _inspect_origin(path, result)
     return result
+
+
+def _inspect_origin(path: Path, result: Inspection) -> None:
+    """Tell a directory of an earlier version from one of this version whose marker and mark are missing."""
+    version = result.version
+    assert version is not None
+    identity = None
+    try:
+        if any(family.name == Family.META.name.lower() for family in version.families.values()):
+            result.stored_format, identity = read_unopened(path, Family.META, (FORMAT_KEY, DIRECTORY_IDENTITY_KEY))
+    except StorageError as error:
+        result.damage.append(f"the file {MARKER} is missing, and {error}")
+        return
+    if identity is not None:
+        result.kind = Kind.MADE
+        result.damage.append(f"the files {MARKER} and {SYNCED}, which this directory had, are missing")
+    elif result.stored_format is None:
+        # Where this version has made the directory both are in one batch.
+        result.damage.append(f"the file {MARKER} is missing, and so is what says the format of the database")
 
 
 def _inspect_manifest(path: Path, result: Inspection, files: dict[str, int]) -> None:
@@ -194,16 +241,23 @@ def _inspect_logs(path: Path, result: Inspection, files: dict[str, int]) -> None
     first = 0 if version is None else version.first_log
     numbers = sorted(int(name[:-4]) for name in files if name.endswith(".log"))
     synced = synced_logs(mark, version)
+    known = len(result.damage)
     for number, size in sorted(synced.items()):
         if size and number not in numbers:
             result.damage.append(f"the log {number:06}.log is missing, and {size} bytes of it were synced")
+    if result.kind is Kind.EARLIER and not any(number >= first for number in numbers):
+        result.damage.append("the write-ahead log is missing")
     for number in numbers:
         if number < first:
             continue
-        log = read_log(path, number)
+        log = read_log(path, number, None if version is None else version.logless_sequences, mark)
         result.logs.append(log)
         required = synced.get(number, log.size if result.kind is Kind.EARLIER and number != numbers[-1] else 0)
-        if log.readable < required:
+        if log.is_foreign:
+            result.damage.append(f"the log {number:06}.log is not the one that was written here")
+        elif log.disorder is not None:
+            result.damage.append(f"in the log {number:06}.log change {log.disorder[0]} stands behind {log.disorder[1]}")
+        elif log.readable < required:
             result.damage.append(
                 f"the log {number:06}.log can be read up to byte {log.readable}, and {required} bytes were synced"
                 + _missing_changes(log, mark)
@@ -214,6 +268,32 @@ def _inspect_logs(path: Path, result: Inspection, files: dict[str, int]) -> None
             result.torn.append(
                 f"the last {log.size - log.readable} bytes of the log {number:06}.log, which no flush had covered"
             )
+    if version is not None and len(result.damage) == known:
+        _inspect_order(result, version, synced)
+
+
+def _inspect_order(result: Inspection, version: Version, synced: dict[int, int]) -> None:
+    """Hold the numbers of the changes of each log against the logs before it, the MANIFEST and the mark."""
+    promised = 0 if result.mark is None else result.mark.sequence
+    logs = [log for log in result.logs if log.first_sequence]
+    # The MANIFEST also counts changes that the first log has.
+    last = version.last_sequence if not logs else min(version.last_sequence, logs[0].first_sequence - 1)
+    for at, log in enumerate(logs):
+        if not is_next_sequence(log.first_sequence, last, version.logless_sequences):
+            is_promised = last < promised or any(synced.get(later.number) for later in logs[at:])
+            if log.first_sequence <= last or result.mark is None or is_promised:
+                result.damage.append(
+                    f"the log {log.number:06}.log begins with change {log.first_sequence}, "
+                    f"and the last one before it is {last}"
+                )
+            else:
+                names = ", ".join(f"{later.number:06}.log" for later in logs[at:])
+                result.torn.append(f"{names}: behind a torn end, and no flush had covered them")
+                result.beyond_tear += [later.number for later in logs[at:]]
+            return
+        last = log.last_sequence
+    if max(last, version.last_sequence) < promised:
+        result.damage.append(f"changes {last + 1} to {promised}, which were synced, are missing")
 
 
 def synced_logs(mark: SyncedMark | None, version: Version | None) -> dict[int, int]:
@@ -228,32 +308,59 @@ def _missing_changes(log: LogReading, mark: SyncedMark | None) -> str:
     return f" (changes {log.sequence + 1} to {mark.sequence} may be missing)"
 
 
-def read_log(path: Path, number: int) -> LogReading:
-    """Return how far a write-ahead log can be read."""
-    reading = LogReading(number, os.stat(path / f"{number:06}.log").st_size, 0, 0, 0)
-    is_damaged = False
-    for record in log_records(path, number):
-        if isinstance(record, Gap):
-            is_damaged = True
-            continue
-        try:
-            sequence, count = batch_sequences(record.payload)
-        except FormatError:
-            is_damaged = True
-            continue
-        if is_damaged:
-            reading.later_sequence = sequence + count - 1
-        else:
-            reading.readable, reading.sequence = record.end, sequence + count - 1
+def read_log(path: Path, number: int, logless: set[int] | None = None, mark: SyncedMark | None = None) -> LogReading:
+    """Return how far a write-ahead log can be read.
+
+    `logless`: changes that stand in no log; None where these are not known.
+    """
+    reading = LogReading(number, os.stat(path / f"{number:06}.log").st_size)
+    is_damaged = is_behind_gap = False
+    last: int | None = None
+    with open_log(path, number) as data:
+        is_foreign = mark is not None and mark.heads.get(number, log_head(data[:4])) != log_head(data[:4])
+        is_foreign = is_foreign and is_head_intact(data)
+        for record in read_records(data):
+            if isinstance(record, Gap):
+                is_damaged = is_behind_gap = True
+                continue
+            try:
+                sequence, count = batch_sequences(record.payload)
+            except FormatError:
+                is_damaged = is_behind_gap = True
+                continue
+            if last is None:
+                reading.first_sequence = sequence
+            elif sequence != last + 1 and reading.disorder is None:
+                may_skip = is_behind_gap or logless is None
+                if sequence <= last or not (may_skip or is_next_sequence(sequence, last, logless or set())):
+                    reading.disorder = (sequence, last)
+                    is_damaged = True
+            last, is_behind_gap = sequence + count - 1, False
+            if is_damaged:
+                reading.later_sequence = max(reading.later_sequence, last)
+            else:
+                reading.readable, reading.sequence = record.end, last
     if not is_damaged:
         reading.readable = reading.size
+    if mark is not None and mark.identity and not mark.logs.get(number):
+        is_foreign = 0 < reading.first_sequence <= mark.sequence
+    # The first block may also have been another one of this log.
+    reading.is_foreign = is_foreign and reading.disorder is None
     return reading
+
+
+@contextmanager
+def open_log(path: Path, number: int) -> Iterator[bytes | mmap.mmap]:
+    """Give the bytes of a write-ahead log."""
+    with (path / f"{number:06}.log").open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            yield b""
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
 
 
 def log_records(path: Path, number: int) -> Iterator[LogRecord | Gap]:
     """Yield the records of a write-ahead log and the gaps between them."""
-    with (path / f"{number:06}.log").open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield from read_records(data)
+    with open_log(path, number) as data:
+        yield from read_records(data)

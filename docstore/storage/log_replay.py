@@ -7,12 +7,13 @@ read counts, as it holds the newest state of what it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from docstore.log import component
 from docstore.storage.directory import engine_files, manifests
 from docstore.storage.engine import Batch, Family, Urgency
-from docstore.storage.inspection import Inspection, log_records, synced_logs
+from docstore.storage.inspection import Inspection, LogReading, log_records, read_log, synced_logs
 from docstore.storage.repairs import Loss
 from docstore.storage.rocks import RocksEngine
 from docstore.storage.rocks_format import (
@@ -20,9 +21,11 @@ from docstore.storage.rocks_format import (
     PUT,
     FormatError,
     Gap,
+    LogRecord,
     Version,
     batch_operations,
     batch_sequences,
+    is_next_sequence,
     read_records,
 )
 
@@ -47,29 +50,59 @@ def replay_logs(
         present = (path / f"{number:06}.log").stat().st_size if number in numbers else 0
         if present < size:
             losses.append(Loss(f"the log {number:06}.log has {present} bytes, and {size} were synced"))
-    last = 0 if is_whole_history else None
-    is_damaged, unknown = is_whole_history, 0
+    order = _Order(0 if is_whole_history else None, version)
+    unknown = 0
     for number in numbers:
+        log = read_log(path, number, order.logless, state.mark)
+        if log.is_foreign:
+            losses.append(Loss(f"the log {number:06}.log is not the one that was written here, and was left out"))
+            order.has_gap = True
+            continue
         flushed = set() if version is None else {f.name for f in version.families.values() if number < f.log_number}
-        for record in _readable_batches(path, number):
+        for record in _sorted_batches(path, log) if log.disorder else _readable_batches(path, number):
             if record is None:
-                is_damaged = True
+                order.has_gap = True
                 continue
-            sequence, count = batch_sequences(record)
-            batch, strangers = _batch_of(record, families, flushed)
-            if is_damaged and last is None:
-                losses.append(Loss(f"the changes of the log before number {sequence} are missing"))
-            elif is_damaged and last is not None and sequence > last + 1:
-                losses.append(Loss(f"changes {last + 1} to {sequence - 1} of the log are missing"))
-            is_damaged, last, unknown = False, sequence + count - 1, unknown + strangers
-            target.write(batch)
+            loss, is_new = order.place(*batch_sequences(record))
+            losses += loss
+            if is_new:
+                batch, strangers = _batch_of(record, families, flushed)
+                unknown += strangers
+                target.write(batch)
     promised = 0 if state.mark is None or not any(synced.values()) else state.mark.sequence
-    if (last or 0) < promised:
-        begin = "the changes" if last is None else f"changes {last + 1}"
+    if (order.last or 0) < promised:
+        begin = "the changes" if order.last is None else f"changes {order.last + 1}"
         losses.append(Loss(f"{begin} to {promised} of the log, which were synced, are missing"))
     if unknown:
         losses.append(Loss(f"{unknown} changes in the logs are of families that nothing names"))
     return losses
+
+
+class _Order:
+    """Holds the number of each change against the one before it. `has_gap`: what stands before it cannot be read."""
+
+    def __init__(self, last: int | None, version: Version | None) -> None:
+        self.last = last
+        self.has_gap = False
+        self.logless = None if version is None else version.logless_sequences
+        self._listed = None if version is None else version.last_sequence
+
+    def place(self, sequence: int, count: int) -> tuple[list[Loss], bool]:
+        """Return what is missing before a batch, and whether it comes after those before."""
+        last, has_gap = self.last, self.has_gap
+        if count and last is not None and sequence <= last:
+            return [Loss(f"changes {sequence} to {sequence + count - 1} of the log are there a second time")], False
+        self.last, self.has_gap = sequence + count - 1, False
+        if last is None:
+            listed = sequence - 1 if self._listed is None else min(self._listed, sequence - 1)
+            if has_gap or not is_next_sequence(sequence, listed, self.logless or set()):
+                return [Loss(f"the changes of the log before number {sequence} are missing")], True
+        # Without the list of files it is not known which numbers are those of files that came in whole.
+        elif (has_gap or self.logless is not None or last == 0) and not is_next_sequence(
+            sequence, last, self.logless or set()
+        ):
+            return [Loss(f"changes {last + 1} to {sequence - 1} of the log are missing")], True
+        return [], True
 
 
 def _log_numbers(path: Path) -> list[int]:
@@ -81,17 +114,47 @@ def _readable_batches(path: Path, number: int) -> Iterator[bytes | None]:
     for record in log_records(path, number):
         if isinstance(record, Gap):
             LOG.warning("A log cannot be read", log=number, start=record.start, end=record.end)
-            yield None
+        yield None if isinstance(record, Gap) else _checked_batch(number, record)
+
+
+def _checked_batch(number: int, record: LogRecord) -> bytes | None:
+    try:
+        batch_sequences(record.payload)
+        for _ in batch_operations(record.payload):
+            pass
+    except FormatError as error:
+        LOG.warning("A record of a log cannot be read", log=number, end=record.end, error=str(error))
+        return None
+    return record.payload
+
+
+def _first_sequence(record: LogRecord | Gap | None) -> int | None:
+    try:
+        return batch_sequences(record.payload)[0] if isinstance(record, LogRecord) else None
+    except FormatError:
+        return None
+
+
+def _sorted_batches(path: Path, log: LogReading) -> list[bytes | None]:
+    """Return the write batches of a log whose blocks are in another order, as they were written.
+
+    A record of fragments in two blocks is left out, unless the one behind it follows: they may belong to two records.
+    """
+    LOG.warning("A log is out of order", log=log.number)
+    batches: list[bytes] = []
+    records = [*log_records(path, log.number), None]
+    for record, following in pairwise(records):
+        payload = _checked_batch(log.number, record) if isinstance(record, LogRecord) else None
+        if payload is None or not isinstance(record, LogRecord):
             continue
-        try:
-            batch_sequences(record.payload)
-            for _ in batch_operations(record.payload):
-                pass
-        except FormatError as error:
-            LOG.warning("A record of a log cannot be read", log=number, end=record.end, error=str(error))
-            yield None
-            continue
-        yield record.payload
+        sequence, count = batch_sequences(payload)
+        if not record.is_joined or _first_sequence(following) == sequence + count:
+            batches.append(payload)
+    in_order: list[bytes | None] = []
+    for payload in sorted(batches, key=batch_sequences):
+        # Their numbers tell whether anything is missing between them.
+        in_order += [payload, None]
+    return in_order
 
 
 def _batch_of(payload: bytes, families: dict[int, str], flushed: set[str]) -> tuple[Batch, int]:

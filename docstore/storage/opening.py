@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docstore.key_layout import DIRECTORY_IDENTITY_KEY, FORMAT_KEY
 from docstore.log import component
-from docstore.storage.directory import ADOPTING, COMPLETE, MAKING, Marker, engine_files, new_identity
+from docstore.storage.directory import ADOPTING, COMPLETE, MAKING, SYNCED, Marker, engine_files, new_identity
 from docstore.storage.engine import Batch, Family, StorageError
 from docstore.storage.inspection import Kind, inspect, read_manifest
 from docstore.storage.lock import claim, lock_directory
@@ -73,13 +73,17 @@ def open_locked(
     """
     state = inspect(directory)
     state.require_sound(directory)
+    if state.stored_format is not None:
+        refuse_unknown_format(directory, state.stored_format)
     for torn in state.torn:
         LOG.warning("The torn end of a log is dropped", path=str(directory), dropped=torn)
     on_sound()
+    for number in state.beyond_tear:
+        os.truncate(directory / f"{number:06}.log", 0)
     if state.kind in (Kind.NEW, Kind.UNFINISHED):
         return make_directory(directory, cache_bytes=cache_bytes)
     if state.kind is Kind.EARLIER:
-        return _adopt(directory, cache_bytes)
+        return _adopt(directory, state.marker, cache_bytes)
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes)
     try:
         check_format(engine)
@@ -101,36 +105,43 @@ def make_directory(directory: Path, *, identity: str | None = None, cache_bytes:
     """Make a database in a directory that holds none, or one that was never finished."""
     identity = identity or new_identity()
     Marker(identity, MAKING).write(directory)
-    for file in engine_files(directory):
-        file.unlink()
+    for file in [*engine_files(directory), directory / SYNCED]:
+        file.unlink(missing_ok=True)
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
     _complete(engine, directory, identity)
     LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=True)
     return engine
 
 
-def _adopt(directory: Path, cache_bytes: int) -> RocksEngine:
-    """Open a directory that has no marker yet, and give it one."""
-    identity = new_identity()
+def _adopt(directory: Path, begun: Marker | None, cache_bytes: int) -> RocksEngine:
+    """Open a directory of an earlier version and give it a marker; `begun` is that of an attempt that was ended."""
+    identity = new_identity() if begun is None else begun.identity
     Marker(identity, ADOPTING).write(directory)
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
     try:
         check_format(engine)
-    except BaseException:
+        _write_identity(engine, identity)
+    finally:
         engine.close()
-        raise
+    # Opened once more it has the identity in a sorted file, as it has the format: without marker, mark and logs it must
+    # not pass for a directory of an earlier version again.
+    engine = RocksEngine(str(directory), cache_bytes=cache_bytes)
     _complete(engine, directory, identity)
     LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=False)
     return engine
 
 
+def _write_identity(engine: RocksEngine, identity: str) -> None:
+    batch = Batch()
+    batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
+    batch.put(Family.META, DIRECTORY_IDENTITY_KEY, identity.encode())
+    engine.write(batch)
+    engine.flush()
+
+
 def _complete(engine: RocksEngine, directory: Path, identity: str) -> None:
     try:
-        batch = Batch()
-        batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
-        batch.put(Family.META, DIRECTORY_IDENTITY_KEY, identity.encode())
-        engine.write(batch)
-        engine.flush()
+        _write_identity(engine, identity)
         Marker(identity, COMPLETE, _family_numbers(directory)).write(directory)
     except BaseException:
         engine.close()
@@ -148,7 +159,7 @@ def _family_numbers(directory: Path) -> dict[str, int]:
 def check_format(engine: RocksEngine) -> None:
     """Make the format the newest. Errors: UnknownFormat."""
     stored = engine.get(Family.META, FORMAT_KEY)
-    refuse_unknown_format(engine, stored or b"")
+    refuse_unknown_format(engine.path, stored or b"")
     if stored != _FORMAT.pack(FORMAT_VERSION):
         write_format(engine)
 
@@ -160,11 +171,11 @@ def write_format(engine: RocksEngine) -> None:
     engine.write(batch)
 
 
-def refuse_unknown_format(engine: RocksEngine, stored: bytes) -> None:
+def refuse_unknown_format(path: str | Path, stored: bytes) -> None:
     """Errors: UnknownFormat."""
     if stored not in tuple(map(_FORMAT.pack, _READABLE_VERSIONS)):
         version = _FORMAT.unpack(stored)[0] if len(stored) == _FORMAT.size else "unreadable"
         raise UnknownFormat(
-            f"the database in {engine.path} has format version {version}; this program reads and writes version "
+            f"the database in {path} has format version {version}; this program reads and writes version "
             f"{FORMAT_VERSION}"
         )

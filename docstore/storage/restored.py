@@ -21,6 +21,11 @@ def mark_restored(directory: Path) -> None:
         os.fsync(file.fileno())
 
 
+def is_restored(directory: Path) -> bool:
+    """Return whether a restore has made the directory."""
+    return (directory / _MARK).exists()
+
+
 def identity_of(directory: Path) -> str:
     """Return the identity of the database in a directory. Errors: OSError."""
     identity = (directory / "IDENTITY").read_text().strip()

@@ -31,10 +31,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record; `end` is the offset behind its last byte."""
+    """A record; `end` is the offset behind its last byte. `is_joined`: of fragments in several blocks."""
 
     payload: bytes
     end: int
+    is_joined: bool = False
 
 
 def read_records(data: Any) -> Iterator[LogRecord | Gap]:
@@ -76,7 +77,7 @@ def read_records(data: Any) -> Iterator[LogRecord | Gap]:
         elif gap is None and kind in (_FIRST, _MIDDLE, _LAST):
             fragments.append(payload)
             if kind == _LAST:
-                yield LogRecord(b"".join(fragments), position)
+                yield LogRecord(b"".join(fragments), position, is_joined=True)
                 fragments = []
     if gap is None and fragments:
         gap = begin
@@ -93,6 +94,16 @@ def _fragment(data: Any, position: int, room: int) -> tuple[int, bytes] | None:
         return None
     checked = bytes(data[position + 6 : position + _HEADER_BYTES + length])
     return (kind, checked[1:]) if _mask(crc32c(checked)) == checksum else None
+
+
+def log_head(log: bytes) -> int:
+    """Return the checksum that a log begins with, by which two logs are told apart; 0 where nothing is written yet."""
+    return int.from_bytes(log[:4], "little")
+
+
+def is_head_intact(log: Any) -> bool:
+    """Return whether the first fragment of a log (bytes or an mmap) has the checksum that it begins with."""
+    return _fragment(log, 0, min(_BLOCK_BYTES, len(log))) is not None
 
 
 def _damaged_bytes(data: Any, position: int, room: int) -> int:
@@ -145,6 +156,7 @@ class TableFile:
     size: int
     smallest: bytes
     largest: bytes
+    smallest_sequence: int
     largest_sequence: int
 
 
@@ -164,6 +176,10 @@ class Version:
     families: dict[int, ColumnFamily] = field(default_factory=lambda: {0: ColumnFamily("default")})
     min_log_number: int = 0
     last_sequence: int = 0
+    logless_sequences: set[int] = field(default_factory=set)
+    """The numbers that files took which came in whole: no record of a log has them. (A file of one change is among
+    them as well.)
+    """
 
     @property
     def first_log(self) -> int:
@@ -194,6 +210,8 @@ class Version:
             family.files.pop(number, None)
         for file in edit.files:
             family.files[file.number] = file
+            if file.smallest_sequence == file.largest_sequence:
+                self.logless_sequences.add(file.largest_sequence)
 
 
 _SKIPPED_NUMBERS, _SKIPPED_TEXTS = (3, 9, 203, 300), (1,)
@@ -245,10 +263,10 @@ def _table_file(fields: _Fields) -> TableFile:
     level, number, size = fields.number(), fields.number(), fields.number()
     # Internal keys end with 8 bytes of sequence number and type.
     smallest, largest = fields.text()[:-8], fields.text()[:-8]
-    _, largest_sequence = fields.number(), fields.number()
+    smallest_sequence, largest_sequence = fields.number(), fields.number()
     while fields.number() != 1:
         fields.text()
-    return TableFile(number, level, size, smallest, largest, largest_sequence)
+    return TableFile(number, level, size, smallest, largest, smallest_sequence, largest_sequence)
 
 
 def removal_edit(family: int, file: TableFile) -> bytes:
@@ -318,6 +336,13 @@ def batch_sequences(batch: bytes) -> tuple[int, int]:
         raise FormatError("a write batch is shorter than its header")
     sequence, count = _BATCH_HEADER.unpack_from(batch)
     return sequence, count
+
+
+def is_next_sequence(sequence: int, last: int, logless: set[int]) -> bool:
+    """Return whether the change `sequence` of a log follows the change `last`: `logless` ones may lie between them."""
+    if sequence == last + 1:
+        return True
+    return 0 < sequence - last - 1 <= len(logless) and logless.issuperset(range(last + 1, sequence))
 
 
 def batch_operations(batch: bytes) -> Iterator[Operation]:

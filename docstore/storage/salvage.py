@@ -114,6 +114,8 @@ def _fill(path: Path, repair: Repair) -> Repair:
     marked = _marked_identity(path)
     identity = marked or new_identity()
     losses: list[Loss] = []
+    if state.mark is None:
+        losses.append(Loss(f"without the file {SYNCED} it is not known whether the last changes of the logs are there"))
     target = make_directory(repair.fresh, identity=identity)
     try:
         source = _open_tables(path, repair.work, state, manifest, losses)
@@ -126,7 +128,7 @@ def _fill(path: Path, repair: Repair) -> Repair:
                 source.close()
         version = None if manifest is None else manifest[1]
         losses += replay_logs(path, state, version, target, is_whole_history=source is None)
-        refuse_unknown_format(target, target.get(Family.META, FORMAT_KEY) or b"")
+        refuse_unknown_format(target.path, target.get(Family.META, FORMAT_KEY) or b"")
         write_format(target)
         batch = Batch()
         batch.put(Family.META, DIRECTORY_IDENTITY_KEY, identity.encode())
@@ -147,7 +149,7 @@ def _check_origin(source: RocksEngine, marked: str | None) -> list[Loss]:
     except DataCorrupted:
         return []
     if version is not None:
-        refuse_unknown_format(source, version)
+        refuse_unknown_format(source.path, version)
     if marked is None or stored in (None, marked.encode()):
         return []
     return [Loss("the sorted files are those of another directory than the marker")]

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from docstore.key_layout import FORMAT_KEY
 from docstore.storage import Batch, DirectoryDamaged, Family, StorageError, open_engine
 from docstore.storage.directory import COMPLETE, MAKING, Marker, SyncedMarks, read_mark, read_marker
 from docstore.storage.durable import Unreadable, read_sealed, seal, unseal, write_sealed
 from docstore.storage.inspection import inspect
+from docstore.storage.restored import mark_restored
+from docstore.storage.rocks import RocksEngine
+from docstore.storage.rocks_format import LogRecord, append_record, read_records
 
 
 def put(path: Path, *keys: bytes) -> None:
@@ -97,13 +101,186 @@ def test_a_directory_in_which_a_process_ended_while_it_was_made_is_made_anew(tmp
     assert (marker.state, len(marker.families)) == (COMPLETE, len(Family) + 1)
 
 
-def test_a_directory_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    put(tmp_path, b"a")
+def make_earlier(path: Path, stored: dict[bytes, bytes]) -> None:
+    """A directory as earlier versions left it, without marker, mark and identity; `stored` is in META."""
+    path.mkdir()
+    engine = RocksEngine(str(path), create=True)
+    batch = Batch()
+    for key, value in stored.items():
+        batch.put(Family.META, key, value)
+    engine.write(batch)
+    engine.flush()
+    engine.close()
+    (path / "SYNCED").unlink()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_directory_of_an_earlier_version_is_taken_over(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "db"
+    make_earlier(path, {FORMAT_KEY: version.to_bytes(4, "big")})
+    put(path, b"b")
+    assert read_marker(path) is not None
+    assert read_mark(path) is not None
+    # Even without its logs it does not pass for one of an earlier version again.
     for name in ("DOCSTORE", "SYNCED"):
-        (tmp_path / name).unlink()
-    put(tmp_path, b"b")
-    assert read_marker(tmp_path) is not None
-    assert read_mark(tmp_path) is not None
+        (path / name).unlink()
+    for log in path.glob("*.log"):
+        log.write_bytes(b"")
+    assert_refused(path, "DOCSTORE and SYNCED, which this directory had")
+
+
+def assert_refused(path: Path, message: str) -> None:
+    """Starts and inspections are refused with the message, and change nothing."""
+    before = contents(path)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=message):
+            open_engine("rocksdb", str(path))
+        after = contents(path)
+        after.pop("mongod.lock", None)
+        before.pop("mongod.lock", None)
+        assert after == before
+
+
+def test_a_directory_whose_marker_and_mark_are_gone_is_not_taken_for_one_of_an_earlier_version(tmp_path: Path) -> None:
+    live_copy(tmp_path / "db", tmp_path / "copy")
+    for path in (tmp_path / "db", tmp_path / "copy"):
+        for name in ("DOCSTORE", "SYNCED"):
+            (path / name).unlink()
+        assert_refused(path, "DOCSTORE and SYNCED, which this directory had, are missing")
+
+
+def test_a_directory_whose_logs_are_gone_as_well_is_not_taken_over(tmp_path: Path) -> None:
+    """In its first life, all that says whose the directory is stands in the log."""
+    live_copy(tmp_path / "db", tmp_path / "copy")
+    for file in [*(tmp_path / "copy").glob("*.log"), *map((tmp_path / "copy").joinpath, ("DOCSTORE", "SYNCED"))]:
+        file.unlink()
+    assert_refused(tmp_path / "copy", "the write-ahead log is missing")
+    (tmp_path / "copy" / "000004.log").write_bytes(b"")
+    assert_refused(tmp_path / "copy", "so is what says the format of the database")
+
+
+def test_a_directory_of_a_format_that_is_not_known_stays_as_it_is(tmp_path: Path) -> None:
+    make_earlier(tmp_path / "db", {FORMAT_KEY: (99).to_bytes(4, "big")})
+    assert_refused(tmp_path / "db", "has format version 99")
+
+
+def test_a_restored_directory_of_which_nothing_is_left_is_not_made_anew(tmp_path: Path) -> None:
+    mark_restored(tmp_path)
+    assert_refused(tmp_path, "all files of the database are missing")
+
+
+@pytest.mark.parametrize("name", ["DOCSTORE", "SYNCED"])
+def test_marker_and_mark_of_two_directories_are_told_apart(tmp_path: Path, name: str) -> None:
+    put(tmp_path / "one", b"a")
+    put(tmp_path / "two", b"a")
+    shutil.copy(tmp_path / "one" / name, tmp_path / "two" / name)
+    assert_refused(tmp_path / "two", "belong to different directories")
+
+
+# Logs
+
+
+def only_log(path: Path) -> Path:
+    [log] = [file for file in path.glob("*.log") if file.stat().st_size]
+    return log
+
+
+def swap_blocks(log: Path, one: int, other: int) -> None:
+    content = log.read_bytes()
+    blocks = [content[start : start + 32_768] for start in range(0, len(content), 32_768)]
+    blocks[one], blocks[other] = blocks[other], blocks[one]
+    log.write_bytes(b"".join(blocks))
+
+
+@pytest.mark.parametrize("count", [1000, 3000])
+def test_blocks_of_a_log_in_another_order_are_refused(tmp_path: Path, count: int) -> None:
+    """In the part that is synced, and in the one that is not: no loss of power does that."""
+    live_copy(tmp_path / "db", tmp_path / "copy", count)
+    log = only_log(tmp_path / "copy")
+    for one, other in ((0, 1), (1, 2), (0, 2)):
+        swap_blocks(log, one, other)
+        assert_refused(tmp_path / "copy", r"in the log 000004.log change \d+ stands behind \d+")
+        swap_blocks(log, one, other)
+    assert not inspect(tmp_path / "copy").damage
+
+
+def test_the_log_of_another_directory_is_refused(tmp_path: Path) -> None:
+    """The same changes with the same numbers and sizes; only the identities differ."""
+    for name in ("one", "two"):
+        live_copy(tmp_path / name, tmp_path / f"{name}-copy")
+    log = only_log(tmp_path / "one-copy")
+    shutil.copy(log, tmp_path / "two-copy" / log.name)
+    assert_refused(tmp_path / "two-copy", "is not the one that was written here")
+
+
+def write_log(path: Path, payloads: list[bytes]) -> None:
+    content = b""
+    for payload in payloads:
+        content += append_record(content, payload)
+    path.write_bytes(content)
+
+
+def batches_of(log: Path) -> list[bytes]:
+    return [record.payload for record in read_records(log.read_bytes()) if isinstance(record, LogRecord)]
+
+
+def test_a_log_that_begins_behind_the_last_change_of_the_list_of_files_is_refused(tmp_path: Path) -> None:
+    live_copy(tmp_path / "db", tmp_path / "copy")
+    path = tmp_path / "copy"
+    log = only_log(path)
+    write_log(log, batches_of(log)[10:])
+    marks = SyncedMarks(path)
+    marks.record(marks.observe(), 50)
+    marks.close()
+    assert_refused(path, "the log 000004.log begins with change 12, and the last one before it is 0")
+
+
+def test_logs_behind_a_torn_end_are_dropped_with_it(tmp_path: Path) -> None:
+    """A loss of power may leave a log that was begun later, and not the end of the one before."""
+    live_copy(tmp_path / "db", tmp_path / "copy")
+    path = tmp_path / "copy"
+    log = only_log(path)
+    batches = batches_of(log)
+    write_log(path / "000099.log", batches[90:])
+    assert_refused(path, "the log 000099.log begins with change 92, and the last one before it is 102")
+    write_log(log, batches[:80])
+    assert inspect(path).beyond_tear == [99]
+    engine = open_engine("rocksdb", str(path))
+    assert len(list(engine.keys(Family.RECORDS, b"", b"\xff"))) == 79
+    engine.close()
+
+
+def test_a_log_in_the_place_of_an_empty_one_is_refused(tmp_path: Path) -> None:
+    """What its changes are numbered with has been flushed from other logs."""
+    live_copy(tmp_path / "other", tmp_path / "copy")
+    path = tmp_path / "db"
+    put(path, *(b"%d" % n for n in range(200)))
+    open_engine("rocksdb", str(path)).close()
+    log = max(path.glob("*.log"))
+    assert log.stat().st_size == 0
+    shutil.copy(only_log(tmp_path / "copy"), log)
+    assert_refused(path, "is not the one that was written here")
+
+
+def test_numbers_that_files_take_which_come_in_whole_are_not_missed(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path / "db"))
+    for _ in range(3):
+        load = engine.begin_load(Family.INDEXES, b"k", b"n")
+        load.entries.add(b"l1", b"1")
+        load.entries.add(b"l3", b"1")
+        batch = Batch()
+        batch.put(Family.INDEXES, b"l2", b"2")
+        engine.write(batch)
+        while not load.step(float("inf")):
+            pass
+    engine.flush()
+    shutil.copytree(tmp_path / "db", tmp_path / "copy")
+    engine.close()
+    state = inspect(tmp_path / "copy")
+    assert not state.damage
+    assert state.version is not None
+    assert len(state.version.logless_sequences) >= 2
+    open_engine("rocksdb", str(tmp_path / "copy")).close()
 
 
 def test_files_of_two_directories_are_told_apart(tmp_path: Path) -> None:

@@ -57,6 +57,14 @@ def keys_in(path: Path, family: Family = Family.RECORDS) -> list[bytes]:
     return found
 
 
+def values_in(path: Path, prepare: Callable[[Path], None] = lambda path: None) -> dict[bytes, bytes]:
+    prepare(path)
+    engine = open_engine("rocksdb", str(path))
+    pairs = dict(engine.items(Family.RECORDS, b"", b"\xff"))
+    engine.close()
+    return pairs
+
+
 def repaired(path: Path) -> tuple[Loss, ...]:
     repair = salvage.salvage(path)
     assert repair.phase is Phase.CHECKING
@@ -120,6 +128,46 @@ def test_what_stands_behind_a_flipped_bit_in_the_log_is_saved(tmp_path: Path) ->
     assert len(kept) == len(KEYS) - 40
     assert kept[0] == KEYS[0]
     assert kept[-1] == KEYS[-1]
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (3, 9), (9, 10), (0, 20)])
+def test_blocks_of_a_log_in_another_order_cost_what_stands_at_their_ends(tmp_path: Path, one: int, other: int) -> None:
+    path = tmp_path / "db"
+    fill(path, reopened=False)
+    log = largest(path, "*.log")
+    content = log.read_bytes()
+    blocks = [content[start : start + 32_768] for start in range(0, len(content), 32_768)]
+    blocks[one], blocks[other] = blocks[other], blocks[one]
+    log.write_bytes(b"".join(blocks))
+    before = values_in(tmp_path / "sound", lambda sound: fill(sound, reopened=False))
+    losses = repaired(path)
+    assert 2 <= len(losses) <= 4
+    assert [loss.text for loss in losses if "are missing" not in loss.text] == []
+    kept = values_in(path)
+    assert len(before) - 4 * 40 <= len(kept) < len(before)
+    assert kept.items() <= before.items()
+
+
+def test_the_log_of_another_directory_is_left_out(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fill(tmp_path / name, reopened=False)
+    log = largest(tmp_path / "one", "*.log")
+    shutil.copy(log, tmp_path / "two" / log.name)
+    left_out, missing = repaired(tmp_path / "two")
+    assert f"{log.name} is not the one that was written here, and was left out" in left_out.text
+    assert "which were synced, are missing" in missing.text
+    assert keys_in(tmp_path / "two") == []
+
+
+@pytest.mark.parametrize("without_log", [False, True])
+def test_without_marker_and_mark_what_is_not_known_is_said(tmp_path: Path, without_log: bool) -> None:
+    path = tmp_path / "db"
+    fill(path, reopened=False)
+    for name in ("DOCSTORE", "SYNCED", *(log.name for log in path.glob("*.log") if without_log)):
+        (path / name).unlink()
+    [loss] = repaired(path)
+    assert "without the file SYNCED it is not known" in loss.text
+    assert keys_in(path) == ([] if without_log else KEYS)
 
 
 def test_a_log_that_was_cut_is_said_to_end_early(tmp_path: Path) -> None:
