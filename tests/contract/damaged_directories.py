@@ -1,9 +1,12 @@
 """Damages data directories, and judges what starts and repairs say and save.
 
-`python -m tests.contract.damaged_directories --cases 2000 [--seed N] [--only N]` prints a summary, and each violation
-with its seed; the exit status is 1 if there is one. `--plant NAME` plants a bug, which must be noticed.
+`python -m tests.contract.damaged_directories --cases 2000 [--seed N] [--only N] [--kind KIND]` prints a summary, and
+each violation with its seed; the exit status is 1 if there is one. The cases are those of the seeds from N on, each by
+itself: several processes take a range each, and a run that was ended goes on at the seed of its last line. `--plant`
+plants a bug, which must be noticed. With a TMPDIR in memory a case takes a part of the time.
 
-A case: a history of several lives, the last killed; one file flipped, cut, overwritten or removed; then starts and
+A case: a history of several lives, the last killed; one file flipped, cut, overwritten, removed, put in another order
+or replaced by that of another directory, and in some cases a second one, or several removed together; then starts and
 repairs, some of them killed. What a finished flush covered is acknowledged. Violations are:
 
 * something acknowledged is missing, older or back again, and neither a refused start nor a read nor a repair said so;
@@ -38,20 +41,25 @@ from docstore.collection.store import Store
 from docstore.node.process import repair as process_repair
 from docstore.node.process.repair import repair
 from docstore.replicaset.local_state import LocalState
-from docstore.storage import DataCorrupted, Family, StorageError, durable, opening, rocks, salvage
+from docstore.storage import (
+    DataCorrupted,
+    Family,
+    StorageError,
+    durable,
+    inspection,
+    log_replay,
+    opening,
+    rocks,
+    salvage,
+)
 from docstore.storage import repairs as repairs_module
-from docstore.storage.inspection import DirectoryDamaged, Inspection
+from docstore.storage.restored import mark_restored
 from docstore.widecolumn.node.storage_mode import WideColumnMode
-from tests.unit.collection.building import doc, insert, make, plain, remove, spec, update
+from tests.contract.directory_damage import HARMLESS, KINDS, WEIGHTS, damage
+from tests.contract.directory_histories import Expectation, read_expectation, write_history
+from tests.unit.collection.building import doc, plain
 
-KINDS = (
-    "CURRENT", "MANIFEST", "OPTIONS", "IDENTITY", "log", "sst", "DOCSTORE", "SYNCED", "LOG", "mongod.lock",
-    "rocksdict-config.json", "rollback",
-)  # fmt: skip
-_WEIGHTS = [3 if kind in ("MANIFEST", "log", "sst") else 1 for kind in KINDS]
-HARMLESS = ("OPTIONS", "IDENTITY", "LOG", "mongod.lock", "rocksdict-config.json", "rollback")
 _KILLED = 9
-_NAMES = ("a.one", "a.two", "b.three", "b.four")
 
 
 def in_child(work: Callable[[], Any], *, may_be_killed: bool = False) -> Any:
@@ -80,143 +88,6 @@ def in_child(work: Callable[[], Any], *, may_be_killed: bool = False) -> Any:
     return answer["value"]
 
 
-# Histories
-
-
-@dataclass
-class Expectation:
-    """What a directory must hold: by namespace and `_id`, the acknowledged version, and those written since."""
-
-    acknowledged: dict[str, dict[str, int]] = field(default_factory=dict)
-    now: dict[str, dict[str, int]] = field(default_factory=dict)
-    later: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    written: dict[str, dict[str, int]] = field(default_factory=dict)
-    """The newest version ever, also of what was removed; 0 stands for a removal."""
-    dropped: list[str] = field(default_factory=list)
-
-    def put(self, ns: str, identity: int, version: int) -> None:
-        key = str(identity)
-        self.written.setdefault(ns, {})[key] = max(version, self.written.get(ns, {}).get(key, 0))
-        if version:
-            self.now.setdefault(ns, {})[key] = version
-        else:
-            self.now[ns].pop(key, None)
-        self.later.setdefault(ns, {}).setdefault(key, []).append(version)
-
-    def flushed(self) -> None:
-        self.acknowledged = {ns: dict(documents) for ns, documents in self.now.items()}
-        self.later = {}
-
-
-def read_expectation(path: Path) -> Expectation:
-    file = path / "expected.json"
-    return Expectation(**json.loads(file.read_text())) if file.exists() else Expectation()
-
-
-def write_history(path: Path, seed: int) -> dict[str, Any]:
-    """Fill a directory in one life, which ends as the seed says; return what it holds then. Runs in a child."""
-    rng = random.Random(seed)
-    expected = read_expectation(path)
-    engine = opening.open_directory(str(path / "db"), cache_bytes=1 << 20)
-    store = Store(engine, clock=time.time)
-    if rng.random() < 0.5 or (path / "member").exists():
-        store.attach_oplog(1 << 24)
-        (path / "member").touch()
-    for ns in _NAMES:
-        if store.collection(ns) is None and rng.random() < 0.8:
-            make(store, ns, indexes=(spec(("v", 1)),))
-    version = max((v for docs in expected.written.values() for v in docs.values()), default=0)
-    for _ in range(rng.choice((3, 40, 150))):
-        version += 1
-        ns = rng.choice(_NAMES)
-        coll = store.collection(ns)
-        if coll is None:
-            continue
-        identity = rng.randrange(400)
-        present = str(identity) in expected.now.get(ns, {})
-        raw = doc(identity, ns=ns, v=version, noise=rng.randbytes(rng.choice((10, 300, 3000))))
-        if not present:
-            insert(store, coll, raw)
-            expected.put(ns, identity, version)
-        elif rng.random() < 0.3:
-            remove(store, coll, identity)
-            expected.put(ns, identity, 0)
-        else:
-            update(store, coll, raw)
-            expected.put(ns, identity, version)
-        chance = rng.random()
-        if chance < 0.15:
-            engine.flush()
-            expected.flushed()
-        elif chance < 0.17:
-            engine.checkpoint(str(path / "checkpoint"))
-            shutil.rmtree(path / "checkpoint")
-        elif chance < 0.18:
-            build_index(store, ns)
-    if rng.random() < 0.5:
-        engine.flush()
-        expected.flushed()
-    if rng.random() < 0.3:
-        engine.close()
-        expected.flushed()
-    (path / "expected.json").write_text(json.dumps(vars(expected)))
-    return vars(expected)
-
-
-def build_index(store: Store, ns: str) -> None:
-    """Build an index by sorted files."""
-    coll = store.collection(ns)
-    assert coll is not None
-    name = f"f{len(coll.indexes)}_1"
-    if name in coll.indexes:
-        return
-    build = store.build_index(coll, [spec((name[:-2], 1))])
-    while not build.step(float("inf")):
-        pass
-    with store.unit() as unit:
-        build.finish(unit)
-        unit.commit()
-
-
-# Damage
-
-
-def damage(directory: Path, kind: str, rng: random.Random) -> str:
-    """Do something to a file of the kind, or to any if it is empty; say what."""
-    prefix = {"MANIFEST": "MANIFEST-", "OPTIONS": "OPTIONS-", "rollback": "rollback/"}.get(kind, kind)
-    files = [file for file in sorted(directory.rglob("*")) if file.is_file() and file.parts[-2] != "damaged"]
-    names = [str(file.relative_to(directory)) for file in files]
-    suitable = [n for n in names if (n.endswith(f".{kind}") if kind in ("log", "sst") else n.startswith(prefix))]
-    if not suitable:
-        return "nothing"
-    name = rng.choice(suitable)
-    file = directory / name
-    content = bytearray(file.read_bytes())
-    size = len(content)
-    action = rng.choice(("flip", "flip", "cut", "zero", "noise", "splice", "remove", "append", "empty"))
-    at, end = sorted((rng.randrange(size + 1), rng.randrange(size + 1)))
-    if action == "flip" and size:
-        at = rng.randrange(size)
-        content[at] ^= 1 << rng.randrange(8)
-    elif action == "cut":
-        del content[at:]
-    elif action == "zero":
-        content[at:end] = bytes(end - at)
-    elif action == "noise":
-        content[at:end] = rng.randbytes(end - at)
-    elif action == "splice":
-        del content[at:end]
-    elif action == "append":
-        content += rng.randbytes(rng.randrange(1, 5000))
-    elif action == "empty":
-        content.clear()
-    if action == "remove":
-        file.unlink()
-    else:
-        file.write_bytes(content)
-    return f"{action} {name} [{at}, {end}) of {size}"
-
-
 # Steps, each in a child
 
 
@@ -225,7 +96,7 @@ def start(directory: Path) -> dict[str, Any]:
     try:
         engine = opening.open_directory(str(directory), cache_bytes=1 << 20)
     except StorageError as error:
-        return {"refused": str(error), "untouched": isinstance(error, DirectoryDamaged)}
+        return {"refused": str(error), "untouched": True}
     try:
         store = Store(engine, clock=time.time, mode=WideColumnMode())
     except DataCorrupted as error:
@@ -240,9 +111,8 @@ def start(directory: Path) -> dict[str, Any]:
             for raw in coll.documents(engine):
                 fields = plain(raw)
                 documents[ns][str(fields["_id"])] = [fields.get("ns"), fields.get("v")]
-            for identity in documents[ns]:
-                if not identity.isdigit() or coll.by_id(engine, from_python(int(identity))) is None:
-                    damaged += [] if ns.startswith("local.") else [f"{ns}: {identity} is in no index"]
+                if coll.by_id(engine, from_python(fields["_id"])) is None:
+                    damaged.append(f"{ns}: {fields['_id']} is in no index")
         except DataCorrupted as error:
             damaged.append(f"{ns}: {error}")
     try:
@@ -328,6 +198,9 @@ def judge_documents(expected: Expectation, outcome: dict[str, Any], said: bool) 
         if len(origins) > 1 or (origins and not ns.startswith("lost.") and origins != {ns}):
             raise Violation(f"{ns} holds documents of {origins}")
         for identity, (origin, version) in found.items():
+            if origin is None and ns.startswith("lost.") and not identity.isdigit():
+                # It was the server's own, in the database local.
+                continue
             newest = expected.written.get(origin, {}).get(identity, 0)
             if not isinstance(version, int) or version > newest:
                 raise Violation(f"{ns}: {identity} has version {version}, which was never written")
@@ -349,36 +222,43 @@ def judge_documents(expected: Expectation, outcome: dict[str, Any], said: bool) 
                 )
 
 
-def run_case(seed: int, tally: Counter[str]) -> str:
-    """Run the case of a seed; return its story. Errors: Violation."""
+def run_case(seed: int, tally: Counter[str], kind: str = "") -> str:
+    """Run the case of a seed, with damage of the kind if there is one; return its story. Errors: Violation."""
     rng = random.Random(seed)
     story: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         try:
-            _run_case(Path(name), rng, tally, story)
+            _run_case(Path(name), rng, tally, story, kind)
         except Violation as violation:
             raise Violation("\n  ".join([*story, str(violation)])) from None
     return "; ".join(story)
 
 
-def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[str]) -> None:
+def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[str], only_kind: str) -> None:
     directory = path / "db"
-    lives = rng.choice((1, 1, 2, 3))
-    for _ in range(lives):
-        seed = rng.getrandbits(32)
+    seeds = [rng.getrandbits(32) for _ in range(rng.choice((1, 1, 2, 3)))]
+    for seed in seeds:
         in_child(partial(write_history, path, seed))
+    foreign = partial(_make_foreign, path / "other", seeds, rng.randrange(4))
     expected = read_expectation(path)
     member = (path / "member").exists()
     if rng.random() < 0.2:
-        # A directory that has been repaired before.
+        # A directory that has been repaired before, perhaps of something that cost nothing.
+        if rng.random() < 0.5:
+            (directory / "CURRENT").unlink()
         assert in_child(lambda: repaired(directory, None)).get("losses") == []
         expected.flushed()
         story.append("repaired before")
     (directory / "rollback").mkdir()
     (directory / "rollback" / "a.bson").write_bytes(doc(1))
-    [kind] = rng.choices(KINDS, _WEIGHTS)
-    story.append(f"{lives} lives, member {member}; {damage(directory, kind, rng)}")
-    is_harmless = kind in HARMLESS
+    if rng.random() < 0.2:
+        mark_restored(directory)
+    kinds = rng.choices(KINDS, WEIGHTS, k=rng.choice((1, 1, 1, 2)))
+    kinds = [only_kind] if only_kind else kinds
+    kind = " and ".join(kinds)
+    done = [damage(directory, each, rng, foreign) for each in kinds]
+    story.append(f"{len(seeds)} lives, member {member}; {'; '.join(done)}")
+    is_harmless = set(kinds).issubset(HARMLESS)
     said: list[str] = []
     is_untouched = False
     if rng.random() < 0.8:
@@ -388,23 +268,11 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
             return
         if is_harmless:
             raise Violation(f"damage of {kind} was refused: {said}")
-    losses: list[str] = []
+    killed = KilledRepairs()
     for _ in range(rng.choice((0, 0, 1, 2))):
-        kill_after = int(rng.expovariate(1 / 20))
-        outcome = in_child(partial(repaired, directory, kill_after), may_be_killed=True)
-        story.append(f"a repair killed at {kill_after}: {outcome}")
-        if outcome is not None:
-            # It ended before; what it said counts.
-            losses += outcome.get("losses", [])
-            continue
-        if rng.random() < 0.2:
-            story.append(f"then {damage(directory, '', rng)}")
-            is_harmless = False
-        if rng.random() < 0.5:
-            attempt = in_child(lambda: start(directory))
-            story.append(f"a start after that: {attempt.get('refused', 'accepted')}")
-            if "refused" not in attempt:
-                judge_documents(expected, attempt, bool(attempt["damaged"]))
+        _kill_repair(directory, rng, foreign, expected, story, killed)
+    losses = killed.losses
+    is_harmless = is_harmless and not killed.has_damaged
     outcome = in_child(lambda: repaired(directory, None))
     story.append(f"a repair: {outcome}")
     if "failed" in outcome:
@@ -421,6 +289,49 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
     judge_documents(expected, final, bool(losses))
     if member and (losses or is_untouched) and not final["resync"]:
         raise Violation("a repaired member of a set would vote")
+
+
+@dataclass
+class KilledRepairs:
+    """What repairs that were to be killed have said, and whether more was damaged after one."""
+
+    losses: list[str] = field(default_factory=list)
+    has_damaged: bool = False
+
+
+def _kill_repair(
+    directory: Path,
+    rng: random.Random,
+    foreign: Callable[[], Path],
+    expected: Expectation,
+    story: list[str],
+    killed: KilledRepairs,
+) -> None:
+    kill_after = int(rng.expovariate(1 / 20))
+    outcome = in_child(partial(repaired, directory, kill_after), may_be_killed=True)
+    story.append(f"a repair killed at {kill_after}: {outcome}")
+    if outcome is not None:
+        # It ended before; what it said counts.
+        killed.losses += outcome.get("losses", [])
+        return
+    if rng.random() < 0.3:
+        kind = rng.choice(("", "journal", "several"))
+        story.append(f"then {damage(directory, kind, rng, foreign)}")
+        killed.has_damaged = True
+    if rng.random() < 0.5:
+        attempt = in_child(lambda: start(directory))
+        story.append(f"a start after that: {attempt.get('refused', 'accepted')}")
+        if "refused" not in attempt:
+            judge_documents(expected, attempt, bool(attempt["damaged"]))
+
+
+def _make_foreign(path: Path, seeds: list[int], difference: int) -> Path:
+    """Return another directory, of the same history where `difference` is 0."""
+    if not path.exists():
+        path.mkdir()
+        for seed in seeds:
+            in_child(partial(write_history, path, seed ^ difference))
+    return path / "db"
 
 
 def _start_twice(
@@ -453,7 +364,7 @@ def _start_twice(
 
 
 def _plant_no_inspection() -> None:
-    setattr(Inspection, "require_sound", lambda _state, _path: None)  # noqa: B010
+    setattr(inspection.Inspection, "require_sound", lambda _state, _path: None)  # noqa: B010
 
 
 def _plant_silent_repair() -> None:
@@ -472,19 +383,37 @@ def _plant_idents_given_again() -> None:
     setattr(process_repair, "recover_catalog", lambda _engine, _note: None)  # noqa: B010
 
 
+def _plant_adoption_of_anything() -> None:
+    setattr(inspection, "_inspect_origin", lambda _path, _state: None)  # noqa: B010
+
+
+def _plant_logs_of_anyone() -> None:
+    def read(*arguments: Any) -> inspection.LogReading:
+        reading = read_log(*arguments)
+        reading.is_foreign, reading.disorder = False, None
+        return reading
+
+    read_log = inspection.read_log
+    for module in (inspection, log_replay):
+        setattr(module, "read_log", read)  # noqa: B010
+
+
 PLANTS = {
     "no inspection": _plant_no_inspection,
     "silent repair": _plant_silent_repair,
     "idents given again": _plant_idents_given_again,
+    "adoption of anything": _plant_adoption_of_anything,
+    "logs of anyone": _plant_logs_of_anyone,
 }
-"""What the judgement must notice, each within some dozen cases."""
+"""What the judgement must notice, each within some dozen cases; the last two within some hundred, or with `--kind`."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--only", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=None, help="that of the first case; the others count on")
+    parser.add_argument("--only", type=int, default=None, help="the one case of this seed, with its story")
+    parser.add_argument("--kind", choices=KINDS, default="", help="damage one file of this kind in every case")
     parser.add_argument("--plant", choices=PLANTS, default=None)
     options = parser.parse_args()
     if options.plant is not None:
@@ -494,10 +423,10 @@ def main() -> int:
     tally: Counter[str] = Counter()
     violations = 0
     for count, seed in enumerate(seeds, start=1):
-        if count % 100 == 0:
-            print(f"{count} cases, {violations} violations", flush=True)
+        if count % 50 == 0:
+            print(f"{count} cases, {violations} violations; the next seed is {seed}", flush=True)
         try:
-            story = run_case(seed, tally)
+            story = run_case(seed, tally, options.kind)
             if options.only is not None:
                 print(story)
         except Violation as violation:
