@@ -52,10 +52,18 @@ def salvage(path: Path) -> Repair:
         if not reason:
             return repair.enter(Phase.CHECKING)
         LOG.warning("Damage was found", path=str(path), damage=reason)
-    else:
-        LOG.warning("A repair that was not finished goes on", directory=str(repair.directory), phase=repair.phase.value)
-        if repair.phase is Phase.CHECKING and (reason := _find_damage(path)):
-            repair = begin_repair(path, reason, repair.losses)
+        return _replace_files(path, repair)
+    LOG.warning("A repair that was not finished goes on", directory=str(repair.directory), phase=repair.phase.value)
+    was_filled = repair.phase is not Phase.FILLING
+    repair = _replace_files(path, repair)
+    # What an earlier process has filled may have been damaged since.
+    if was_filled and (reason := _find_damage(path)):
+        repair = _replace_files(path, begin_repair(path, reason, repair.losses))
+    return repair
+
+
+def _replace_files(path: Path, repair: Repair) -> Repair:
+    """Go on with a repair up to the phase of checking, and return it then."""
     if repair.phase is Phase.FILLING:
         repair = _fill(path, repair)
     if repair.phase is Phase.MOVING_OUT:

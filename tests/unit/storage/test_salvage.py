@@ -295,6 +295,21 @@ def test_nothing_is_begun_over_a_repair_whose_journal_is_missing(
             attempt()
 
 
+def test_fresh_files_that_are_damaged_before_they_are_moved_are_repaired_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    (tmp_path / "CURRENT").unlink()
+    with monkeypatch.context() as patch:
+        kills(patch, 2)
+        with pytest.raises(Killed):
+            salvage.salvage(tmp_path)
+    assert (tmp_path / "repair" / "1" / "fresh" / "CURRENT").exists()
+    (tmp_path / "repair" / "1" / "fresh" / "CURRENT").write_text("")
+    assert repaired(tmp_path) == ()
+    assert keys_in(tmp_path) == KEYS
+
+
 def test_a_repair_that_takes_the_place_of_another_is_begun_with_its_journal(tmp_path: Path) -> None:
     """Until then the other one is under way."""
     fill(tmp_path)
