@@ -101,7 +101,7 @@ class Inspection:
     damage: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
     stored_format: bytes | None = None
-    """What a directory without a marker says of its format."""
+    """What the database says of its format, if that is known before it is opened."""
     beyond_tear: list[int] = field(default_factory=list)
     """The logs behind a torn end: nothing of them was ever synced, and what they change may lack what was before."""
 
@@ -149,23 +149,32 @@ def inspect(path: Path) -> Inspection:
     _inspect_manifest(path, result, files)
     _inspect_tables(result, files)
     _inspect_logs(path, result, files)
-    if result.kind is Kind.EARLIER and marker is None and not result.damage:
+    if not result.damage and (marker is None or marker.state != ADOPTING):
         _inspect_origin(path, result)
     return result
 
 
 def _inspect_origin(path: Path, result: Inspection) -> None:
-    """Tell a directory of an earlier version from one of this version whose marker and mark are missing."""
+    """Read what the database says of itself before it is opened: its catalog, its format and whose it is.
+
+    That tells a directory of an earlier version from one of this version whose marker and mark are missing.
+    """
     version = result.version
     assert version is not None
     identity = None
     try:
         if any(family.name == Family.META.name.lower() for family in version.families.values()):
-            result.stored_format, identity = read_unopened(path, Family.META, (FORMAT_KEY, DIRECTORY_IDENTITY_KEY))
-    except StorageError as error:
-        result.damage.append(f"the file {MARKER} is missing, and {error}")
+            result.stored_format, identity = read_unopened(
+                path, Family.META, (FORMAT_KEY, DIRECTORY_IDENTITY_KEY), with_logs=result.marker is None
+            )
+    except (StorageError, OSError) as error:
+        result.damage.append(f"the database cannot be read: {error}")
         return
-    if identity is not None:
+    if result.marker is not None:
+        # Both may be in the logs yet.
+        if identity not in (None, result.marker.identity.encode()):
+            result.damage.append(f"the file {MARKER} and the sorted files belong to different directories")
+    elif identity is not None:
         result.kind = Kind.MADE
         result.damage.append(f"the files {MARKER} and {SYNCED}, which this directory had, are missing")
     elif result.stored_format is None:

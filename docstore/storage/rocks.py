@@ -67,6 +67,7 @@ LOG = component("STORAGE")
 _MIB = 1 << 20
 _WORK_UNDER_WAY = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
 _POLL_SECONDS = 0.005
+_CONFIGURATION = "rocksdict-config.json"
 _FIGURE = re.compile(r"(raw (?:key|value) size)=(\d+)")
 _RATIO_SECONDS = 5.0
 
@@ -320,25 +321,30 @@ def _sync_logs(path: str) -> None:
             os.close(descriptor)
 
 
-def read_unopened(path: Path, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+def read_unopened(path: Path, family: Family, keys: Sequence[bytes], *, with_logs: bool) -> list[bytes | None]:
     """Return the values behind keys in a directory that nobody has open, and change nothing in it. StorageError.
 
-    Also what the write-ahead logs hold is seen. RocksDB writes notes where it reads, so it reads links.
+    The whole family is read, so damage of it is an error. `with_logs`: what the write-ahead logs hold is seen as well.
     """
     name = family.name.lower()
     options = Options(raw_mode=True)
-    try:
-        with tempfile.TemporaryDirectory() as links:
-            for file in engine_files(path):
-                if file.name != "LOCK":
-                    Path(links, file.name).symlink_to(file.resolve())
+    stored: dict[bytes, bytes] = {}
+    # RocksDB writes notes where it reads, so it reads links; rocksdict writes to its own file through one.
+    with tempfile.TemporaryDirectory() as links:
+        for file in engine_files(path):
+            if file.name not in ("LOCK", _CONFIGURATION) and (with_logs or file.suffix != ".log"):
+                Path(links, file.name).symlink_to(file.resolve())
+        try:
             database = Rdict(links, options, column_families={name: options}, access_type=AccessType.read_only())
             try:
-                return list(map(database.get_column_family(name).get, keys))
+                for key, value in items_of(database.get_column_family(name), b"", b"\xff" * 16, False):
+                    if key in keys:
+                        stored[key] = value
             finally:
                 database.close()
-    except Exception as error:  # rocksdict raises nothing narrower
-        raise StorageError(f"the database in {path} cannot be read: {error}") from error
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise StorageError(str(error).replace(links, str(path))) from error
+    return [stored.get(key) for key in keys]
 
 
 def remake_file_list(path: str) -> None:

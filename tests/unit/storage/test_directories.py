@@ -149,6 +149,14 @@ def test_a_directory_whose_marker_and_mark_are_gone_is_not_taken_for_one_of_an_e
         assert_refused(path, "DOCSTORE and SYNCED, which this directory had, are missing")
 
 
+def test_a_look_into_the_data_writes_nothing(tmp_path: Path) -> None:
+    put(tmp_path, b"a")
+    (tmp_path / "SYNCED").unlink()
+    (tmp_path / "DOCSTORE").unlink()
+    (tmp_path / "rocksdict-config.json").write_text("{}")
+    assert_refused(tmp_path, "which this directory had, are missing")
+
+
 def test_a_directory_whose_logs_are_gone_as_well_is_not_taken_over(tmp_path: Path) -> None:
     """In its first life, all that says whose the directory is stands in the log."""
     live_copy(tmp_path / "db", tmp_path / "copy")
@@ -178,6 +186,29 @@ def test_marker_and_mark_of_two_directories_are_told_apart(tmp_path: Path, name:
 
 
 # Logs
+
+
+def test_marker_and_mark_of_another_directory_are_refused_together(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        put(tmp_path / name, b"a")
+        put(tmp_path / name, b"b")
+    for name in ("DOCSTORE", "SYNCED"):
+        shutil.copy(tmp_path / "one" / name, tmp_path / "two" / name)
+    assert_refused(tmp_path / "two", "different directories|the families of this directory")
+
+
+def test_a_damaged_block_of_the_catalog_is_noticed_before_anything_is_changed(tmp_path: Path) -> None:
+    live_copy(tmp_path / "made", tmp_path / "db")
+    path = tmp_path / "db"
+    open_engine("rocksdb", str(path)).close()
+    version = inspect(path).version
+    assert version is not None
+    [number] = [n for family in version.families.values() if family.name == "meta" for n in family.files]
+    table = path / f"{number:06}.sst"
+    content = bytearray(table.read_bytes())
+    content[20] ^= 1
+    table.write_bytes(content)
+    assert_refused(path, "the database cannot be read: .*block checksum mismatch")
 
 
 def only_log(path: Path) -> Path:
