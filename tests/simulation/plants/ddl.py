@@ -18,7 +18,7 @@ PLANTS = (
     ),
     Plant(
         "a phase begins before it is durable",
-        "primaries-deaths",
+        "drops-halves",
         f"{_COORDINATOR}._to",
         "return self._do(Persist())",
         "return self._effects_of_phase()",

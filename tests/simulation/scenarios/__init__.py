@@ -11,6 +11,7 @@ from tests.simulation.scenarios import (
     drain,
     elections,
     groups,
+    halves,
     handover,
     heirs,
     hints,
@@ -40,7 +41,7 @@ from tests.simulation.schedule import Scenario
 
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent,
-    moves, handover, groups, ddl, moments, drain, acknowledged, definitions, lost_disks, special_members,
+    moves, handover, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks, special_members,
     streams, primaries, transactions, transactions_ddl, routed_transactions, routed_streams, hints,
     prepared_changes, repeated_commits, retries, waiting,
 )  # fmt: skip
