@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOG = component("TXN")
 PREPARE_SECONDS = 60.0
-_ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 CARRY_OUT_SECONDS = 1.0
 _RETRY_SECONDS = 0.05
 _MAX_RETRY_SECONDS = 1.0
@@ -94,7 +94,7 @@ class CommitDriver:
         while loop.time() < give_up:
             self._check_primary()
             try:
-                reply = await self._participants.ask(shard, self.commitment.prepare(), _ANSWER_SECONDS)
+                reply = await self._participants.ask(shard, self.commitment.prepare(), ANSWER_SECONDS)
                 return pack_timestamp(reply["prepareTimestamp"])
             except CommandError as error:
                 LOG.info("A participant does not prepare", shard=shard, reason=error.message)
@@ -125,7 +125,7 @@ class CommitDriver:
         while True:
             self._check_primary()
             try:
-                await self._participants.ask(shard, self.commitment.tell(decision), _ANSWER_SECONDS)
+                await self._participants.ask(shard, self.commitment.tell(decision), ANSWER_SECONDS)
                 return
             except CommandError as error:
                 if error.code in _FORGOTTEN and "writeConcernError" not in error.extra:

@@ -14,7 +14,7 @@ NEW_SEEDS = {
     "drops": 3, "drops-deaths": 3, "drops-deposed": 3, "drops-halves": 2, "indexes": 3, "drain-ddl": 3, "primaries": 3,
     "primaries-deaths": 3, "primaries-many": 3, "primaries-transactions": 3, "primaries-away": 3,
     "routed-streams": 4, "routed-streams-faults": 3, "repeated-commits": 6, "waiting": 2,
-    "prepared-changes": 3,
+    "prepared-changes": 3, "commits-away": 2,
     "hints": 3,
     "retries-short-log": 4, "retries-rollback": 3, "retries-copied": 3, "retries-primaries": 4,
     "retries-many-sessions": 2,

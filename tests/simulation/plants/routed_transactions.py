@@ -106,7 +106,7 @@ PLANTS = (
     ),
     Plant(
         "a participant that does not answer counts as told",
-        "routed-transactions-steps",
+        "commits-away",
         f"{_DRIVER}._tell",
         'if error.code in _FORGOTTEN and "writeConcernError" not in error.extra:',
         "if True:",

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from mongod.transactions.driver import ANSWER_SECONDS
 from tests.checkers.history import Anomaly
 from tests.simulation.clients import DATABASE, Client
 from tests.simulation.cluster_faults import ClusterNemesis
 from tests.simulation.cluster_leaks import no_leaks
 from tests.simulation.moments import COMMIT, MIGRATION, ROUTING
+from tests.simulation.process import Incarnation, Machine
 from tests.simulation.routed import Routers, Times, a_bank, act, clients_of, final_of, move_about, turn
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.scenarios.transactions import short_lives
@@ -33,6 +36,7 @@ KINDS = (
 )  # fmt: skip
 LONG_SECONDS = 60.0
 """As long as that may take, once no fault comes any more."""
+DECIDED = "decision logged"
 Operator = Callable[[SimulatedCluster, Workload], Coroutine[Any, Any, Any]]
 
 
@@ -57,7 +61,8 @@ async def transacting(
         await nemesis.run(seconds, kinds, count=count)
     else:
         await asyncio.sleep(seconds)
-    nemesis.end()
+    if count:
+        nemesis.end()
     work.over = True
     found: list[Anomaly] = [anomaly for each in operators for anomaly in await each or ()]
     await work.stop()
@@ -104,6 +109,33 @@ async def changing(world: World, cluster: SimulatedCluster, *, count: int) -> No
     await transacting(world, cluster, count=count, also=(change,), act=do)
 
 
+async def away(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
+    """When a commit is decided, the shard that has not heard of it dies, and is away for longer than an answer is waited
+    for.
+    """
+    world, dice = cluster.world, random.Random(cluster.world.fault_dice.getrandbits(64))
+    passing, gone = [None] * dice.randrange(4), list[Machine]()
+
+    def go(process: Incarnation, moment: str) -> None:
+        if moment != DECIDED or gone:
+            return
+        if passing:
+            passing.pop()
+            return
+        gone.extend(each for members in cluster.shards.values() for each in members.machines)
+        gone.remove(process.machine)
+        for each in gone:
+            each.kill("away for long")
+
+    world.moments.append(go)
+    await cluster.config.until(lambda: bool(gone) or work.over, LONG_SECONDS, "a commit over both shards")
+    await asyncio.sleep(dice.uniform(1.1, 1.6) * ANSWER_SECONDS)
+    world.moments.remove(go)
+    for each in gone:
+        each.start()
+    return []
+
+
 SCENARIOS = (
     Scenario(
         name="routed-transactions",
@@ -125,6 +157,12 @@ SCENARIOS = (
         what="the same; faults at the steps of commits over both shards",
         topology=a_bank,
         run=functools.partial(transacting, count=5, moments=COMMIT),
+    ),
+    Scenario(
+        name="commits-away",
+        what="two shards of one: when a commit is decided, the shard that has not heard of it is away for long",
+        topology=functools.partial(a_bank, members=1),
+        run=functools.partial(transacting, seconds=2.0, also=(away,)),
     ),
     Scenario(
         name="routed-transactions-ddl",
