@@ -95,7 +95,7 @@ PLANTS = (
     ),
     Plant(
         "a removed shard keeps its holds",
-        "drain-ddl",
+        "drain-held",
         "mongod.migration.removal:RemovalWatch.run_pass",
         "holds.release(shard.records, hold)",
         "pass",

@@ -18,6 +18,7 @@ from mongos.balancer import balancer
 from tests.simulation.cluster_faults import ClusterNemesis
 from tests.simulation.cluster_leaks import no_leaks
 from tests.simulation.moments import COORDINATION, MIGRATION, ROUTING
+from tests.simulation.process import Incarnation
 from tests.simulation.scenarios.elections import judge
 from tests.simulation.scenarios.moments import KINDS
 from tests.simulation.scenarios.moves import KEYS, NAME, Documents, anomalies, move_about
@@ -30,6 +31,9 @@ DRAIN_SECONDS = 30.0
 """What a shard needs at most to lose a few small chunks, or to be added."""
 FAILOVER_SECONDS = 60.0
 """What the faults of a schedule add to that."""
+REMOVED = "shard2"
+HELD_AT = ("ddl applying", "ddl committing", "ddl releasing")
+"""Moments at which all shards are held."""
 ROUNDS = (1.0, 0.3)
 """Seconds between rounds of the balancer: idle, busy."""
 
@@ -182,6 +186,46 @@ async def draining(
     world.counts |= {"operations": len(work.history), "faults": nemesis.done}
 
 
+async def a_held_cluster(world: World) -> SimulatedCluster:
+    """Three shards of one, of which the last one owns nothing."""
+    cluster = SimulatedCluster(world, shards=3, members=1, configs=1)
+    await cluster.start()
+    await cluster.shard_collection([KEYS // 2])
+    return cluster
+
+
+async def removing(world: World, cluster: SimulatedCluster) -> None:
+    """A shard is removed while a change of definitions holds it, and the coordinator does not reach it. It lets go by
+    itself, and can be added again.
+    """
+    dice, network = world.fault_dice, world.network
+    coordinator, removed = (cluster.shards[name].machines[0].name for name in ("shard0", REMOVED))
+    operator = Operator(cluster, random.Random(dice.getrandbits(64)), DRAIN_SECONDS)
+    moments, held = [dice.choice(HELD_AT)], asyncio.Event()
+
+    def part(_process: Incarnation, moment: str) -> None:
+        if moment in moments:
+            moments.clear()
+            network.cut |= {(coordinator, removed), (removed, coordinator)}
+            held.set()
+
+    await cluster.admin({"removeShard": REMOVED})
+    world.moments.append(part)
+    change = dice.choice((("test", {"drop": NAME}), ("test", {"dropDatabase": 1})))
+    changed = asyncio.ensure_future(operator.admin(change[1], change[0]))
+    await asyncio.wait_for(held.wait(), DRAIN_SECONDS)
+    await operator.remove(REMOVED)
+    await changed
+    await asyncio.sleep(dice.uniform(0.0, FAILOVER_SECONDS))
+    network.heal()
+    await operator.add(REMOVED)
+    await cluster.settled()
+    await cluster.shard_collection([KEYS // 2])
+    await cluster.admin({"moveChunk": COLLECTION, "find": {"k": 0}, "to": REMOVED})
+    await cluster.settled()
+    await no_leaks(cluster, cursors=False)
+
+
 SCENARIOS = (
     Scenario(
         name="drain",
@@ -194,6 +238,12 @@ SCENARIOS = (
         what="the same; definitions change all the time",
         topology=a_cluster,
         run=functools.partial(draining, pause=0.01),
+    ),
+    Scenario(
+        name="drain-held",
+        what="three shards: one is removed while a change of definitions holds it, and is added again",
+        topology=a_held_cluster,
+        run=removing,
     ),
     Scenario(
         name="drain-moments",
