@@ -110,8 +110,8 @@ async def changing(world: World, cluster: SimulatedCluster, *, count: int) -> No
 
 
 async def away(cluster: SimulatedCluster, work: Workload) -> list[Anomaly]:
-    """When a commit is decided, the shard that has not heard of it dies, and is away for longer than an answer is waited
-    for.
+    """When a commit is decided, the shard that has not heard of it dies. It is away for longer than a coordinator waits
+    for an answer.
     """
     world, dice = cluster.world, random.Random(cluster.world.fault_dice.getrandbits(64))
     passing, gone = [None] * dice.randrange(4), list[Machine]()
