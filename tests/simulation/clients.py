@@ -56,6 +56,8 @@ class Client:
         """Whether it goes on with a transaction at once."""
         self.patience = 0.3
         """How long it leaves a transaction open between two statements, at most."""
+        self.abandons = 0.3
+        """How often it leaves a transaction that it gives up open, until that expires."""
         self.elsewhere: Callable[[], Elsewhere] | None = None
         """Somebody who knows nothing yet, where there is anybody else to ask how a transaction has ended."""
 

@@ -148,14 +148,19 @@ async def carry_out(
         if asked and operation.kind is Kind.TRANSFER:
             operation.result = ROLLED_BACK
         client.history.failed(operation)
-        if client.dice.random() < 0.7:
-            await transaction.abort()
+        await end(client, transaction)
         return False
     except Unknown:
         client.history.unknown(operation)
         return False
     client.history.ok(operation, operation.result)
     return True
+
+
+async def end(client: Client, transaction: OpenTransaction) -> None:
+    """Abort what was given up, or abandon it."""
+    if client.dice.random() >= client.abandons:
+        await transaction.abort()
 
 
 async def think(client: Client) -> None:
@@ -361,8 +366,7 @@ async def take_name(client: Client, work: Workload) -> None:
         await think(client)
         await transaction.commit()
     except (Aborted, Unknown):
-        if dice.random() < 0.5:
-            await transaction.abort()
+        await end(client, transaction)
 
 
 async def take_free_name(client: Client, work: Workload) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from docstore.net import NetworkError
 from tests.checkers.durability import check_inserts
 from tests.checkers.history import Anomaly, History
 from tests.checkers.many import check_many
-from tests.simulation.clients import DATABASE
+from tests.simulation.clients import DATABASE, Client
 from tests.simulation.cluster_leaks import no_leaks
 from tests.simulation.followers import Follower, judge_copies
 from tests.simulation.moments import DATABASE_MOVED
@@ -49,8 +50,10 @@ TAKEN_SECONDS = 25.0
 for that one to have a primary again.
 """
 MANY_SECONDS = 0.8
-MOVE_SECONDS = LIFETIME_SECONDS + EXPIRY_SECONDS
-"""The longest that a move takes beside transactions, of which some are left open until they expire."""
+MOVE_SECONDS = 1.8
+"""The longest that a move takes beside transactions, of which none stays open for so long unless it waits itself."""
+EXPIRY_MOVE_SECONDS = LIFETIME_SECONDS + EXPIRY_SECONDS
+"""The same beside transactions of which some are abandoned: a move waits until they expire."""
 
 
 async def a_cluster(world: World) -> SimulatedCluster:
@@ -98,11 +101,9 @@ async def for_a_while(_world: World, _cluster: SimulatedCluster, _history: Histo
 
 
 async def move_primary(
-    cluster: SimulatedCluster, dice: random.Random, over: Callable[[], bool], pause: float
+    cluster: SimulatedCluster, dice: random.Random, over: Callable[[], bool], pause: float, longest: float
 ) -> list[Anomaly]:
-    """To one shard, to the other one, whatever comes of it. Returns the moves that took too long for where nothing goes
-    wrong.
-    """
+    """To one shard, to the other one, whatever comes of it. Returns the moves that took more than `longest` seconds."""
     world, found = cluster.world, list[Anomaly]()
     while not over():
         for shard in dice.sample(sorted(cluster.shards), 2):
@@ -114,7 +115,7 @@ async def move_primary(
                 world.counts["moves"] = world.counts.get("moves", 0) + 1
             except (CommandError, NetworkError, TimeoutError) as error:
                 world.tell("operator", f"{shard} as the primary shard: {error!r}"[:200])
-            if world.now - began > MOVE_SECONDS:
+            if world.now - began > longest:
                 found.append(Anomaly("a move waits", f"{shard} was the primary shard after {world.now - began:.2f} s"))
             await asyncio.sleep(dice.expovariate(1 / pause))
     return found
@@ -156,7 +157,7 @@ async def moving(
     work.start(documents.act)
     over: list[bool] = []
     mover = random.Random(numbers.getrandbits(64))
-    operator = asyncio.ensure_future(move_primary(cluster, mover, lambda: bool(over), 0.02))
+    operator = asyncio.ensure_future(move_primary(cluster, mover, lambda: bool(over), 0.02, math.inf))
     await disturb(world, cluster, work.history)
     world.network.reset_probability = 0.0
     all_up(cluster)
@@ -219,9 +220,16 @@ async def transacting(world: World, cluster: SimulatedCluster) -> None:
     work, together = clients_of(cluster, clients=4)
     ended: list[bool] = []
     lives = [asyncio.ensure_future(short_lives(world, each, lambda: bool(ended))) for each in cluster.shards.values()]
-    work.start(act)
+    abandons = dice.choice((0.0, 0.3))
+
+    async def act_or_abandon(client: Client, work: Workload) -> None:
+        client.abandons = abandons
+        await act(client, work)
+
+    work.start(act_or_abandon)
+    longest = EXPIRY_MOVE_SECONDS if abandons else MOVE_SECONDS
     mover = random.Random(world.client_dice.getrandbits(64))
-    operator = asyncio.ensure_future(move_primary(cluster, mover, lambda: work.over, 0.1))
+    operator = asyncio.ensure_future(move_primary(cluster, mover, lambda: work.over, 0.1, longest))
     watching = asyncio.ensure_future(watch(cluster, lambda: work.over))
     await asyncio.sleep(3.0)
     work.over = True

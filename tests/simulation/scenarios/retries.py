@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -185,7 +186,7 @@ async def late(
     over: list[bool] = []
     operator = random.Random(dice.getrandbits(64))
     moving = (
-        move_primary(cluster, operator, lambda: bool(over), 0.02)
+        move_primary(cluster, operator, lambda: bool(over), 0.02, math.inf)
         if series
         else move_about(cluster, operator, over, pause=0.1)
     )
