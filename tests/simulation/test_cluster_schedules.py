@@ -12,7 +12,7 @@ NEW_SEEDS = {
     "ddl": 4, "ddl-moves": 4, "ddl-moments": 4,
     "ddl-moves-moments": 4, "drain": 3, "drain-moments": 3, "acknowledged": 4, "acknowledged-moments": 4,
     "drops": 3, "drops-deaths": 3, "drops-deposed": 3, "drops-halves": 2, "indexes": 3, "drain-ddl": 3, "primaries": 3,
-    "drain-held": 2,
+    "drain-held": 2, "primaries-back": 2, "primaries-unfinished": 2, "primaries-late": 3,
     "primaries-deaths": 3, "primaries-many": 3, "primaries-transactions": 3, "primaries-away": 3,
     "routed-streams": 4, "routed-streams-faults": 3, "repeated-commits": 6, "waiting": 2,
     "prepared-changes": 3, "commits-away": 2,

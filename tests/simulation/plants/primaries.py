@@ -75,4 +75,25 @@ PLANTS = (
         "node.store.unit(from_migrate=True)",
         "node.store.unit()",
     ),
+    Plant(
+        "a database comes back before the old copy has gone",
+        "primaries-back",
+        "mongod.migration.deletions:RangeDeleter.wait_clear",
+        "while self._overlaps(migration):",
+        "while False:",
+    ),
+    Plant(
+        "an unfinished copy of a database is forgotten",
+        "primaries-unfinished",
+        "mongod.migration.recipient.preparation:_persist_deletion",
+        "if wanted == uuids:",
+        "if True:",
+    ),
+    Plant(
+        "a commit of movePrimary that was given up succeeds later",
+        "primaries-late",
+        "configsvr.catalog.cluster:Cluster.raise_version",
+        "if database.version == version:",
+        "if False:",
+    ),
 )

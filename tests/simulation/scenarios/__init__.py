@@ -10,6 +10,7 @@ from tests.simulation.scenarios import (
     disks,
     drain,
     elections,
+    failed_moves,
     groups,
     halves,
     handover,
@@ -42,7 +43,7 @@ from tests.simulation.schedule import Scenario
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent,
     moves, handover, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks, special_members,
-    streams, primaries, transactions, transactions_ddl, routed_transactions, routed_streams, hints,
+    streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions, routed_streams, hints,
     prepared_changes, repeated_commits, retries, waiting,
 )  # fmt: skip
 

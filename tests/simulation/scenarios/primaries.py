@@ -29,6 +29,7 @@ from tests.simulation.routed import Routers, Times, act, clients_of, final_of
 from tests.simulation.scenarios import handover, moves
 from tests.simulation.scenarios.definitions import Disturb, all_up, deaths, nothing
 from tests.simulation.scenarios.elections import judge
+from tests.simulation.scenarios.membership import ask_primary
 from tests.simulation.scenarios.moves import NAME
 from tests.simulation.scenarios.transactions import LIFETIME_SECONDS, short_lives
 from tests.simulation.scenarios.transactions_ddl import EXPIRY_SECONDS
@@ -135,8 +136,11 @@ async def followers_of(cluster: SimulatedCluster, collection: str) -> list[Follo
 
 async def moving(
     world: World, cluster: SimulatedCluster, *, kind: type[Documents | ManyDocuments] = Documents,
-    disturb: Disturb = nothing,
+    disturb: Disturb = nothing, delay: int = 0,
 ) -> None:  # fmt: skip
+    """`delay`: how many seconds the old copy stays."""
+    for members in cluster.shards.values() if delay else ():
+        await ask_primary(members, {"setParameter": 1, "orphanCleanupDelaySecs": delay})
     dice, documents = world.fault_dice, kind()
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (5e-4, 5e-3)))
     lost = dice.choice(documents.lost)
@@ -347,6 +351,12 @@ SCENARIOS = (
         what="two shards of one: a database's primary shard changes while statements over many documents are half-way",
         topology=a_cluster,
         run=functools.partial(moving, kind=ManyDocuments, disturb=for_a_while),
+    ),
+    Scenario(
+        name="primaries-back",
+        what="two shards of one: a database comes back while the old copy is still there, which stays for a second",
+        topology=a_cluster,
+        run=functools.partial(moving, delay=1),
     ),
     Scenario(
         name="primaries-transactions",
