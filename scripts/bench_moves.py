@@ -5,6 +5,8 @@ of three members, while clients read, insert and update in its range. Printed ar
 each of its phases as the donor has told the changelog, how long the longest operation of each kind took during the move
 (and in the seconds before it, for comparison), the processor time of all servers (less what they would have taken
 without the move), and how loaded the machine was. Of a write in the range the longest time is how long it was blocked.
+
+So are databases of many collections that get another primary shard (`bench_database_moves`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import bson
 import pymongo
 from pymongo.write_concern import WriteConcern
 
+from scripts import bench_database_moves
 from scripts.bench_routing import Processes
 from scripts.deployment import Deployment, stopped_at_end
 from scripts.measuring import processor_seconds
@@ -155,6 +158,9 @@ def settle(processes: Processes) -> None:
 def measure(directory: Path, only: str, rounds: int) -> None:
     """Print a table for each kind of cluster and of document; `only`: those whose name holds this text."""
     for members in MEMBERS:
+        database = f"{members}-member shards, a database"
+        if only in database:
+            bench_database_moves.measure(directory, members, rounds)
         names = {shape: f"{members}-member shards, documents of {shape}" for shape in SHAPES}
         wanted = [shape for shape in SHAPES if only in names[shape]]
         if not wanted:

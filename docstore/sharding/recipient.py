@@ -77,6 +77,7 @@ from docstore.sharding.recipient_messages import (
     Start,
     StopWork,
     SweepRange,
+    TakeChanges,
     TakeCollections,
     TakeDocuments,
     TakeStatements,
@@ -117,7 +118,7 @@ class Recipient:
                 self._settle(event, now, out)
             case Interrupted():
                 self._interrupt(event.reason, out)
-            case GetStatus() | TakeDocuments() | TakeStatements() | TakeCollections() | Commit():
+            case GetStatus() | TakeDocuments() | TakeChanges() | TakeStatements() | TakeCollections() | Commit():
                 self._ask(event, now, out)
             case _:
                 self._go_on(event, now, out)

@@ -14,6 +14,8 @@ from docstore.sharding.recipient_messages import (
     MergeRows,
     RememberStatements,
     ReplaceDocuments,
+    ReplaceInCollections,
+    TakeChanges,
     TakeCollections,
     TakeDocuments,
     TakeStatements,
@@ -40,9 +42,14 @@ def work_of(
     if isinstance(batch, TakeCollections):
         assert isinstance(migration, DatabaseMigration), "the collections of a database"
         return HoldCollections(migration, batch.definitions)
+    if isinstance(batch, TakeChanges):
+        assert isinstance(migration, DatabaseMigration), "the collections of a database"
+        parts = []
+        for each in batch.changes:
+            part = migration.part(each.namespace, collections[each.namespace].uuid)
+            parts.append(ReplaceDocuments(part, each.documents, each.gone))
+        return ReplaceInCollections(parts)
     if isinstance(migration, DatabaseMigration):
-        if batch.namespace not in collections:
-            return HoldCollections(migration, ())  # an empty batch, which asks whether a majority has those before
         migration = migration.part(batch.namespace, collections[batch.namespace].uuid)
     elif definition is not None and definition.keyspace is not None:
         return MergeRows(migration, batch.documents)

@@ -89,6 +89,28 @@ class TakeDocuments:
     namespace: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class CollectionChanges:
+    """Of a collection of a database that moves: documents as they are now, and `_id`s of those that are gone."""
+
+    namespace: str
+    documents: Sequence[bytes]
+    gone: Sequence[Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeChanges:
+    """What has changed of collections of a database, of each at most once; numbered together with `TakeDocuments`.
+    `majority`: as there.
+    """
+
+    token: int
+    id: bytes
+    number: int
+    changes: Sequence[CollectionChanges]
+    majority: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeStatements:
     """A batch of retryable writes that the donor has executed, numbered together with those of documents."""
@@ -194,7 +216,7 @@ class Interrupted:
     reason: str
 
 
-Batch = TakeDocuments | TakeStatements | TakeCollections
+Batch = TakeDocuments | TakeChanges | TakeStatements | TakeCollections
 Request = GetStatus | Batch | Commit
 Outcome = Done | RoutingRead | DatabaseRead | Failed
 Event = Start | Request | Resolve | Outcome | MajorityReached | MajorityFailed | Logged | Interrupted
@@ -302,6 +324,13 @@ class ReplaceDocuments:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceInCollections:
+    """The same in several collections, one after the other."""
+
+    replacements: Sequence[ReplaceDocuments]
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRows:
     """Do what the entries of a column family say."""
 
@@ -366,6 +395,7 @@ Work = (
     | SweepRange
     | InsertDocuments
     | ReplaceDocuments
+    | ReplaceInCollections
     | MergeRows
     | RememberStatements
 )

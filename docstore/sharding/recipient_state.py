@@ -14,6 +14,7 @@ from docstore.sharding.recipient_messages import (
     Definition,
     Effect,
     Reply,
+    TakeChanges,
     TakeDocuments,
     Work,
 )
@@ -88,9 +89,11 @@ class Incoming:
 
     def is_unknown(self, batch: Batch) -> bool:
         """Whether a batch is of a collection of the database that the donor has not told of."""
+        if isinstance(batch, TakeChanges):
+            return any(each.namespace not in self.collections for each in batch.changes)
         if not isinstance(self.migration, DatabaseMigration) or not isinstance(batch, TakeDocuments):
             return False
-        return bool(batch.documents or batch.gone) and batch.namespace not in self.collections
+        return batch.namespace not in self.collections
 
     def begin(self, work: Work, out: Effects) -> None:
         assert self.work is None, "one piece at a time"

@@ -12,8 +12,9 @@ from docstore.node.node import DataNode
 from docstore.node.slices import Steps
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.migration import Migration
+from docstore.sharding.recipient_messages import CollectionChanges
 from docstore.widecolumn.node.keyspaces import MARK
-from mongod.migration.donor.clone_source import ChangeBatch, CloneSource, collection_of
+from mongod.migration.donor.clone_source import CloneSource, collection_of
 from mongod.migration.donor.recipient_link import BATCH_BYTES, CHANGES_AT_ONCE
 from mongod.widecolumn.held_families import hold_family
 from mongod.widecolumn.row_ranges import RowCapture, delete_rows, partitioner_of, row_documents, rows_of
@@ -31,11 +32,11 @@ class RowSource(CloneSource):
         super().__init__(node, migration, self._capture)
         self._cursor = row_documents(self._snapshot, collection, partitioner, rows)
 
-    def take_changes(self) -> ChangeBatch:
+    def take_changes(self) -> list[CollectionChanges]:
         """See the base; merges make all that there is, so nothing is gone."""
         collection_of(self._node, self._migration)
         self._check()
-        return ChangeBatch(self._migration.namespace, self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), [])
+        return [CollectionChanges(self._migration.namespace, self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), [])]
 
     def _check(self) -> None:
         super()._check()

@@ -16,6 +16,7 @@ from mongod.migration.commands import (
     recv_chunk_start,
     recv_chunk_statements,
     recv_chunk_status,
+    recv_database_changes,
     recv_database_collections,
     recv_database_start,
     split_chunk,
@@ -25,7 +26,7 @@ from mongod.migration.commands import (
 _MODULES = (
     add_shard, check_sharding_index, chunk_sizes, get_shard_version, hold_column_family, move_range, recv_chunk_commit,
     recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_statements, recv_chunk_status,
-    recv_database_collections, recv_database_start, split_chunk, split_vector,
+    recv_database_changes, recv_database_collections, recv_database_start, split_chunk, split_vector,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

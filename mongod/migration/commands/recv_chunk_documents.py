@@ -15,19 +15,23 @@ from docstore.bson import values
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.recipient_messages import TakeDocuments
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     gone = [] if arguments["deleted"] is None else values(arguments["deleted"])
-    await shard_of(context).recipient.take_documents(
-        arguments["migrationId"],
-        arguments["number"],
-        arguments["documents"],
-        gone,
-        clone=arguments["clone"],
-        majority=arguments["majority"],
-        namespace=arguments["ns"],
+    await shard_of(context).recipient.take(
+        lambda token: TakeDocuments(
+            token=token,
+            id=arguments["migrationId"],
+            number=arguments["number"],
+            documents=arguments["documents"],
+            gone=gone,
+            clone=arguments["clone"],
+            majority=arguments["majority"],
+            namespace=arguments["ns"],
+        )
     )
     return {}
 

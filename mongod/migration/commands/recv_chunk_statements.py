@@ -12,12 +12,14 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.recipient_messages import TakeStatements
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    await shard_of(context).recipient.take_statements(
-        arguments["migrationId"], arguments["number"], arguments["statements"]
+    identity, number, statements = (arguments[name] for name in ("migrationId", "number", "statements"))
+    await shard_of(context).recipient.take(
+        lambda token: TakeStatements(token=token, id=identity, number=number, statements=statements)
     )
     return {}
 

@@ -21,13 +21,16 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.key import raw_field
-from docstore.sharding.recipient_messages import CollectionDefinition
+from docstore.sharding.recipient_messages import CollectionDefinition, TakeCollections
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     definitions = [_definition(raw) for raw in arguments["collections"]]
-    await shard_of(context).recipient.take_collections(arguments["migrationId"], arguments["number"], definitions)
+    identity, number = arguments["migrationId"], arguments["number"]
+    await shard_of(context).recipient.take(
+        lambda token: TakeCollections(token=token, id=identity, number=number, definitions=definitions)
+    )
     return {}
 
 

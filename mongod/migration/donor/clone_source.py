@@ -18,7 +18,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.slices import PAUSE, Steps, finish_work
 from docstore.sharding.migration import AnyMigration, Migration
-from docstore.sharding.recipient_messages import CollectionDefinition
+from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from mongod.migration.donor.capture import Capture
 from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
 from mongod.migration.range_cloner import cloner_of
@@ -45,14 +45,6 @@ class CloneBatch(NamedTuple):
     namespace: str
     documents: list[bytes]
     is_last: bool
-
-
-class ChangeBatch(NamedTuple):
-    """Of one collection: documents to be stored, and `_id`s of those that are gone."""
-
-    namespace: str
-    present: list[bytes]
-    gone: list[Value]
 
 
 class CloneSource(ABC):
@@ -108,8 +100,8 @@ class CloneSource(ABC):
         return []
 
     @abstractmethod
-    def take_changes(self) -> ChangeBatch:
-        """Some captured changes. Errors: CommandError."""
+    def take_changes(self) -> list[CollectionChanges]:
+        """Some captured changes, of each collection at most once. Errors: CommandError."""
 
     def left(self) -> int:
         """How many captured changes are left. Errors: those of `take_changes`."""
@@ -134,7 +126,7 @@ class DocumentSource(CloneSource):
         super().__init__(node, migration, self._capture)
         self._cursor = documents(self._snapshot, collection, index, migration.range)
 
-    def take_changes(self) -> ChangeBatch:
+    def take_changes(self) -> list[CollectionChanges]:
         """See the base."""
         collection, migration = collection_of(self._node, self._migration), self._migration
         present: list[bytes] = []
@@ -149,7 +141,7 @@ class DocumentSource(CloneSource):
                 size += len(found[1])
             else:
                 gone.append(identity)
-        return ChangeBatch(migration.namespace, present, gone)
+        return [CollectionChanges(migration.namespace, present, gone)]
 
 
 def range_source(node: DataNode, migration: Migration) -> CloneSource:

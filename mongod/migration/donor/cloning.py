@@ -7,6 +7,7 @@ import asyncio
 from docstore.node.node import DataNode
 from docstore.sharding.donor import RecipientPrepares
 from docstore.sharding.migration import AnyMigration, DatabaseMigration
+from docstore.sharding.recipient_messages import CollectionChanges
 from mongod.migration.donor.clone_source import CloneBatch, CloneSource, collection_of, range_source
 from mongod.migration.donor.database_source import DatabaseSource
 from mongod.migration.donor.recipient_link import RecipientLink
@@ -68,14 +69,25 @@ class Cloning:
 
     async def send_changes(self, *, majority: bool) -> int:
         """Send some captured changes with the retryable writes that made them; how many are left. With `majority` the
-        recipient is asked even when there are none."""
+        recipient is asked even when there are none.
+
+        A round sends changes of as many collections as have some. So the history and the wait for a majority, which
+        take the longest, cost the same for many collections as for one.
+        """
         assert self._source is not None, "the capture has begun"
-        batch = self._source.take_changes()
+        batches = self._source.take_changes()
         await self._recipient.push_collections(self._source.new_definitions())
         await self._send_history()
-        if batch.present or batch.gone or majority:
-            await self._recipient.push_changes(batch.namespace, batch.present, batch.gone, majority=majority)
+        if majority or any(each.documents or each.gone for each in batches):
+            await self._push(batches, majority=majority)
         return self._source.left()
+
+    async def _push(self, batches: list[CollectionChanges], *, majority: bool) -> None:
+        if isinstance(self._migration, DatabaseMigration):
+            await self._recipient.push_database_changes(batches, majority=majority)
+            return
+        (changes,) = batches
+        await self._recipient.push_changes(changes, majority=majority)
 
     async def _send_history(self) -> None:
         """Send the retryable writes that were executed up to now."""

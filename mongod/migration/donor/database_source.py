@@ -21,9 +21,9 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.namespace import replicates
 from docstore.node.node import DataNode
 from docstore.sharding.migration import DatabaseMigration
-from docstore.sharding.recipient_messages import CollectionDefinition
+from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from mongod.migration.donor.capture import MAX_BYTES
-from mongod.migration.donor.clone_source import ChangeBatch, CloneSource
+from mongod.migration.donor.clone_source import CloneSource
 from mongod.migration.donor.recipient_link import BATCH_BYTES, CHANGES_AT_ONCE
 from mongod.migration.ranges import id_of
 
@@ -144,24 +144,27 @@ class DatabaseSource(CloneSource):
             indexes=tuple(bytes(index.spec.raw) for index in collection.indexes.values() if not index.is_id),
         )
 
-    def take_changes(self) -> ChangeBatch:
-        """See the base."""
+    def take_changes(self) -> list[CollectionChanges]:
+        """See the base. Of as many collections as have some: a round takes no longer where there are many."""
         self._check()
-        present: list[bytes] = []
-        gone: list[Value] = []
-        namespace = self._capture.namespace()
-        if namespace is None:
-            return ChangeBatch(self._migration.namespace, present, gone)
-        collection, size = self._node.store.collection(namespace), 0
-        moves = collection is not None and _moves(collection)
-        while size < BATCH_BYTES and len(present) + len(gone) < CHANGES_AT_ONCE:
-            identity = self._capture.take(namespace)
-            if identity is None:
-                break
-            found = None if collection is None else collection.by_id(self._node.engine, identity)
-            if found is not None and moves:
-                present.append(found[1])
-                size += len(found[1])
-            elif moves:
-                gone.append(identity)
-        return ChangeBatch(namespace, present, gone)
+        taken: list[CollectionChanges] = []
+        count = size = 0
+        while size < BATCH_BYTES and count < CHANGES_AT_ONCE and (namespace := self._capture.namespace()) is not None:
+            collection = self._node.store.collection(namespace)
+            moves = collection is not None and _moves(collection)
+            present: list[bytes] = []
+            gone: list[Value] = []
+            while size < BATCH_BYTES and count < CHANGES_AT_ONCE:
+                identity = self._capture.take(namespace)
+                if identity is None:
+                    break
+                count += 1
+                found = None if collection is None else collection.by_id(self._node.engine, identity)
+                if found is None:
+                    gone.append(identity)
+                else:
+                    present.append(found[1])
+                    size += len(found[1])
+            if moves:
+                taken.append(CollectionChanges(namespace, present, gone))
+        return taken

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import bson
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import Value, append_fields, array_from, document_to_python
+from docstore.bson import append_fields, array_from, document_to_python
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
 from docstore.sharding.donor import RecipientPrepares
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Decision, Migration, migration_fields
-from docstore.sharding.recipient_messages import CollectionDefinition
+from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from docstore.sharding.recipient_state import State
 from mongod.migration.session_history import Statement
 
@@ -82,13 +82,23 @@ class RecipientLink:
         command = self._numbered("_recvChunkDocuments") | {"clone": True, "ns": namespace}
         await self._ask(bson.encode(command), sequences={"documents": documents})
 
-    async def push_changes(self, namespace: str, documents: list[bytes], gone: list[Value], *, majority: bool) -> None:
+    async def push_changes(self, changes: CollectionChanges, *, majority: bool) -> None:
         """Have documents stored anew and others deleted; `majority`: wait until a majority has all of it so far."""
-        command = self._numbered("_recvChunkDocuments") | {"majority": majority, "ns": namespace}
+        command = self._numbered("_recvChunkDocuments") | {"majority": majority, "ns": changes.namespace}
         raw = bson.encode(command)
-        if gone:
-            raw = append_fields(raw, b"\x04deleted\0" + array_from(gone))
-        await self._ask(raw, sequences={"documents": documents} if documents else None)
+        if changes.gone:
+            raw = append_fields(raw, b"\x04deleted\0" + array_from(changes.gone))
+        await self._ask(raw, sequences={"documents": list(changes.documents)} if changes.documents else None)
+
+    async def push_database_changes(self, changes: Sequence[CollectionChanges], *, majority: bool) -> None:
+        """The same of several collections of a database."""
+        listed = []
+        for each in changes:
+            head = bson.encode({"ns": each.namespace, "documents": len(each.documents)})
+            listed.append(append_fields(head, b"\x04deleted\0" + array_from(each.gone)))
+        sequences = {"collections": listed, "documents": [raw for each in changes for raw in each.documents]}
+        command = self._numbered("_recvDatabaseChanges") | {"majority": majority}
+        await self._ask(command, sequences={name: some for name, some in sequences.items() if some} or None)
 
     async def push_statements(self, statements: Iterable[Statement]) -> None:
         """Have retryable writes remembered, as many batches as it takes."""

@@ -15,6 +15,7 @@ from docstore.node.entry import each_committed, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
 from docstore.sharding.migration import Migration
+from docstore.sharding.recipient_messages import ReplaceDocuments
 from docstore.sharding.version import ZERO_EPOCH
 from mongod.migration import session_history
 from mongod.migration.donor.clone_source import collection_of
@@ -32,9 +33,13 @@ async def insert(node: DataNode, migration: Migration, documents: Sequence[bytes
     await _store(node, migration.namespace, _insert(node, migration, documents))
 
 
-async def replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> None:
-    """What is replaced goes before anything comes, so that values of unique indexes can move between documents."""
-    await _store(node, migration.namespace, _replace(node, migration, documents, gone))
+async def replace(node: DataNode, replacements: Sequence[ReplaceDocuments]) -> None:
+    """What is replaced of a collection goes before anything comes, so that values of unique indexes can move between
+    documents.
+    """
+    for each in replacements:
+        migration = each.migration
+        await _store(node, migration.namespace, _replace(node, migration, each.documents, each.gone))
 
 
 async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> None:

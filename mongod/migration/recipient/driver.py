@@ -7,12 +7,11 @@ own, which go on when the donor's connection breaks and end with `StopWork`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from bson.binary import Binary
 
-from docstore.bson import Value
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.sharding.migration import (
@@ -25,9 +24,9 @@ from docstore.sharding.recipient import NEVER, Recipient
 from docstore.sharding.recipient_messages import (
     AwaitDeletions,
     AwaitMajority,
+    Batch,
     BuildIndexes,
     CheckCollection,
-    CollectionDefinition,
     Commit,
     Definition,
     Done,
@@ -51,14 +50,12 @@ from docstore.sharding.recipient_messages import (
     ReadRouting,
     RememberStatements,
     ReplaceDocuments,
+    ReplaceInCollections,
     Reply,
     Resolve,
     Start,
     StopWork,
     SweepRange,
-    TakeCollections,
-    TakeDocuments,
-    TakeStatements,
     WakeDeleter,
     Work,
 )
@@ -119,22 +116,9 @@ class RecipientDriver:
         status: Status = await self._ask(lambda token: GetStatus(token=token, id=identity, seconds=seconds))
         return status
 
-    async def take_documents(
-        self, identity: bytes, number: int, documents: list[bytes], gone: list[Value], *, clone: bool, majority: bool,
-        namespace: str,
-    ) -> None:  # fmt: skip
-        await self._ask(
-            lambda token: TakeDocuments(
-                token=token, id=identity, number=number, documents=documents, gone=gone, clone=clone,
-                majority=majority, namespace=namespace,
-            )
-        )  # fmt: skip
-
-    async def take_collections(self, identity: bytes, number: int, definitions: Sequence[CollectionDefinition]) -> None:
-        await self._ask(lambda token: TakeCollections(token=token, id=identity, number=number, definitions=definitions))
-
-    async def take_statements(self, identity: bytes, number: int, statements: Sequence[bytes]) -> None:
-        await self._ask(lambda token: TakeStatements(token=token, id=identity, number=number, statements=statements))
+    async def take(self, make_batch: Callable[[int], Batch]) -> None:
+        """Return when a batch, which is made with its token, is acknowledged."""
+        await self._ask(make_batch)
 
     async def commit(self, identity: bytes, last: int) -> None:
         await self._ask(lambda token: Commit(token=token, id=identity, last=last))
@@ -247,8 +231,8 @@ class RecipientDriver:
                 await preparation.sweep(node, migration)
             case InsertDocuments(migration, documents):
                 await batches.insert(node, migration, documents)
-            case ReplaceDocuments(migration, documents, gone):
-                await batches.replace(node, migration, documents, gone)
+            case ReplaceDocuments() | ReplaceInCollections():
+                await batches.replace(node, work.replacements if isinstance(work, ReplaceInCollections) else [work])
             case MergeRows(migration, entries):
                 await batches.merge(node, migration, entries)
             case RememberStatements(_, statements):

@@ -37,8 +37,8 @@ DOCUMENTS = 300
 _TOLD = frozenset(
     (
         "_shardsvrParticipantBlock", "_shardsvrParticipantAct", "_configsvrCommitMovePrimary", "_recvDatabaseStart",
-        "_recvDatabaseCollections", "_recvChunkDocuments", "_recvChunkCommit", "_recvChunkResolve",
-        "_configsvrEnsureDatabaseVersionIsGreaterThan",
+        "_recvDatabaseCollections", "_recvChunkDocuments", "_recvDatabaseChanges", "_recvChunkCommit",
+        "_recvChunkResolve", "_configsvrEnsureDatabaseVersionIsGreaterThan",
     )
 )  # fmt: skip
 

@@ -1,0 +1,57 @@
+"""_recvDatabaseChanges: a donor sends what has changed meanwhile of collections of a database.
+
+    {_recvDatabaseChanges: 1, migrationId, number: long, majority: bool,
+     collections: [{ns, documents: int, deleted: [_id, ...]}], documents: [...]}
+
+Numbered together with `_recvChunkDocuments`, and as that with changes. The first of `documents` are the first
+collection's, as many as it says, then come those of the next.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import document_to_python, get_field, values
+from docstore.bson.walk import ARRAY
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.sharding.recipient_messages import CollectionChanges, TakeChanges
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    documents, changes, at = arguments["documents"], [], 0
+    for raw in arguments["collections"]:
+        body, gone = document_to_python(raw), get_field(raw, "deleted")
+        if not isinstance(body.get("ns"), str) or gone is None or gone[0] != ARRAY:
+            raise CommandError(Code.TypeMismatch, "the changes of a collection have its name and what is deleted")
+        count = body.get("documents")
+        if not isinstance(count, int) or not 0 <= count <= len(documents) - at:
+            raise CommandError(Code.BadValue, f"the changes of {body['ns']} are not {count} documents")
+        changes.append(CollectionChanges(body["ns"], documents[at : at + count], values(gone[1])))
+        at += count
+    identity, number, majority = (arguments[name] for name in ("migrationId", "number", "majority"))
+    await shard_of(context).recipient.take(
+        lambda token: TakeChanges(token=token, id=identity, number=number, changes=changes, majority=majority)
+    )
+    return {}
+
+
+COMMAND = Command(
+    "_recvDatabaseChanges",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("number", Type.LONG, required=True, internal=True),
+        Parameter("majority", Type.BOOL, default=False, internal=True),
+        Parameter("collections", Type.DOCUMENTS, default=(), internal=True),
+        Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
+    ),
+    help="store changes of a database that comes to this shard",
+)
