@@ -8,7 +8,7 @@ from tests.simulation.running import break_nothing
 
 NEW_SEEDS = {
     "moves": 4, "moves-faults": 4, "handover": 6, "handover-many": 4, "handover-secondaries": 3, "groups": 3,
-    "groups-everywhere": 3, "groups-faults": 3, "moves-moments": 4,
+    "groups-everywhere": 3, "groups-faults": 3, "moves-moments": 4, "handover-uncommitted": 1,
     "ddl": 4, "ddl-moves": 4, "ddl-moments": 4,
     "ddl-moves-moments": 4, "drain": 3, "drain-moments": 3, "acknowledged": 4, "acknowledged-moments": 4,
     "drops": 3, "drops-deaths": 3, "drops-deposed": 3, "drops-halves": 2, "indexes": 3, "drain-ddl": 3, "primaries": 3,

@@ -24,7 +24,7 @@ PLANTS = (
     ),
     Plant(
         "a secondary reads by a routing before it knows what is committed",
-        "handover-secondaries",
+        "handover-uncommitted",
         "mongod.migration.shard_filter:RangeShardFilter._catch_up",
         'committed = OpTime.from_document(last_write["majorityOpTime"])',
         "committed = OpTime(written.term, 0)",

@@ -33,6 +33,7 @@ from tests.simulation.scenarios import (
     streams,
     transactions,
     transactions_ddl,
+    uncommitted,
     undoing,
     unsynced,
     voters,
@@ -42,9 +43,9 @@ from tests.simulation.schedule import Scenario
 
 MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent,
-    moves, handover, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks, special_members,
-    streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions, routed_streams, hints,
-    prepared_changes, repeated_commits, retries, waiting,
+    moves, handover, uncommitted, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks,
+    special_members, streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions,
+    routed_streams, hints, prepared_changes, repeated_commits, retries, waiting,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
