@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.unsupported import SEARCH_COMMANDS
 from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import CommandTable
 from mongos.commands import (
@@ -66,6 +65,7 @@ from mongos.commands import (
     update,
     validate,
 )  # fmt: skip
+from mongos.unsupported import UNSUPPORTED
 from mongos.user_commands import COMMANDS as OF_USERS
 from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
@@ -86,24 +86,5 @@ _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 
 TABLE = CommandTable(
     (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *OF_USERS, *WIDE_COLUMN),
-    unsupported={
-        **SEARCH_COMMANDS,
-        "abortReshardCollection": "resharding is not supported yet",
-        "addShardToZone": "zones are not supported yet",
-        "balancerCollectionStatus": "the balancer has no status of a collection",
-        "checkShardingIndex": "indexes that support a shard key are checked when a collection is sharded",
-        "cleanupOrphaned": "shards delete the documents that they gave away by themselves",
-        "commitReshardCollection": "resharding is not supported yet",
-        "configureCollectionBalancing": "the balancer treats all collections alike",
-        "mergeChunks": "chunks are not merged",
-        "eval": "functions are run by shards",
-        "setDefaultRWConcern": "default concerns cannot be set for a sharded cluster",
-        "netstat": "connections to shards are not tested by a command",
-        "removeShardFromZone": "zones are not supported yet",
-        "reshardCollection": "resharding is not supported yet",
-        "refineCollectionShardKey": "refining a shard key is not supported yet",
-        "replSetGetStatus": "a router is not a member of a replica set: ask a shard's member",
-        "replSetInitiate": "a router is not a member of a replica set: ask the future member",
-        "updateZoneKeyRange": "zones are not supported yet",
-    },
+    unsupported=UNSUPPORTED,
 )

@@ -10,12 +10,11 @@ from docstore.query.unsupported import not_supported
 
 STAGES = frozenset(["$listSearchIndexes", "$shardedDataDistribution"])
 
-_SEARCH = "search indexes are served with Atlas only"
-SEARCH_COMMANDS = dict.fromkeys(("createSearchIndexes", "dropSearchIndex", "updateSearchIndex"), _SEARCH)
+SEARCH_REASON = "search indexes are served with Atlas only"
 
 
 def refused(stage: str) -> CommandError:
     """The refusal of one of these stages."""
     if stage == "$listSearchIndexes":
-        return CommandError(Code.CommandNotSupported, _SEARCH)
+        return CommandError(Code.CommandNotSupported, SEARCH_REASON)
     return not_supported("aggregation stage", stage)

@@ -6,8 +6,8 @@ its own, has its spec in `docstore.commands.specs`, and each handler states what
 (`Exceptional`). An executable joins commands into one `CommandTable`. Parsing, privileges, listCommands and the
 compatibility tables are derived from declarations, so nothing about a command is said twice.
 
-Always true: no two commands of a table share a name or an alias; a name is either declared or known to be unsupported,
-never both; every parameter of a command is declared, or the command is declared tolerant.
+Always true: no two commands of a table share a name or an alias; a name is either served or unsupported, never both;
+every parameter of a command is declared, or the command is declared tolerant.
 """
 
 from __future__ import annotations
@@ -263,6 +263,8 @@ class Spec:
     """The field named like the command is another command, in which the same values are shown to nobody."""
     refuses: str = ""
     """Why every request is refused; empty for a command that does something."""
+    user_first: bool = False
+    """A user who may not run the command is told so before its fields are read, as by the real server."""
     help: str = ""
     """One line for listCommands; of a command that refuses, its reason."""
 
@@ -310,30 +312,34 @@ class Command(Spec):
         return self.role is Role.PRIMARY if self.write_concern is None else self.write_concern
 
 
+def admin_only_error(command: Command) -> CommandError:
+    """Return the refusal (Unauthorized) of a command of `admin` that was sent to another database."""
+    return CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
+
+
 class CommandTable:
     """The commands of one executable, by every spelling.
 
-    `unsupported` maps names that MongoDB has and this executable has not to a sentence; they are refused with
-    CommandNotSupported (115), which says something else than "no such command".
+    Iteration gives the commands that are served. `unsupported` holds those that the executable refuses as ones that it
+    does not have (`docstore.commands.specs.unsupported`), by name; a process may serve what others refuse.
     """
 
-    def __init__(self, commands: Iterable[Command], *, unsupported: Mapping[str, str] | None = None) -> None:
+    def __init__(self, commands: Iterable[Command], *, unsupported: Iterable[Command] = ()) -> None:
         self._by_spelling: dict[str, Command] = {}
         self._by_name: dict[str, Command] = {}
         self.add(commands)
-        self.unsupported = dict(unsupported or {})
-        both = self.unsupported.keys() & self._by_spelling.keys()
-        assert not both, f"declared and unsupported: {sorted(both)}"
+        self.unsupported = {command.name: command for command in unsupported if command.name not in self._by_spelling}
+
+    def find(self, spelling: str) -> Command | None:
+        """Return the command of a spelling, also one that is unsupported; None for a name that nobody has."""
+        return self._by_spelling.get(spelling) or self.unsupported.get(spelling)
 
     def get(self, spelling: str) -> Command:
-        """The command of that spelling; CommandNotFound (59) or CommandNotSupported (115) when there is none."""
-        command = self._by_spelling.get(spelling)
-        if command is not None:
-            return command
-        reason = self.unsupported.get(spelling)
-        if reason is not None:
-            raise CommandError(Code.CommandNotSupported, reason)
-        raise CommandError(Code.CommandNotFound, f"no such command: '{spelling}'")
+        """Return the command of a spelling, also one that is unsupported. Errors: CommandNotFound."""
+        command = self.find(spelling)
+        if command is None:
+            raise CommandError(Code.CommandNotFound, f"no such command: '{spelling}'")
+        return command
 
     def add(self, commands: Iterable[Command]) -> None:
         """Serve further commands."""

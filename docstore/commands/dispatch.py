@@ -20,13 +20,13 @@ from docstore.bson import append_fields, document_to_python, encoded_fields, get
 from docstore.bson.allowance import install
 from docstore.bson.build import DocumentParts
 from docstore.bson.walk import INT32, OBJECT
-from docstore.commands.access.authorization import admit, before_authentication
+from docstore.commands.access.authorization import admit, refusal_of_unreadable
 from docstore.commands.access.observed_times import observe
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import RESULTS, Response, Result, Role, in_one_piece
-from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
+from docstore.commands.envelope import ENVELOPE_FIELDS, addressee, open_request
 from docstore.commands.fail_points import Failure, InducedError, hang_up_after
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations.registry import Operation
@@ -200,7 +200,7 @@ class Dispatcher:
             body = self.complete(context, result)
         except CommandError as error:
             if context is None and services.access.enabled:
-                error = before_authentication(services, request, peer, error)
+                error = refusal_of_unreadable(services, *addressee(request), peer, error)
             body = self.refuse(error, context)
         except AssertionError:
             raise

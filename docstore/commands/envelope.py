@@ -25,7 +25,7 @@ from docstore.commands.concerns import (
     parse_write_concern,
 )
 from docstore.commands.context import Context, RequestFields, Services
-from docstore.commands.declaration import Command, Parameter, Role, Type
+from docstore.commands.declaration import Command, Parameter, Role, Type, admin_only_error
 from docstore.commands.limits import MAX_INTERNAL_BYTES, MAX_REQUEST_DEPTH, batch_refused, check_internal_size
 from docstore.commands.sessions.fields import Session, parse_lsid
 from docstore.commands.sessions.transactions import check_statement
@@ -126,6 +126,16 @@ def _open_document(
     return Context(command, request, connection, services, started, envelope.fields), arguments
 
 
+def addressee(request: Message) -> tuple[str, str]:
+    """Return (the command's name, its database) of a request that may be malformed: "" for what cannot be read."""
+    try:
+        fields = list(elements(request.body))
+    except CommandError:
+        return "", ""
+    databases = [text_of(data) for name, code, data in fields if name == "$db" and code == STRING]
+    return fields[0][0] if fields else "", databases[0] if len(databases) == 1 else ""
+
+
 def _value(command: Command, code: int, data: bytes, db: str) -> Any:
     if command.value is Type.ANY:
         return code, data
@@ -154,7 +164,7 @@ def _finish(envelope: Envelope, command: Command, started: float) -> None:
     """What can only be judged once all fields are read."""
     fields = envelope.fields
     if command.admin_only and envelope.db != "admin":
-        raise CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
+        raise admin_only_error(command)
     if envelope.api_version is not None:
         _check_api(envelope, command)
     elif envelope.api_strict is not None or envelope.api_deprecation_errors is not None:

@@ -51,6 +51,13 @@ roles are of `admin`. What one's own operations, cursors and sessions are about,
 table says what is decided before. *Anyone* needs no login, *any user* some login. Commands that processes send each
 other (`_...`, `replSetHeartbeat`, `prepareTransaction` and others that need the action `internal`) are for `__system`
 alone.
+
+A command that a real mongod has and this server has not is refused with CommandNotSupported (115) to users who might
+run it there, and to all others as there (13). Every command that a real mongod lists was put to both by its name alone,
+on three databases, with two values, by 31 users: 99.5% of 42,618 requests were decided alike. The others are malformed:
+`cloneCollectionAsCapped`, `dropDatabase`, `findAndModify` and `getClusterParameter` say here first that the user may
+not run them, `distinct` and `setUserWriteBlockMode` say here first what is wrong with the request; `getDiagnosticData`
+and `setProfilingFilterGlobally` do nothing here and need less, or more, than there.
 """
 
 

@@ -110,6 +110,64 @@ def test_a_role_may_do_what_it_may_on_a_real_server(port: int, role: str | None)
     assert not found
 
 
+MALFORMED_IS_READ_LATER = {
+    "cloneCollectionAsCapped": "the user is checked before the fields that the handler reads",
+    "dropDatabase": "the user is checked before the fields that the handler reads",
+    "findAndModify": "needs are taken from what was parsed, and a statement that does nothing is not parsed further",
+    "getClusterParameter": "the user is checked before the fields that the handler reads",
+}
+MALFORMED_IS_READ_FIRST = {
+    "distinct": "a required field is missed before the user is checked",
+}
+NEEDS_MORE = {
+    "getDiagnosticData": "a real one needs three actions, and there is nothing here to be read",
+    "setProfilingFilterGlobally": "a real one needs the action on every database",
+}
+UNLIKE = MALFORMED_IS_READ_LATER | MALFORMED_IS_READ_FIRST | NEEDS_MORE
+"""Commands that are not decided as by a real server in a form in which neither carries them out."""
+LOGGING_IN = ("authenticate", "logout", "saslContinue", "saslStart")
+
+
+@pytest.mark.parametrize("role", [None, "read", "dbAdmin", "clusterMonitor", "backup"])
+def test_every_command_of_a_real_server_is_decided_alike(port: int, role: str | None) -> None:
+    """Each by its name alone, also those that are not served here."""
+
+    async def story() -> list[Any]:
+        node = LocalNode(extra=EXTRA)
+        db, create = ("admin", None) if role is None else user_of(role)
+        await node.run({"createUser": "first", "pwd": "p", "roles": ["root"], "mechanisms": ["SCRAM-SHA-1"]}, "admin")
+        if create is not None:
+            await node.run(create, db)
+        node.services.access.enabled = True
+        another_client(node, "10.0.0.1:9")
+        credentials: dict[str, Any] = {}
+        root: Client
+        client: Client
+        if role is not None:
+            credentials = {"username": role, "password": "p", "authSource": db, "authMechanism": "SCRAM-SHA-1"}
+            assert (await log_in(node, role, "p", db, mechanism="SCRAM-SHA-1"))["ok"]
+        with pymongo.MongoClient("127.0.0.1", port, username="first", password="p") as root:
+            if create is not None:
+                root[db].command(create, check=False)
+            names = sorted(root.admin.command("listCommands")["commands"])
+        apart = []
+        with pymongo.MongoClient("127.0.0.1", port, **credentials) as client:
+            for name in names:
+                if name in UNLIKE or name in LOGGING_IN or node.services.table.find(name) is None:
+                    continue
+                for where in ("own", "admin"):
+                    for value in (1, "c"):
+                        ours = await node.reply({name: value}, where)
+                        theirs = client[where].command({name: value}, check=False)
+                        if decision(ours) != decision(theirs):
+                            apart.append((where, name, value, ours.get("errmsg"), theirs.get("errmsg")))
+        return apart
+
+    found = loop(story())
+    print(*found, sep="\n")
+    assert not found
+
+
 @pytest.mark.parametrize("command", AMONG_PROCESSES, ids=lambda command: str(next(iter(command))))
 def test_what_processes_send_each_other_is_for_them_alone(port: int, command: dict[str, Any]) -> None:
     """As it is here: `tests/layout/test_permissions.py`."""

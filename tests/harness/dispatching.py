@@ -19,6 +19,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.commands.gossip import EncodedGossip, encode_gossip
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.sessions.registry import ClientSessions
+from docstore.commands.specs.unsupported import unsupported
 from docstore.errors import CommandError
 from docstore.wire.message import Message
 
@@ -70,7 +71,7 @@ def services_of(commands: Iterable[Command], *, host: FakeHost | None = None, cl
     clock = clock or ManualClock()
     ids = count(1)
     return Services(
-        table=CommandTable(commands, unsupported={"mapReduceOld": "it is gone"}),
+        table=CommandTable(commands, unsupported=(unsupported("mapReduceOld", PUBLIC, "it is gone"),)),
         host=host or FakeHost(),
         sessions=ClientSessions(clock, lambda: next(ids).to_bytes(16, "big")),
         cursors=CursorRegistry(clock, lambda: next(ids)),

@@ -16,7 +16,7 @@ from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import Identity, current
 from docstore.commands.access.need import Need, on_cluster, on_database
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
-from docstore.commands.declaration import Command, Resource
+from docstore.commands.declaration import Command, Resource, admin_only_error
 from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display_in_full
 from docstore.security.privileges import Privileges
@@ -24,7 +24,6 @@ from docstore.security.privileges import Privileges
 if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.context import Context, Services
-    from docstore.wire.message import Message
 
 _MOST_DECISIONS = 1024
 _OPEN = (Resource.NONE, Resource.USER)
@@ -37,19 +36,29 @@ for _need in (
     _FIRST_STEPS.grant(_need.resource, (_need.action,))
 
 
-def before_authentication(
-    services: Services, request: Message, peer: ClientConnection, error: CommandError
+def refusal_of_unreadable(
+    services: Services, spelling: str, db: str, peer: ClientConnection, error: CommandError
 ) -> CommandError:
-    """The error of a request that could not be read: who is not authenticated is not told what was wrong with it."""
-    spelling = request.body[5 : request.body.find(b"\0", 5)].decode("utf-8", "replace")
-    if peer.identity is not None or spelling not in services.table:
+    """Return the error of a request that failed with `error` before it was admitted.
+
+    Whoever is not authenticated is told nothing else. Of arguments that could not be read nothing is known: where the
+    user is checked first, the declared privilege decides, on the request's database `db` ("" where that is unreadable).
+    """
+    command = services.table.find(spelling)
+    if command is None or command.privilege.resource is Resource.NONE or error.code == Code.Unauthorized:
         return error
-    command = services.table.get(spelling)
-    if command.privilege.resource is Resource.NONE or (command.admin_only and error.code == Code.Unauthorized):
-        return error
-    if services.access.localhost_exception and is_local(peer) and not services.access.had_users:
-        return error
-    return requires_authentication(command)
+    identity = peer.identity
+    if identity is None:
+        if services.access.localhost_exception and is_local(peer) and not services.access.had_users:
+            return error
+        return requires_authentication(command)
+    if command.admin_only and db != "admin":
+        return admin_only_error(command)
+    privileges = identity.user.privileges
+    needs = command.privilege.needs(db, "")
+    if command.user_first and not all(privileges.allow(need.resource, need.action) for need in needs):
+        return CommandError(Code.Unauthorized, f"not authorized on {db} to execute command {command.name}")
+    return error
 
 
 def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awaitable[None] | None:

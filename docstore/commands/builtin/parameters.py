@@ -82,7 +82,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "setFeatureCompatibilityVersion", set_feature_version,
-        privilege=Privilege("setFeatureCompatibilityVersion", Resource.CLUSTER), role=Role.PRIMARY, admin_only=True,
+        privilege=Privilege("setFeatureCompatibilityVersion", Resource.CLUSTER), role=Role.PRIMARY,
+        user_first=True, admin_only=True,
         value=Type.STRING,
         parameters=(Parameter("confirm", Type.BOOL), Parameter("downgradeOnDiskChanges", Type.BOOL)),
         help="confirm the feature version",

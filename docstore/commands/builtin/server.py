@@ -149,7 +149,8 @@ COMMANDS: tuple[Command, ...] = (
         refuses="a write is acknowledged in its own reply",
     ),
     Command(
-        "getLog", get_log, privilege=Privilege("getLog", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+        "getLog", get_log, privilege=Privilege("getLog", Resource.CLUSTER), role=Role.ANY,
+        user_first=True, admin_only=True,
         value=Type.STRING, help="the newest log lines",
     ),
     Command(

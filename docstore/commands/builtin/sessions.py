@@ -83,11 +83,11 @@ COMMANDS: tuple[Command, ...] = (
         help="end what runs in sessions",
     ),
     Command(
-        "killAllSessions", kill_all_sessions, privilege=_KILL_ANY, role=Role.ANY, value=Type.DOCUMENTS,
+        "killAllSessions", kill_all_sessions, privilege=_KILL_ANY, role=Role.ANY, user_first=True, value=Type.DOCUMENTS,
         help="end what runs in any session",
     ),
     Command(
-        "killAllSessionsByPattern", kill_all_sessions_by_pattern, privilege=_KILL_ANY, role=Role.ANY,
+        "killAllSessionsByPattern", kill_all_sessions_by_pattern, privilege=_KILL_ANY, role=Role.ANY, user_first=True,
         value=Type.DOCUMENTS, help="end what runs in sessions that match",
     ),
 )  # fmt: skip

@@ -54,6 +54,7 @@ CREATE = Spec(
 
 COLL_MOD = Spec(
     "collMod", aliases=("collmod",), privilege=Privilege("collMod", Resource.COLLECTION), role=Role.PRIMARY,
+    user_first=True,
     value=Type.COLLECTION, stable=True,
     parameters=(
         Parameter("index", Type.OBJECT),
@@ -91,7 +92,7 @@ RENAME_COLLECTION = Spec(
 
 CONVERT_TO_CAPPED = Spec(
     "convertToCapped", aliases=("converttocapped",), privilege=Privilege("convertToCapped", Resource.COLLECTION),
-    role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True, parameters=(Parameter("size", Type.ANY),),
+    role=Role.PRIMARY, user_first=True, value=Type.COLLECTION, tolerant=True, parameters=(Parameter("size", Type.ANY),),
     help="make a collection capped",
 )  # fmt: skip
 
@@ -151,7 +152,7 @@ LIST_DATABASES = Spec(
 
 COLL_STATS = Spec(
     "collStats", aliases=("collstats",), privilege=Privilege("collStats", Resource.COLLECTION),
-    role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
+    role=Role.SECONDARY_OK, user_first=True, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
     parameters=(Parameter("scale", Type.INT, default=1, minimum=1),), help="statistics of a collection",
 )  # fmt: skip
 
@@ -163,7 +164,7 @@ DB_STATS = Spec(
 
 VALIDATE = Spec(
     "validate", privilege=Privilege("validate", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
-    wrong_name=Code.InvalidNamespace,
+    user_first=True, wrong_name=Code.InvalidNamespace,
     parameters=tuple(
         Parameter(name, Type.SAFE_BOOL, default=False)
         for name in (
@@ -178,12 +179,14 @@ _PLAN_CACHE_SHAPE = tuple(Parameter(name, Type.ANY) for name in ("query", "sort"
 
 PLAN_CACHE_CLEAR = Spec(
     "planCacheClear", privilege=Privilege("planCacheWrite", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    user_first=True,
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True, parameters=_PLAN_CACHE_SHAPE,
     help="forget the plans kept for a collection, or for a query",
 )  # fmt: skip
 
 PLAN_CACHE_SET_FILTER = Spec(
     "planCacheSetFilter", privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    user_first=True,
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
     parameters=(*_PLAN_CACHE_SHAPE, Parameter("indexes", Type.ANY)),
     help="say which indexes may serve queries of one shape",
@@ -191,12 +194,14 @@ PLAN_CACHE_SET_FILTER = Spec(
 
 PLAN_CACHE_LIST_FILTERS = Spec(
     "planCacheListFilters", privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    user_first=True,
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
     help="the index filters of a collection",
 )  # fmt: skip
 
 PLAN_CACHE_CLEAR_FILTERS = Spec(
     "planCacheClearFilters", privilege=Privilege("planCacheIndexFilter", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    user_first=True,
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True, parameters=_PLAN_CACHE_SHAPE,
     help="forget the index filters of a collection, or the one for a query",
 )  # fmt: skip

@@ -29,7 +29,8 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "compact", run, privilege=Privilege("compact", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
+    "compact", run, privilege=Privilege("compact", Resource.COLLECTION), role=Role.ANY,
+    user_first=True, value=Type.COLLECTION,
     wrong_name=Code.InvalidNamespace, tolerant=True, parameters=(Parameter("force", Type.SAFE_BOOL, default=False),),
     help="give back what deleted documents took",
 )  # fmt: skip

@@ -56,6 +56,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "reIndex", run, aliases=("reindex",), privilege=Privilege("reIndex", Resource.COLLECTION), role=Role.PRIMARY,
+    user_first=True,
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
     help="build the indexes of a collection anew",
 )  # fmt: skip

@@ -1,27 +1,146 @@
-"""Commands that MongoDB has and a data node of this server has not, each with the sentence that refuses it.
+"""Commands that MongoDB has and a data node of this project has not, each with the reason and who may hear it.
 
-Kept apart from what is served: "not supported" and "no such command" are different replies.
+Names, privileges and required fields are those of MongoDB 6.0, so that a user who may not run one is told so by either
+server, and so is a user who sends it in a wrong form.
 """
 
 from __future__ import annotations
 
-from docstore.aggregation.unsupported import SEARCH_COMMANDS
+from docstore.aggregation.unsupported import SEARCH_REASON
+from docstore.commands.declaration import AUTHENTICATED, INTERNAL, PUBLIC, Command, Privilege, Resource, Type
+from docstore.commands.specs.unsupported import unsupported
 
 _OPLOG = "the oplog is written by this server alone"
 _POOLS = "connections to other members are not pooled by names that could be given here"
 _MONITORING = "nothing is reported to anyone outside"
+_PROCESSES = "the processes of a cluster do not send each other this command here"
+_SHARDING = "routers and config servers answer this"
+_TENANTS = "a set serves one tenant, and is not split"
+_TRAFFIC = "traffic is not recorded"
+_LEGACY = "no driver asks for this any more"
+_COMPACTION = "compactStructuredEncryptionData"
 
-UNSUPPORTED = {
-    **SEARCH_COMMANDS,
-    "appendOplogNote": _OPLOG,
-    "applyOps": _OPLOG,
-    "connPoolSync": _POOLS,
-    "dbCheck": "members are compared with dbHash",
-    "dropConnections": _POOLS,
-    "getDiagnosticData": "diagnostic data are not collected",
-    "getFreeMonitoringStatus": _MONITORING,
-    "replSetResizeOplog": "the oplog keeps the size that it was made with",
-    "setFreeMonitoring": _MONITORING,
-    "setProfilingFilterGlobally": "the profiler has no filter for all databases",
-    "setUserWriteBlockMode": "writes of users cannot be blocked",
-}
+_INTERNAL_ON_ADMIN = {
+    "_addShard": "shardIdentity", "_configsvrClearJumboFlag": "epoch", "_configsvrCommitChunksMerge": "shard",
+    "_configsvrCommitMovePrimary": "expectedDatabaseVersion", "_configsvrEnsureChunkVersionIsGreaterThan": "minKey",
+    "_configsvrMoveRange": "toShard", "_configsvrRefineCollectionShardKey": "key",
+    "_configsvrRemoveChunks": "collectionUUID", "_configsvrReshardCollection": "key",
+    "_configsvrSetAllowMigrations": "allowMigrations", "_configsvrSetUserWriteBlockMode": "global",
+    "_flushReshardingStateChange": "reshardingUUID", "_killOperations": "operationKeys",
+    "_mergeAuthzCollections": "db", "_shardsvrAbortReshardCollection": "userCanceled",
+    "_shardsvrCleanupReshardCollection": "reshardingUUID", "_shardsvrCommitReshardCollection": "reshardingUUID",
+    "_shardsvrGetStatsForBalancing": "collections", "_shardsvrMoveRange": "toShard",
+    "_shardsvrReshardCollection": "key", "_shardsvrSetClusterParameter": "clusterParameterTime",
+    "_shardsvrSetUserWriteBlockMode": "global", "coordinateCommitTransaction": "participants",
+    "internalRenameIfOptionsAndIndexesMatch": "from", "recipientVoteImportedFiles": "migrationId",
+    "voteCommitIndexBuild": "hostAndPort",
+}  # fmt: skip
+"""Internal commands of `admin`, each with a field that it requires."""
+_INTERNAL = {
+    "_configsvrCollMod": "collModRequest", "_configsvrRenameCollectionMetadata": "to",
+    "_shardsvrCollModParticipant": "collModRequest", "_shardsvrCompactStructuredEncryptionData": "compactionTokens",
+    "_shardsvrCreateCollectionParticipant": "indexes",
+    "_shardsvrDropCollectionIfUUIDNotMatching": "expectedCollectionUUID", "_shardsvrDropIndexes": "index",
+    "_shardsvrRefineCollectionShardKey": "newShardKey", "_shardsvrRenameCollection": "to",
+    "_shardsvrRenameCollectionParticipant": "to", "_shardsvrRenameCollectionParticipantUnblock": "to",
+    "_shardsvrSetAllowMigrations": "allowMigrations", "autoSplitVector": "keyPattern",
+    "clusterAggregate": "pipeline", "clusterDelete": "deletes", "clusterGetMore": "collection",
+    "clusterInsert": "documents", "clusterUpdate": "updates",
+}  # fmt: skip
+"""Internal commands of any database, each with a field that it requires."""
+_INTERNAL_PLAIN = (
+    "_configsvrAddShard", "_configsvrAddShardToZone", "_configsvrBalancerStart", "_configsvrBalancerStatus",
+    "_configsvrBalancerStop", "_configsvrMoveChunk", "_configsvrRemoveShard", "_configsvrRemoveShardFromZone",
+    "_configsvrRunRestore", "_configsvrUpdateZoneKeyRange", "_getNextSessionMods", "_getUserCacheGeneration",
+    "_migrateClone", "_recvChunkAbort", "_recvChunkCommit", "_recvChunkReleaseCritSec", "_recvChunkStatus",
+    "_shardsvrCloneCatalogData", "_shardsvrJoinMigrations", "_transferMods", "clusterAbortTransaction",
+    "clusterCommitTransaction", "prepareTransaction", "setShardVersion",
+)  # fmt: skip
+"""Internal commands of `admin` that require no field."""
+_INTERNAL_STRING = (
+    "_configsvrAbortReshardCollection", "_configsvrBalancerCollectionStatus", "_configsvrCleanupReshardCollection",
+    "_configsvrCommitReshardCollection", "_configsvrConfigureCollectionBalancing", "_configsvrCreateDatabase",
+    "_configsvrRemoveTags", "_flushDatabaseCacheUpdates", "_flushDatabaseCacheUpdatesWithWriteConcern",
+    "_flushRoutingTableCacheUpdates", "_flushRoutingTableCacheUpdatesWithWriteConcern", "_shardsvrMovePrimary",
+    "_shardsvrReshardingOperationTime",
+)  # fmt: skip
+"""Internal commands of `admin` that hold a string."""
+_INTERNAL_NAMESPACE = (
+    "_configsvrCommitChunkMigration", "_configsvrCommitChunkSplit",
+    "_configsvrRepairShardedCollectionChunksHistory", "_recvChunkStart", "mergeChunks", "splitChunk",
+)  # fmt: skip
+"""Internal commands of `admin` that hold a namespace."""
+_INTERNAL_COLLECTION = (
+    "_shardsvrCreateCollection", "_shardsvrDropCollection", "_shardsvrDropCollectionParticipant",
+    "_shardsvrParticipantBlock", "clusterFind",
+)  # fmt: skip
+"""Internal commands of any database that hold the name of a collection."""
+
+
+def _cluster(
+    action: str, reason: str, name: str, *required: str, admin_only: bool = True, user_first: bool = False
+) -> Command:
+    privilege = Privilege(action, Resource.CLUSTER)
+    return unsupported(name, privilege, reason, *required, admin_only=admin_only, user_first=user_first)
+
+
+def _collection(action: str, reason: str, name: str, *required: str) -> Command:
+    return unsupported(name, Privilege(action, Resource.COLLECTION), reason, *required)
+
+
+UNSUPPORTED = (
+    *(unsupported(name, INTERNAL, _PROCESSES, field, admin_only=True) for name, field in _INTERNAL_ON_ADMIN.items()),
+    *(unsupported(name, INTERNAL, _PROCESSES, field) for name, field in _INTERNAL.items()),
+    *(unsupported(name, INTERNAL, _PROCESSES, admin_only=True) for name in _INTERNAL_PLAIN),
+    *(unsupported(name, INTERNAL, _PROCESSES, admin_only=True, value=Type.STRING) for name in _INTERNAL_STRING),
+    *(unsupported(name, INTERNAL, _PROCESSES, admin_only=True, value=Type.NAMESPACE) for name in _INTERNAL_NAMESPACE),
+    *(unsupported(name, INTERNAL, _PROCESSES, value=Type.COLLECTION) for name in _INTERNAL_COLLECTION),
+    unsupported("_configsvrSetClusterParameter", INTERNAL, _PROCESSES, admin_only=True, value=Type.OBJECT),
+    unsupported("_shardsvrDropDatabase", INTERNAL, _PROCESSES),
+    unsupported("_shardsvrDropDatabaseParticipant", INTERNAL, _PROCESSES),
+    unsupported("applyOps", AUTHENTICATED, _OPLOG),
+    unsupported("availableQueryOptions", AUTHENTICATED, _LEGACY),
+    unsupported("driverOIDTest", AUTHENTICATED, _LEGACY),
+    _collection("collMod", _PROCESSES, "_shardsvrCollMod"),
+    _collection(_COMPACTION, "queryable encryption is not supported", _COMPACTION, "compactionTokens"),
+    _collection("createSearchIndexes", SEARCH_REASON, "createSearchIndexes"),
+    _collection("dropSearchIndex", SEARCH_REASON, "dropSearchIndex"),
+    _collection("updateSearchIndex", SEARCH_REASON, "updateSearchIndex"),
+    _cluster("appendOplogNote", _OPLOG, "appendOplogNote"),
+    _cluster("checkFreeMonitoringStatus", _MONITORING, "getFreeMonitoringStatus"),
+    _cluster("cleanupOrphaned", _SHARDING, "cleanupOrphaned"),
+    _cluster("connPoolSync", _POOLS, "connPoolSync", admin_only=False),
+    _cluster("dbCheck", "members are compared with dbHash", "dbCheck", admin_only=False),
+    _cluster("dropConnections", _POOLS, "dropConnections", "hostAndPort"),
+    _cluster("enableProfiler", "the profiler has no filter for all", "setProfilingFilterGlobally", admin_only=False),
+    _cluster("flushRouterConfig", _SHARDING, "flushRouterConfig"),
+    _cluster("getShardMap", _SHARDING, "getShardMap"),
+    unsupported(
+        "getDatabaseVersion", Privilege("getDatabaseVersion", Resource.DATABASE), _SHARDING,
+        admin_only=True, value=Type.STRING,
+    ),
+    unsupported("checkShardingIndex", Privilege("find", Resource.COLLECTION), _SHARDING, "keyPattern"),
+    unsupported(
+        "getShardVersion", Privilege("getShardVersion", Resource.COLLECTION), _SHARDING,
+        admin_only=True, value=Type.NAMESPACE,
+    ),
+    unsupported("splitVector", Privilege("splitVector", Resource.COLLECTION), _SHARDING, "keyPattern"),
+    unsupported("waitForFailPoint", PUBLIC, "fail points are waited for by nobody", admin_only=True),
+    _cluster("replSetResizeOplog", "the oplog keeps the size that it was made with", "replSetResizeOplog"),
+    _cluster("serverStatus", "diagnostic data are not collected", "getDiagnosticData"),
+    _cluster("setFreeMonitoring", _MONITORING, "setFreeMonitoring", "action", user_first=True),
+    _cluster(
+        "setUserWriteBlockMode", "writes of users cannot be blocked", "setUserWriteBlockMode", "global",
+        admin_only=False,
+    ),
+    _cluster("shardingState", _SHARDING, "shardingState"),
+    _cluster("trafficRecord", _TRAFFIC, "startRecordingTraffic", "filename", admin_only=False),
+    _cluster("trafficRecord", _TRAFFIC, "stopRecordingTraffic", admin_only=False),
+    *(
+        _cluster("runTenantMigration", _TENANTS, name, "migrationId")
+        for name in (
+            "abortShardSplit", "commitShardSplit", "donorAbortMigration", "donorForgetMigration",
+            "donorStartMigration", "forgetShardSplit", "recipientForgetMigration", "recipientSyncData",
+        )
+    ),
+)  # fmt: skip

@@ -22,6 +22,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "replSetFreeze", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    "replSetFreeze", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY,
+    user_first=True, admin_only=True,
     value=Type.NUMBER, help="do not run for primary for so many seconds; 0 takes that back",
 )  # fmt: skip

@@ -25,6 +25,6 @@ async def _run(context: Context) -> Result:
 
 
 COMMAND = Command(
-    "replSetHeartbeat", run, privilege=INTERNAL, role=Role.ANY, admin_only=True,
+    "replSetHeartbeat", run, privilege=INTERNAL, role=Role.ANY, user_first=True, admin_only=True,
     value=Type.STRING, tolerant=True, help="between members of a set",
 )  # fmt: skip

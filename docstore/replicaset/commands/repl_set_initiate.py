@@ -22,6 +22,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "replSetInitiate", run, privilege=Privilege("replSetConfigure", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    "replSetInitiate", run, privilege=Privilege("replSetConfigure", Resource.CLUSTER), role=Role.ANY,
+    user_first=True, admin_only=True,
     value=(Type.OBJECT, Type.NUMBER), help="initiate a replica set",
 )  # fmt: skip

@@ -17,5 +17,6 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "replSetMaintenance", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY,
+    user_first=True,
     admin_only=True, value=Type.SAFE_BOOL, help="enter or leave maintenance mode; as often left as entered",
 )  # fmt: skip

@@ -22,7 +22,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "replSetReconfig", run, privilege=Privilege("replSetConfigure", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    "replSetReconfig", run, privilege=Privilege("replSetConfigure", Resource.CLUSTER), role=Role.ANY,
+    user_first=True, admin_only=True,
     value=Type.OBJECT, own_deadline=True,
     parameters=(Parameter("force", Type.SAFE_BOOL, default=False),),
     help="change the configuration of the set; force: on any member, without its safety",

@@ -23,7 +23,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "replSetStepDown", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY,
+    "replSetStepDown", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY, user_first=True,
     admin_only=True, value=Type.NUMBER,
     parameters=(
         Parameter("secondaryCatchUpPeriodSecs", Type.NUMBER),

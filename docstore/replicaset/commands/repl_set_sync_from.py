@@ -20,6 +20,6 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "replSetSyncFrom", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY,
+    "replSetSyncFrom", run, privilege=Privilege("replSetStateChange", Resource.CLUSTER), role=Role.ANY, user_first=True,
     admin_only=True, value=Type.STRING, help="use that member as sync source, once",
 )  # fmt: skip

@@ -6,7 +6,8 @@ import bson
 import pytest
 
 from docstore.commands.arguments import declared, parse_fields
-from docstore.commands.declaration import CommandTable, Parameter, Role, Type
+from docstore.commands.declaration import PUBLIC, CommandTable, Parameter, Role, Type
+from docstore.commands.specs.unsupported import unsupported
 from docstore.errors import CommandError
 from tests.harness.dispatching import command, dispatcher_of
 
@@ -16,9 +17,18 @@ def test_a_spelling_belongs_to_one_command() -> None:
         CommandTable([command("a"), command("b", aliases=("a",))])
 
 
-def test_a_name_is_not_both_declared_and_unsupported() -> None:
-    with pytest.raises(AssertionError, match="unsupported"):
-        CommandTable([command("a")], unsupported={"a": "no"})
+def test_a_command_that_a_process_serves_is_not_unsupported_there() -> None:
+    served = command("a")
+    table = CommandTable([served], unsupported=(unsupported("a", PUBLIC, "no"), unsupported("b", PUBLIC, "no")))
+    assert table.get("a") is served
+    assert table.get("b").refuses == "no"
+
+
+def test_an_unsupported_command_is_not_listed() -> None:
+    table = CommandTable([command("a")], unsupported=(unsupported("b", PUBLIC, "no"),))
+    assert [each.name for each in table] == ["a"]
+    assert "b" not in table
+    assert table.find("c") is None
 
 
 def test_a_table_lists_each_command_once_in_order() -> None:
