@@ -46,9 +46,10 @@ from docstore.replication.messages import (
     SyncFrom,
     VoteRequest,
 )
+from docstore.replication.roles import NEVER
 from docstore.replication.state import State
 from docstore.replication.states import MemberState, Role
-from docstore.replication.terms import NEVER, adopt_term
+from docstore.replication.terms import adopt_term
 
 
 class Core:

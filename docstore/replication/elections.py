@@ -7,15 +7,12 @@ behind us in catch-up, goes the same way. A hand-over by a leaving primary skips
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME
 from docstore.replication import primary_loss
-from docstore.replication.config import MemberConfig, ReplicaSetConfig
+from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.effects import Effects, Log, Persist, Reply, Send, log
 from docstore.replication.leadership import begin_primary
 from docstore.replication.messages import (
@@ -25,28 +22,26 @@ from docstore.replication.messages import (
     LastVote,
     Maintenance,
     StepUpRequest,
-    Term,
     VoteReply,
     VoteRequest,
 )
 from docstore.replication.progress import on_majority
-from docstore.replication.states import MemberState, Role
-from docstore.replication.terms import (
+from docstore.replication.roles import (
+    BY_CATCH_UP,
+    BY_PRIORITY,
+    BY_REFUSED_PORT,
+    BY_STEP_UP,
+    BY_TIMEOUT,
     NEVER,
-    adopt_term,
-    refuse_unless_initiated,
-    restart_election_timer,
+    Election,
 )
+from docstore.replication.states import MemberState, Role
+from docstore.replication.terms import adopt_term, refuse_unless_initiated, restart_election_timer
 
 if TYPE_CHECKING:
     from docstore.replication.peers import Peer
     from docstore.replication.state import State
 
-BY_TIMEOUT = "electionTimeout"
-BY_PRIORITY = "priorityTakeover"
-BY_CATCH_UP = "catchUpTakeover"
-BY_STEP_UP = "stepUpRequestSkipDryRun"
-BY_REFUSED_PORT = "primaryPortRefused"
 _KIND = {BY_PRIORITY: "priority takeover", BY_CATCH_UP: "catchup takeover"}
 _WHY = {
     BY_PRIORITY: "Starting an election for a priority takeover",
@@ -56,94 +51,6 @@ _WHY = {
 FRESHNESS_SECONDS = 2
 """How far behind the newest member a priority takeover may start."""
 EAGER_RETRY_SECONDS = 0.05
-TIMEOUT_SPREAD = 0.15
-"""Random part of the election timeout, as a fraction of it."""
-RETRY_FRACTION = 0.5
-"""After a lost election: wait between this fraction of the timeout and all of it."""
-
-
-@dataclass(slots=True)
-class Election:
-    """A round in progress."""
-
-    term: Term
-    dry_run: bool
-    reason: str
-    granted: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
-    heard: set[int] = field(default_factory=set)
-    """Who has answered, whatever the answer."""
-
-    @property
-    def for_want_of_primary(self) -> bool:
-        """Nobody else may be about to run: if this round is broken off, the set stays without a primary."""
-        return self.reason in (BY_TIMEOUT, BY_STEP_UP)
-
-
-@dataclass(slots=True)
-class Candidacy:
-    """Whether this member runs, and when it will. Times are the driver's clock in seconds."""
-
-    election: Election | None = None
-    election_at: float = NEVER
-    takeover_at: float = NEVER
-    takeover_reason: str = ""
-    frozen_until: float = -math.inf
-    out_of_reach: bool = False
-    """The last round was lost because too few voters could be reached to win it."""
-    eager_until: float = -math.inf
-    """After initiation: run as soon as a majority has the configuration and the data that members begin with, without
-    the timeout."""
-    maintenance: int = 0
-    """How often maintenance mode was asked for and not taken back."""
-
-    def wait_for_silence(
-        self, config: ReplicaSetConfig | None, me: MemberConfig | None, now: float, rng: Callable[[], float]
-    ) -> None:
-        """Run after a whole timeout from now."""
-        self.election_at = NEVER
-        self.out_of_reach = False
-        if config is not None and me is not None and me.electable:
-            self.election_at = now + config.settings.election_timeout * (1 + TIMEOUT_SPREAD * rng())
-
-    def retry_later(self, timeout: float, now: float, rng: Callable[[], float]) -> None:
-        """The round was lost: the same two candidates should not meet again."""
-        self.end_round()
-        self.election_at = now + timeout * (RETRY_FRACTION + (1 - RETRY_FRACTION) * rng())
-
-    def run_by(self, at: float) -> None:
-        """Do not wait longer than until then."""
-        self.election_at = min(self.election_at, at)
-
-    def run_before_timeout(self, at: float) -> None:
-        """Do not wait longer than until then, if we run at all."""
-        if self.election_at != NEVER:
-            self.run_by(at)
-
-    def run_eagerly(self, now: float, until: float) -> None:
-        self.election_at, self.eager_until = now, until
-
-    def end_eagerness(self, now: float) -> None:
-        self.eager_until = now
-
-    def drop_takeover(self) -> None:
-        self.takeover_at = NEVER
-
-    def freeze_until(self, until: float) -> None:
-        self.frozen_until = max(self.frozen_until, until)
-
-    def end_round(self) -> None:
-        self.election = None
-
-    def won(self) -> Election:
-        """The round that was won; there is nothing to run for now."""
-        election = self.election
-        assert election is not None
-        self.end_round()
-        self.out_of_reach = False
-        self.election_at = self.takeover_at = NEVER
-        self.eager_until = -math.inf
-        return election
 
 
 def unelectable(state: State, now: float) -> str:

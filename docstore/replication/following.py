@@ -12,8 +12,6 @@ outage by itself and says when it has failed.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
@@ -28,8 +26,8 @@ from docstore.replication.messages import (
     SourceFailed,
     SyncFrom,
 )
+from docstore.replication.roles import NEVER
 from docstore.replication.states import MemberState, PrimaryState, Role
-from docstore.replication.terms import NEVER
 
 if TYPE_CHECKING:
     from docstore.replication.peers import Peer
@@ -38,28 +36,6 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 1.0
 PING_CLASS_SECONDS = 0.005
 MAX_LAG_SECONDS = 30
-
-
-@dataclass(slots=True)
-class SyncSource:
-    """The member that the log is fetched from, None for nobody, and how we tell it where we are. Times are the
-    driver's clock in seconds."""
-
-    host: str | None = None
-    reason: str = ""
-    """Why the one before was left, or none is found."""
-    retry_at: float = -math.inf
-    forced: str | None = None
-    position_in_flight: bool = False
-    position_dirty: bool = False
-    position_at: float = NEVER
-
-    def search_at(self, now: float) -> None:
-        """Look for one then, if there is none."""
-        self.retry_at = now
-
-    def leave(self) -> None:
-        self.host = None
 
 
 def follows(state: State) -> bool:

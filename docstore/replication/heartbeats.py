@@ -14,6 +14,7 @@ from docstore.replication import elections, following, leadership, primary_loss,
 from docstore.replication.config import different_sets, is_foreign
 from docstore.replication.effects import Effects, Reply, Send, log
 from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest
+from docstore.replication.roles import BY_REFUSED_PORT, BY_TIMEOUT
 from docstore.replication.states import MemberState, Role
 from docstore.replication.terms import abandon_election, adopt_term, restart_election_timer
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from docstore.replication.state import State
 
 UNKNOWN_HOST_TIMEOUT = 2.0
-_OF_SILENCE = (elections.BY_TIMEOUT, elections.BY_REFUSED_PORT)
+_OF_SILENCE = (BY_TIMEOUT, BY_REFUSED_PORT)
 """Elections that word of a primary ends."""
 PING_WEIGHT = 0.2
 """Of the newest measurement in the moving average."""

@@ -9,7 +9,6 @@ been heard of for an election timeout.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
@@ -27,10 +26,10 @@ from docstore.replication.messages import (
     PositionUpdate,
     StepDown,
     StepUpRequest,
-    Term,
 )
+from docstore.replication.roles import NEVER, ElectionRecord, PendingStepDown
 from docstore.replication.states import PrimaryState, Role
-from docstore.replication.terms import NEVER, refuse_unless_initiated, stop_being_primary
+from docstore.replication.terms import refuse_unless_initiated, stop_being_primary
 
 if TYPE_CHECKING:
     from docstore.replication.peers import Peer
@@ -42,70 +41,6 @@ DOWN_PATIENCE_SECONDS = 0.1
 """How long a winner waits for members that it believes down: they may be up again since they were last asked."""
 COMMIT_PUSH_SECONDS = 0.05
 """How long a new commit point waits for a natural message before heartbeats carry it to the others."""
-
-
-@dataclass(slots=True)
-class PendingStepDown:
-    """A step-down that waits for its successor (rule 9)."""
-
-    token: int
-    until: float
-    frozen_until: float
-    forced: bool
-    while_reachable: bool
-
-
-@dataclass(slots=True)
-class ElectionRecord:
-    """The last election won, for the status. Times are the driver's clock."""
-
-    reason: str
-    term: Term
-    at: float
-    commit_point: OpTime
-    last_seen: OpTime
-    votes_needed: int
-    priority: float
-    caught_up_at: float | None = None
-
-
-@dataclass(slots=True)
-class Leadership:
-    """A primary's own affairs, and what is remembered of them. Times are the driver's clock in seconds."""
-
-    since: float = -math.inf
-    heard_until: float = -math.inf
-    """No majority can have been silent for too long before then: whoever is heard of only moves that on."""
-    catch_up_until: float = NEVER
-    catch_up_awaits: set[str] = field(default_factory=set)
-    """The members of whom no heartbeat sent since the election has brought news."""
-    patient_until: float = NEVER
-    """Till then also those among them are awaited that are believed down."""
-    step_down: PendingStepDown | None = None
-    commit_push_at: float = NEVER
-    last_election: ElectionRecord | None = None
-    election_time: int = 0
-    """Packed timestamp of the first entry of our last term as primary."""
-
-    def end(self) -> PendingStepDown | None:
-        """No longer primary; the command that waited for this, if one did."""
-        pending, self.step_down = self.step_down, None
-        self.end_catch_up()
-        self.commit_push_at = NEVER
-        return pending
-
-    def count_silence_anew(self) -> None:
-        """Others may be a majority now, or may be silent for another time."""
-        self.heard_until = -math.inf
-
-    def end_catch_up(self) -> None:
-        """Nobody's answer is awaited (any more)."""
-        self.catch_up_awaits = set()
-        self.catch_up_until = self.patient_until = NEVER
-
-    def heard_of(self, host: str) -> None:
-        """Catching up need not wait for it (any more)."""
-        self.catch_up_awaits.discard(host)
 
 
 def begin_primary(state: State, now: float, out: Effects) -> None:

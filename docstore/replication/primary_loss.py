@@ -9,51 +9,19 @@ election timeout has come anyway. So a link that only this member has lost costs
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.replication.messages import NO_MEMBER
 from docstore.replication.states import Role
-from docstore.replication.terms import NEVER
 
 if TYPE_CHECKING:
     from docstore.replication.peers import Peer
     from docstore.replication.state import State
 
-REFUSALS = 2
-"""How many in a row are evidence: one may be a connection that was reset on the way."""
 CONFIRM_SECONDS = 0.05
 SPREAD_SECONDS = 0.25
 """Who sees the same refusal does not run at the same time."""
 RETRY_SECONDS = 0.5
-
-
-@dataclass(slots=True)
-class PrimaryLoss:
-    """The primary heard of last, and what speaks for its end. Times are the driver's clock in seconds."""
-
-    host: str = ""
-    until: float = -math.inf
-    """From then on the election timeout decides."""
-    refusals: int = 0
-    run_at: float = NEVER
-
-    def heard(self, host: str, until: float) -> None:
-        """It lives."""
-        self.host, self.until, self.refusals, self.run_at = host, until, 0, NEVER
-
-    def refused(self) -> bool:
-        """Whether that is evidence."""
-        self.refusals += 1
-        return self.refusals >= REFUSALS
-
-    def run(self, at: float) -> None:
-        self.run_at = min(self.run_at, at)
-
-    def settle(self) -> None:
-        """An election is under way, or somebody else got our vote."""
-        self.run_at = NEVER
 
 
 def heard(state: State, peer: Peer, now: float) -> None:

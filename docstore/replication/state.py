@@ -18,12 +18,9 @@ from bson.objectid import ObjectId
 
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
-from docstore.replication.elections import Candidacy
-from docstore.replication.following import SyncSource
-from docstore.replication.leadership import Leadership
 from docstore.replication.messages import NO_CONFIG, NO_MEMBER, NO_VOTE, LastVote, Term
 from docstore.replication.peers import Peer
-from docstore.replication.primary_loss import PrimaryLoss
+from docstore.replication.roles import Candidacy, Leadership, PrimaryLoss, SyncSource
 from docstore.replication.states import MemberState, PrimaryState, Role
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
@@ -12,8 +11,6 @@ from docstore.replication.states import Role
 
 if TYPE_CHECKING:
     from docstore.replication.state import State
-
-NEVER = math.inf
 
 
 def restart_election_timer(state: State, now: float) -> None:
