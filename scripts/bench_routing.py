@@ -20,7 +20,8 @@ from bson.timestamp import Timestamp
 
 from docstore.bson import documents_array
 from docstore.query.filter.parse import parse_filter
-from docstore.sharding.chunks import Chunk, ChunkMap, move_chunk, split_chunk
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap, move_chunk, split_chunk
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing, RoutingRead
 from docstore.sharding.targeting import shards_for_filter

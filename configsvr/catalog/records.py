@@ -17,7 +17,7 @@ from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.bson import document_to_python
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.version import DatabaseVersion
 

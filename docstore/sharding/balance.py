@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.split import target_bytes
 
 DIFFERENCE_CHUNKS = 3

@@ -2,81 +2,25 @@
 
 Always true (`ChunkMap.check`): the chunks cover the key space from its lowest to its highest end without gap or
 overlap; no two have the same version; all belong to one epoch. A map is never changed: refreshing makes a new one,
-which shares the blocks (`docstore.sharding.chunk_blocks`) that are the same.
+which shares the blocks (`docstore.sharding.chunk`) that are the same.
 """
 
 from __future__ import annotations
 
 import itertools
-import struct
-import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from docstore.bson import elements
 from docstore.errors import Code, CommandError
-from docstore.sharding.chunk_blocks import BLOCK_CHUNKS, Block, blocks_of, joined, totals, totals_after
+from docstore.sharding.chunk import BLOCK_CHUNKS, Block, Chunk, blocks_of, joined, totals, totals_after
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
-
-_STAMP = struct.Struct("<II")
 
 
 class InconsistentChunks(Exception):
     """Chunks that do not make a map: read while they changed. Ask again, for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A range of keys and the shard that owns it."""
-
-    range: KeyRange
-    shard: str
-    lastmod: Lastmod
-    jumbo: bool = False
-
-    @property
-    def min(self) -> Bound:
-        return self.range.min
-
-    @property
-    def max(self) -> Bound:
-        return self.range.max
-
-    @classmethod
-    def from_raw(cls, key: ShardKey, raw: bytes) -> Chunk:
-        """From `{min, max, shard, lastmod, [jumbo]}`, other fields ignored: config.chunks and routing replies."""
-        return chunk_from_raw(key.bound, raw)
-
-    def document(self) -> dict[str, Any]:
-        """`{min, max, shard, lastmod, [jumbo]}`"""
-        body: dict[str, Any] = {
-            "min": self.min.document(),
-            "max": self.max.document(),
-            "shard": self.shard,
-            "lastmod": self.lastmod.to_timestamp(),
-        }
-        if self.jumbo:
-            body["jumbo"] = True
-        return body
-
-    def __str__(self) -> str:
-        return f"{self.range} on {self.shard} {self.lastmod}"
-
-
-def chunk_from_raw(bound: Callable[[bytes], Bound], raw: bytes) -> Chunk:
-    """As `Chunk.from_raw`, with bounds as `bound` makes them. BadValue when the range is empty."""
-    fields = {name: data for name, _, data in elements(raw)}
-    low, high = bound(fields["min"]), bound(fields["max"])
-    if low.key >= high.key:
-        raise CommandError(Code.BadValue, f"the range {KeyRange(low, high)} is empty")
-    minor, major = _STAMP.unpack(fields["lastmod"])
-    return Chunk(
-        KeyRange(low, high), sys.intern(fields["shard"][4:-1].decode()), Lastmod(major, minor),
-        any(fields.get("jumbo", b"")),
-    )  # fmt: skip
 
 
 class ChunkMap:

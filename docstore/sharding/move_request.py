@@ -19,7 +19,7 @@ from typing import Any
 
 from docstore.errors import Code, CommandError
 from docstore.sharding.balance import most_bytes
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound, KeyRange
 from docstore.sharding.migration import Migration
 from docstore.sharding.routing import CollectionRouting

@@ -24,7 +24,8 @@ from bson.timestamp import Timestamp
 
 from docstore.bson import array_documents, document_to_python, get_field
 from docstore.optime import pack_timestamp
-from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, chunk_from_raw
+from docstore.sharding.chunk import Chunk, chunk_from_raw
+from docstore.sharding.chunks import ChunkMap, InconsistentChunks
 from docstore.sharding.key import Bound, ShardKey
 from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.version import FIRST_PRIMARY, DatabaseVersion, ShardVersion, unsharded_in

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -20,7 +20,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool, ReplicaSetClient
 from docstore.node.node import DataNode
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.ddl.operation import Operation, conflict
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration, conflict_with

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from docstore.errors import CommandError
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.split import WriteCounts, top_chunk_receiver
 from mongos.balancer.chunk_commands import ChunkCommands

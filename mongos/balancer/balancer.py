@@ -23,7 +23,7 @@ from docstore.sharding.balance import (
     candidates,
     choose_route,
 )
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import CollectionRouting
 from mongos.balancer.autosplit import Report
 from mongos.balancer.chunk_commands import ChunkCommands

@@ -13,7 +13,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.balance import Transfer, most_bytes
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.move_request import Extent
 from docstore.sharding.routing import CollectionRouting, Routing

@@ -25,7 +25,7 @@ from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Comparison, Filter, Op
 from docstore.query.plan.bounds import conditions
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import shards_for_filter
 from mongos.routing.requests import other_versions, version_field

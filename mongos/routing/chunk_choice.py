@@ -6,7 +6,7 @@ from docstore.bson import elements, to_python
 from docstore.commands.arguments import Arguments
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key

@@ -18,7 +18,7 @@ from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.bounds import equalities
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import KeyRanges, exact_key, key_ranges, shards_for, shards_for_filter

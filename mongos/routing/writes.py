@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from docstore.bson import document_to_python
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError, interrupted
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges
 from docstore.wire import MAX_MESSAGE_BYTES

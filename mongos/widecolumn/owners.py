@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.routing import Routing
 from docstore.sharding.token_ring import SHARD_KEY_FIELD, ring_document

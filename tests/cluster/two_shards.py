@@ -18,7 +18,7 @@ from pymongo.errors import ConnectionFailure, OperationFailure, ServerSelectionT
 
 from docstore.errors import STATE_CHANGE_CODES, Code
 from docstore.sharding import requests
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from scripts.deployment import Member, stopped_at_end
 from tests.harness.deployment import ForkedDeployment

@@ -20,7 +20,8 @@ from configsvr.catalog.tables import Tables
 from docstore.bson import get_field
 from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.version import Lastmod, ShardVersion
 from docstore.storage import open_engine

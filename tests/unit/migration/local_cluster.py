@@ -44,7 +44,7 @@ from docstore.node.shard_filter import Blocked, ShardFilter
 from docstore.node.transactions.registry import TransactionRegistry
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding import requests
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from docstore.sharding.version import ShardVersion
 from docstore.storage import Batch, Engine, open_engine

@@ -17,7 +17,7 @@ from bson.int64 import Int64
 from docstore.collection.transaction.claims import Claims
 from docstore.errors import Code
 from docstore.node.shard_filter import MustWait
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from mongod.migration import statements
 from mongos.routing.cache import RoutingCache

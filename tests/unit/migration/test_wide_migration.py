@@ -15,7 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.key_layout import family_end, family_prefix
 from docstore.net import NetworkError
 from docstore.sharding import requests
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.partitioners import MURMUR3, Partitioner
 from docstore.sharding.routing import CollectionRouting, Routing, apply_routing, routing_request
 from docstore.sharding.token_ring import ring_document

@@ -23,7 +23,8 @@ from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import CommandError
 from docstore.net import NetworkError
 from docstore.net.scheduling.scheduler import Scheduler
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.version import Lastmod

@@ -9,7 +9,7 @@ from typing import Any, cast
 import bson
 import pytest
 
-from docstore.sharding.chunks import Chunk
+from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
 from mongos.balancer.autosplit import Autosplit

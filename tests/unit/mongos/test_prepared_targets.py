@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from docstore.bson import document_from, elements
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.parse import parse_filter
-from docstore.sharding.chunks import Chunk, ChunkMap, first_chunks, move_chunk
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap, first_chunks, move_chunk
 from docstore.sharding.key import Bound, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from mongos.relay.targets import Aim, NamespaceTargets, PreparedTargets

@@ -12,7 +12,8 @@ from bson.objectid import ObjectId
 
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.version import Lastmod

@@ -8,7 +8,8 @@ from typing import Any
 import bson
 from bson.objectid import ObjectId
 
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.version import Lastmod
 

@@ -19,7 +19,8 @@ from docstore.sharding.balance import (
     most_bytes,
     tolerated_bytes,
 )
-from docstore.sharding.chunks import Chunk, ChunkMap, move_chunk, split_chunk
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap, move_chunk, split_chunk
 from docstore.sharding.key import KeyRange
 from docstore.sharding.split import KIB, MIB, PartScan
 from tests.unit.sharding.maps import EPOCH, KEY, at, chunk_map

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.errors import CommandError
-from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, first_chunk, move_chunk, split_chunk
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap, InconsistentChunks, first_chunk, move_chunk, split_chunk
 from docstore.sharding.key import KeyRange
 from docstore.sharding.version import Lastmod, ShardVersion
 from tests.unit.sharding.maps import EPOCH, KEY, at, chunk_map, shown

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.bson import documents_array
-from docstore.sharding import chunk_blocks
-from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, move_chunk, split_chunk
+from docstore.sharding.chunk import Chunk, joined
+from docstore.sharding.chunks import ChunkMap, InconsistentChunks, move_chunk, split_chunk
 from docstore.sharding.key import KeyRange
 from docstore.sharding.routing import Routing, RoutingRead
 from docstore.sharding.targeting import shards_for
@@ -46,7 +46,7 @@ class NaiveMap:
         return [chunk for chunk in self.chunks if low < high and chunk.min.key < high and low < chunk.max.key]
 
     def owned(self, shard: str) -> list[tuple[bytes, bytes]]:
-        return chunk_blocks.joined((chunk.min.key, chunk.max.key) for chunk in self.chunks if chunk.shard == shard)
+        return joined((chunk.min.key, chunk.max.key) for chunk in self.chunks if chunk.shard == shard)
 
     def replaced(self, changed: list[Chunk]) -> NaiveMap:
         kept = [

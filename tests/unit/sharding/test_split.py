@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sortedcontainers import SortedDict
 
-from docstore.sharding.chunks import Chunk, ChunkMap, first_chunk, move_chunk, split_chunk
+from docstore.sharding.chunk import Chunk
+from docstore.sharding.chunks import ChunkMap, first_chunk, move_chunk, split_chunk
 from docstore.sharding.split import (
     KIB,
     MIB,

@@ -1,7 +1,8 @@
-"""Blocks of neighbouring chunks: what chunk maps consist of and share.
+"""Chunks, each a range of keys with the shard that owns it, and blocks of neighbouring chunks.
 
-A map of 100,000 chunks that differs from another by one move differs in one or two blocks. What is asked of a whole
-map (how many chunks a shard has, its highest version, its ranges) is kept for each block and put together from blocks.
+Chunk maps consist of blocks and share them: a map of 100,000 chunks that differs from another by one move differs in
+one or two blocks. A block caches what is asked of a whole map (how many chunks a shard has, its highest version, its
+ranges).
 
 Always true: a block is never changed and never empty; its chunks stand in key order, each beginning where the one
 before it ends.
@@ -9,18 +10,73 @@ before it ends.
 
 from __future__ import annotations
 
+import struct
+import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Any
 
+from docstore.bson import elements
+from docstore.errors import Code, CommandError
+from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.version import NO_CHUNKS, Lastmod
 
-if TYPE_CHECKING:
-    from docstore.sharding.chunks import Chunk
-
+_STAMP = struct.Struct("<II")
 BLOCK_CHUNKS = 256
 """A block that is made has at most so many chunks, one that has changed at most twice as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A range of keys and the shard that owns it."""
+
+    range: KeyRange
+    shard: str
+    lastmod: Lastmod
+    jumbo: bool = False
+
+    @property
+    def min(self) -> Bound:
+        return self.range.min
+
+    @property
+    def max(self) -> Bound:
+        return self.range.max
+
+    @classmethod
+    def from_raw(cls, key: ShardKey, raw: bytes) -> Chunk:
+        """From `{min, max, shard, lastmod, [jumbo]}`, other fields ignored: config.chunks and routing replies."""
+        return chunk_from_raw(key.bound, raw)
+
+    def document(self) -> dict[str, Any]:
+        """`{min, max, shard, lastmod, [jumbo]}`"""
+        body: dict[str, Any] = {
+            "min": self.min.document(),
+            "max": self.max.document(),
+            "shard": self.shard,
+            "lastmod": self.lastmod.to_timestamp(),
+        }
+        if self.jumbo:
+            body["jumbo"] = True
+        return body
+
+    def __str__(self) -> str:
+        return f"{self.range} on {self.shard} {self.lastmod}"
+
+
+def chunk_from_raw(bound: Callable[[bytes], Bound], raw: bytes) -> Chunk:
+    """Return the chunk as `Chunk.from_raw` does, with bounds made by `bound`. Errors: BadValue for an empty range."""
+    fields = {name: data for name, _, data in elements(raw)}
+    low, high = bound(fields["min"]), bound(fields["max"])
+    if low.key >= high.key:
+        raise CommandError(Code.BadValue, f"the range {KeyRange(low, high)} is empty")
+    minor, major = _STAMP.unpack(fields["lastmod"])
+    return Chunk(
+        KeyRange(low, high), sys.intern(fields["shard"][4:-1].decode()), Lastmod(major, minor),
+        any(fields.get("jumbo", b"")),
+    )  # fmt: skip
 
 
 class Block:
