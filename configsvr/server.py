@@ -44,7 +44,7 @@ class ConfigServer:
         self.chunks = Chunks(self.tables)
         self.leases = Leases(self.tables)
         self.changelog = Changelog(self.tables, node.settings.address)
-        self.shard_hosts = ShardHosts(self)
+        self.shard_hosts = ShardHosts(node, self.cluster, self.peers, self.committed)
         self._watch: asyncio.Task[None] | None = None
         self._hosts: asyncio.Task[None] | None = None
 

@@ -7,14 +7,14 @@ not answer stays as it is. Members are found through those that are written down
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
+from configsvr.catalog.cluster import Cluster
 from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.log import component
-
-if TYPE_CHECKING:
-    from configsvr.server import ConfigServer
+from docstore.net.peers import Peers
+from docstore.node.node import DataNode
 
 LOG = component("SHARDING")
 LOOK_SECONDS = 5.0
@@ -22,31 +22,37 @@ _ANSWER_SECONDS = 5.0
 
 
 class ShardHosts:
-    """Runs on every config server; what it sees on others than the primary it does not write."""
+    """The task on every config server that updates shards' hosts while the node is primary. `committed` waits until a
+    majority has all writes so far; it raises CommandError when that takes too long.
+    """
 
-    def __init__(self, server: ConfigServer) -> None:
-        self._server = server
+    def __init__(
+        self, node: DataNode, cluster: Cluster, peers: Peers, committed: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._node = node
+        self._cluster = cluster
+        self._peers = peers
+        self._committed = committed
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._server.node.replication.hello().get("isWritablePrimary"):
+            if self._node.replication.hello().get("isWritablePrimary"):
                 await self.look()
 
     async def look(self) -> None:
         """Ask every shard once."""
-        server = self._server
-        for shard in server.cluster.shards():
+        for shard in self._cluster.shards():
             try:
-                raw = await server.peers.command(shard.host, "admin", {"hello": 1}, timeout=_ANSWER_SECONDS)
+                raw = await self._peers.command(shard.host, "admin", {"hello": 1}, timeout=_ANSWER_SECONDS)
                 hello = document_to_python(raw)
                 if hello.get("setName") != shard.set_name or not hello.get("isWritablePrimary"):
                     continue
                 host = f"{shard.set_name}/{','.join(hello['hosts'])}"
-                if host != shard.host and server.cluster.set_host(shard.name, shard.host, host):
+                if host != shard.host and self._cluster.set_host(shard.name, shard.host, host):
                     LOG.info("A shard's members have changed", shard=shard.name, before=shard.host, host=host)
-                    await server.committed()
-                    await server.peers.forget(shard.host)
+                    await self._committed()
+                    await self._peers.forget(shard.host)
             except CommandError as error:
                 LOG.debug("A shard does not tell its members", shard=shard.name, reason=error.message)
