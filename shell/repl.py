@@ -9,32 +9,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Protocol, TextIO
 
 from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinished
+from shell.lines import Lines, piped_lines
 
 CONTINUATION = "... "
 
 _COMMAND = re.compile(r"^\s*(use|show|it|help|exit|quit)(?:\s+([^\s;]+))?(?:\s+([^\s;]+))?\s*;?\s*$")
 _ARGUMENTS = {"use": (0, 1), "show": (0, 2), "it": (0, 0), "help": (0, 1), "exit": (0, 0), "quit": (0, 0)}
-
-
-class Lines(Protocol):
-    """Where lines come from. Raises EOFError at the end, KeyboardInterrupt when the line is abandoned."""
-
-    def __call__(self, prompt: str) -> str: ...
-
-
-def piped_lines(source: TextIO) -> Lines:
-    """Lines of a file or pipe."""
-
-    def read(prompt: str) -> str:
-        line = source.readline()
-        if not line:
-            raise EOFError
-        return line.rstrip("\n")
-
-    return read
 
 
 class Repl:

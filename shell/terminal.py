@@ -17,7 +17,7 @@ from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from shell.bindings.session import Interrupted, ScriptFailure, Session
-from shell.repl import Lines
+from shell.lines import Lines
 
 HISTORY = Path("~/.docstore_history")
 _WORD_OF_COMMAND = re.compile(r"^\s*(?:use|show|help)\s+(\S*)$")
