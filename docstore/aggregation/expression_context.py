@@ -15,9 +15,10 @@ from docstore.aggregation.expressions.parse import evaluate_early
 from docstore.aggregation.update_pipeline import compile_update
 from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, QueryContext, Scripts
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.pausing import PAUSED, allowing
 from docstore.query.projection.projection import Compute
+from docstore.query.scripts import Scripts
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import int64_bytes
 

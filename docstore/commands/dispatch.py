@@ -36,9 +36,9 @@ from docstore.commands.supervision import SUPERVISION, Supervised
 from docstore.commands.values import integer_of
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
 from docstore.log import component
-from docstore.query.context import ScriptsWanted
 from docstore.query.pausing import PAUSING
 from docstore.wire.message import EXHAUST_ALLOWED, Message
+from docstore.query.scripts import ScriptsWanted
 from docstore.wire.query import WRITES
 
 LOG = component("COMMAND")

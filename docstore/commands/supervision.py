@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from docstore.errors import Code, CommandError
-from docstore.query.context import ScriptsWanted
 from docstore.query.pausing import PAUSED, PAUSING
+from docstore.query.scripts import ScriptsWanted
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context

@@ -12,14 +12,14 @@ from docstore.errors import Code, CommandError, no_scripting
 from docstore.js import script_thread
 from docstore.js.evaluation import Evaluation
 from docstore.js.workers import Workers
-from docstore.query.context import ScriptsWanted
+from docstore.query.scripts import ScriptsWanted
 
 PIECE_BYTES = 4 * 1024 * 1024
 """Bytes of documents sent to a worker at once."""
 
 
 class RunningScripts:
-    """Serves `docstore.query.context.Scripts`."""
+    """Serves `docstore.query.scripts.Scripts`."""
 
     def enter(self, *, filters: bool = False) -> None:
         current = script_thread.current()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from docstore.bson.walk import Value
-from docstore.errors import CommandError
+from docstore.query.scripts import Prefetched, Scripts
 from docstore.query.value.collation import Collation
 from docstore.query.value.ordering import Ordering, ordering_of
 
@@ -43,49 +43,6 @@ class Expressions(Protocol):
         """(what a pipeline that stands as an update makes of a document, the top-level fields that it may change; None
         where that may be any).
         """
-        ...
-
-
-class ScriptsWanted(Exception):
-    """A request has scripts but is not carried out where scripts can run: it has to be begun anew, there."""
-
-
-class Prefetched(Protocol):
-    """A function that is called for many documents at once."""
-
-    def prefetch(self, documents: Sequence[bytes]) -> None:
-        """Make the calls for documents that are to be evaluated next."""
-        ...
-
-
-class Scripts(Protocol):
-    """What runs users' JavaScript. Functions are code or strings; errors: those of the scripts."""
-
-    def enter(self, *, filters: bool = False) -> None:
-        """Said by a parser that has met a script; `filters`: one of a `$where`. Errors: ScriptsWanted, 6108304 for a
-        filter where none are run.
-        """
-        ...
-
-    @property
-    def stands_still(self) -> bool:
-        """Whether the request is carried out where it can stand still while others run."""
-        ...
-
-    def rest(self) -> None:
-        """Let others work; said by what goes on for long without a script."""
-        ...
-
-    def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
-        """Whether the function is true of each document, or what it threw."""
-        ...
-
-    def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
-        """The result of the function for each array of arguments, or what it threw."""
-        ...
-
-    def fold(self, function: Value, state: Value, arguments: Sequence[bytes]) -> Value:
-        """What becomes of a state by calling the function with it and each array of arguments in turn."""
         ...
 
 

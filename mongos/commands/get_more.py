@@ -9,7 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Response
 from docstore.commands.specs.reads import GET_MORE
 from docstore.js import script_thread
-from docstore.query.context import ScriptsWanted
+from docstore.query.scripts import ScriptsWanted
 from mongos.merge.batches import next_reply
 from mongos.merge.change_stream import RoutedStream, next_stream_reply
 from mongos.merge.relayed_cursor import relayed_batch

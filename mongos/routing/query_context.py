@@ -9,7 +9,8 @@ from docstore.aggregation import expression_context
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.context import Context
 from docstore.js.scripts import PARSED
-from docstore.query.context import QueryContext, Scripts
+from docstore.query.context import QueryContext
+from docstore.query.scripts import Scripts
 from docstore.query.value.collation import parse_collation
 
 

@@ -25,7 +25,7 @@ from docstore.commands.declaration import Response, Result, in_one_piece
 from docstore.commands.sessions.fields import Session
 from docstore.commands.sessions.transactions import ENDING, reports_errors
 from docstore.errors import Code, CommandError
-from docstore.query.context import ScriptsWanted
+from docstore.query.scripts import ScriptsWanted
 from mongos.transactions.ending import abort_everywhere, commit, recover
 from mongos.transactions.transaction import RouterTransaction, State, concern_at
 

@@ -12,7 +12,7 @@ from docstore.aggregation.expressions.model import Expression, Parsing, Scope
 from docstore.bson.build import array_from
 from docstore.bson.walk import ARRAY, CODE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.context import Scripts
+from docstore.query.scripts import Scripts
 from docstore.query.value.notation import display
 from docstore.query.value.values import type_name
 

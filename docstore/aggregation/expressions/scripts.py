@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.model import Evaluate, Expression, Parsing, Scope, Table
 from docstore.bson.walk import ARRAY, CODE, OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.context import Scripts
+from docstore.query.scripts import Scripts
 from docstore.query.value.values import type_name
 
 

@@ -11,9 +11,10 @@ from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.context import Prefetched, QueryContext
+from docstore.query.context import QueryContext
 from docstore.query.projection.parse import parse_project_stage
 from docstore.query.projection.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.scripts import Prefetched
 from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import text_of, type_name

@@ -19,7 +19,7 @@ from docstore.node.read.cursors import BATCH_BYTES, Filling, filled_reply, note_
 from docstore.node.read.sources import HeldBack
 from docstore.node.read.tailing import Tail
 from docstore.node.slices import Steps, run_steps
-from docstore.query.context import ScriptsWanted
+from docstore.query.scripts import ScriptsWanted
 
 AWAIT_SECONDS = 1.0
 """How long a tailing cursor waits for data when the client does not say."""

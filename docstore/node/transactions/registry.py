@@ -29,7 +29,7 @@ from docstore.node.transactions.endings import TransactionEndings
 from docstore.node.transactions.numbers import SessionTransactions
 from docstore.node.transactions.settings import TransactionSettings
 from docstore.node.transactions.transaction import State, Transaction
-from docstore.query.context import ScriptsWanted
+from docstore.query.scripts import ScriptsWanted
 from docstore.replicaset.replicaset import ReplicaSet
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from docstore.query.value.collation import Collation, holds_strings
 from docstore.query.value.long_lists import paced
 
 if TYPE_CHECKING:
-    from docstore.query.filter.where import BatchTest
     from docstore.query.geo.cell_keys import Region
+    from docstore.query.scripts import BatchTest
 
 
 class Op(Enum):

@@ -9,25 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from docstore.bson.walk import CODE, CODE_WITH_SCOPE, STRING, Value
 from docstore.errors import Code, CommandError
-from docstore.query.context import Expressions, Prefetched, QueryContext, Scripts
+from docstore.query.context import Expressions, QueryContext
 from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Not, Or
 from docstore.query.pausing import PAUSED, PAUSING
+from docstore.query.scripts import Prefetched, Scripts
 from docstore.query.value.long_lists import paced
-
-
-class BatchTest(Protocol):
-    """A test that is made for many documents at once."""
-
-    @property
-    def scripts(self) -> Scripts: ...
-
-    def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
-        """What it says about each document, or what it threw."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
