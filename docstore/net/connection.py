@@ -15,8 +15,8 @@ A peer that breaks the protocol loses this connection; nothing else notices.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.dispatch import Outcome, Pending, StreamedReply
@@ -34,7 +34,8 @@ from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, Message, decode_
 from docstore.wire.query import WRITES, reply_head
 
 if TYPE_CHECKING:
-    from docstore.net.listener import Listener
+    from docstore.commands.dispatch import Dispatcher
+    from docstore.net.turn import Traffic, Turn
 
 LOG = component("NETWORK")
 _READ_AHEAD_BYTES = 256 * 1024
@@ -70,6 +71,33 @@ class RequestBuffer(FrameBuffer):
             raise ProtocolError("a TLS handshake, where connections are not encrypted")
 
 
+class Acceptor(Protocol):
+    """The listener as its connections see it. `inflating` bounds how many messages are decompressed at once."""
+
+    inflating: asyncio.Semaphore
+
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+
+    @property
+    def turn(self) -> Turn: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def next_connection_id(self) -> int:
+        """Return an id that no connection has had."""
+
+    def opened(self, connection: Connection) -> Admission:
+        """Return whether there is room for one more connection, and whether it has to wait."""
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin work that a connection waits for."""
+
+
 class Connection:
     """Made by the listener for every accepted socket; the `asyncio.Protocol` of its transport."""
 
@@ -81,7 +109,7 @@ class Connection:
         "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "peer", "transport",
     )  # fmt: skip
 
-    def __init__(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
         self._listener = listener
         self._turn = listener.turn
         self._traffic = listener.traffic
