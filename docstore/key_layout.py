@@ -32,6 +32,10 @@ DIRECTORY_IDENTITY_KEY = b"!identity"
 NEXT_IDENT_KEY = b"n"
 CATALOG_PREFIX = b"c"
 GARBAGE_PREFIX = b"g"
+UNLOGGED = 1
+"""The timestamp of a garbage row whose tree can go at any time: its drop is not logged."""
+BUILDING = 0
+"""The timestamp of a garbage row whose tree an index build is filling."""
 COUNTERS_PREFIX = b"k"
 PRE_IMAGE_PREFIX = b"i"
 PREPARED_PREFIX = b"p"

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from docstore.collection.storage_mode import mode_of
+from docstore.collection.store import mode_of
 from docstore.key_layout import RECORD_ID_BYTES
 from docstore.storage import Family
 

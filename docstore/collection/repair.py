@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, pack_counters
-from docstore.collection.storage_mode import mode_of
+from docstore.collection.store import mode_of
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.key_layout import record_id_bytes

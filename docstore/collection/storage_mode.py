@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from docstore.collection.catalog.catalog import Catalog
     from docstore.collection.collection import Collection
-    from docstore.collection.store import Store
     from docstore.collection.unit_of_work import WriteUnitOfWork
     from docstore.storage import Reader
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class NamespaceGuard(Protocol):
     """Keeps documents out of the databases that do not hold any."""
 
-    def check_documents(self, store: Store, database: str, what: str) -> None:
+    def check_documents(self, catalog: Catalog, database: str, what: str) -> None:
         """Errors: CommandNotSupported for a database of the mode. `what` is named in it: the command, or what it is to
         do.
         """
@@ -56,9 +56,3 @@ class CollectionCloner(Protocol):
 
 class StorageMode(NamespaceGuard, EntryMerger, CollectionCloner, Protocol):
     """The three seams that a mode fills."""
-
-
-def mode_of(store: Store, coll: Collection) -> StorageMode:
-    """The mode of a collection that holds no documents."""
-    assert store.mode is not None, f"{coll.ns} is of a mode that this store does not have"
-    return store.mode

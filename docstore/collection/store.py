@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.collection.catalog import ddl
-from docstore.collection.catalog.catalog import BUILDING, Catalog, remove_tree, remove_trees
+from docstore.collection.catalog.catalog import Catalog, remove_tree, remove_trees
 from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions
 from docstore.collection.changes import Change, Commit
 from docstore.collection.collection import Collection, Index
@@ -30,7 +30,7 @@ from docstore.collection.transaction.claims import Claims
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.collection.validate import Report, validate
 from docstore.collection.write_lock import WriteLock
-from docstore.key_layout import timestamp_key
+from docstore.key_layout import BUILDING, timestamp_key
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
@@ -180,7 +180,7 @@ class Store:
         """
         ddl.check_room(coll, len(specs))
         self.claims.refuse_change(coll.ns)
-        return IndexBuild(self, coll, specs, tolerant=tolerant)
+        return IndexBuild(self.engine, self.catalog, coll, specs, tolerant=tolerant)
 
     def drop_index(self, unit: WriteUnitOfWork, coll: Collection, name: str) -> None:
         """IndexNotFound; InvalidOptions for the `_id` index."""
@@ -261,3 +261,9 @@ class Store:
     def validate(self, coll: Collection) -> Report:
         """Hold the collection's documents, indexes and counters against each other."""
         return validate(coll, self.engine, self.mode)
+
+
+def mode_of(store: Store, coll: Collection) -> StorageMode:
+    """Return the mode of a collection that holds no documents."""
+    assert store.mode is not None, f"{coll.ns} is of a mode that this store does not have"
+    return store.mode

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Self
 
 from docstore.bson import get_field
 from docstore.collection.capped import OldestRecords, exceeded
-from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.changes import Change
 from docstore.collection.collection import Collection, Index, pack_counters
 from docstore.collection.index.ahead import KeysAhead
@@ -34,13 +33,13 @@ from docstore.collection.read.overlay import PendingReader
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.new_documents import record_ids
 from docstore.kernel.log.entries import id_document
-from docstore.key_layout import record_id_bytes
+from docstore.key_layout import UNLOGGED, record_id_bytes
 from docstore.optime import OpTime
 from docstore.storage import DiskFull, Family
 from docstore.storage.engine import Batch
 
 if TYPE_CHECKING:
-    from docstore.collection.store import Store
+    from docstore.collection.unit_store import UnitStore
     from docstore.kernel.columns.mutations import RowUpdate
 
 _RECORDS = Family.RECORDS
@@ -61,7 +60,7 @@ class WriteUnitOfWork(PendingReader):
 
     def __init__(
         self,
-        store: Store,
+        store: UnitStore,
         batch: Batch,
         journal: Journal | None,
         *,

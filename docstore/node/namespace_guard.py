@@ -17,7 +17,7 @@ def for_documents(command: Command) -> Command:
     def checked(context: Context, arguments: Arguments) -> Response:
         store = node_of(context).store
         if store.mode is not None:
-            store.mode.check_documents(store, context.db, name)
+            store.mode.check_documents(store.catalog, context.db, name)
         return run(context, arguments)
 
     return replace(command, run=checked)

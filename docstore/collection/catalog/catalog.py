@@ -32,11 +32,13 @@ from docstore.collection.index.spec import id_index, parse_index_spec
 from docstore.collection.oplog.entry import uuid_value
 from docstore.collection.transaction.claims import Claims
 from docstore.key_layout import (
+    BUILDING,
     CATALOG_PREFIX,
     COUNTERS_PREFIX,
     FAMILY_PREFIX,
     GARBAGE_PREFIX,
     NEXT_IDENT_KEY,
+    UNLOGGED,
     after_prefix,
     family_end,
     family_prefix,
@@ -53,11 +55,6 @@ if TYPE_CHECKING:
     from docstore.collection.unit_of_work import WriteUnitOfWork
     from docstore.storage import Engine, Reader
 
-UNLOGGED = 1
-"""The timestamp of a garbage row whose tree can go at any time: its drop is not logged."""
-
-BUILDING = 0
-"""The timestamp of a garbage row whose tree an index build is filling."""
 
 _META = Family.META
 _IDENT_BOUND = b"\xff" * 16

@@ -14,19 +14,20 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from docstore.bson import document_from, elements, from_python
-from docstore.collection.catalog.catalog import BUILDING, garbage_key, remove_tree
+from docstore.collection.catalog.catalog import garbage_key, remove_tree
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import CommandError
 from docstore.kernel.keys.entry_source import EntrySource, gather_documents
 from docstore.kernel.keys.gathered import RUN_ENTRIES, GatheredEntries
-from docstore.key_layout import RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
+from docstore.key_layout import BUILDING, RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
 from docstore.storage import Batch, Family, Load
 
 if TYPE_CHECKING:
-    from docstore.collection.store import Store
+    from docstore.collection.catalog.catalog import Catalog
     from docstore.collection.unit_of_work import WriteUnitOfWork
+    from docstore.storage import Engine
 
 _CLOCK_EVERY = 128
 _ABORTED = 276  # IndexBuildAborted
@@ -36,20 +37,28 @@ class IndexBuild:
     """Made by `Store.build_index`. Call `step` until it is done, then `finish` in a unit, which is then committed."""
 
     def __init__(
-        self, store: Store, coll: Collection, specs: list[IndexSpec], *, tolerant: bool, replacing: bool = False
+        self,
+        engine: Engine,
+        catalog: Catalog,
+        coll: Collection,
+        specs: list[IndexSpec],
+        *,
+        tolerant: bool,
+        replacing: bool = False,
     ) -> None:
         """`replacing`: indexes of these names are there, and these take their place."""
         self.collection = coll
         self._tolerant = tolerant
         self._replacing = replacing
-        self._store = store
+        self._engine = engine
+        self._catalog = catalog
         batch = Batch()
-        self._indexes = [Index(spec, store.catalog.take_ident(batch), ready=False) for spec in specs]
+        self._indexes = [Index(spec, catalog.take_ident(batch), ready=False) for spec in specs]
         for index in self._indexes:
             batch.put(Family.META, garbage_key(index.ident), timestamp_key(BUILDING))
-            store.catalog.garbage[index.ident] = BUILDING
-        store.engine.write(batch)
-        self._last = coll.find_last_record_id(store.engine)
+            catalog.garbage[index.ident] = BUILDING
+        engine.write(batch)
+        self._last = coll.find_last_record_id(engine)
         self._place = 0
         self._load: Load | None = None
         unique = [index for index in self._indexes if index.unique and not tolerant]
@@ -87,13 +96,13 @@ class IndexBuild:
 
     def _begin_load(self) -> Load:
         first, last = self._indexes[0], self._indexes[-1]
-        return self._store.engine.begin_load(Family.INDEXES, first.prefix, last.end)
+        return self._engine.begin_load(Family.INDEXES, first.prefix, last.end)
 
     def _gather(self, load: Load, deadline: float) -> None:
         coll, entries = self.collection, load.entries
         sources = [_entry_source(index, tolerant=self._tolerant) for index in self._indexes]
         start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
-        records = iter(self._store.engine.items(Family.RECORDS, start, end))
+        records = iter(self._engine.items(Family.RECORDS, start, end))
         most = entries.count + RUN_ENTRIES
         while entries.count < most:
             rid = gather_documents(records, sources, entries, _CLOCK_EVERY)
@@ -109,7 +118,7 @@ class IndexBuild:
         """Note which keys of a unique index have two documents. DuplicateKey for the first."""
         index, start = self._unseen[-1]
         last = b""
-        for seen, key in enumerate(self._store.engine.keys(Family.INDEXES, start, index.end), 1):
+        for seen, key in enumerate(self._engine.keys(Family.INDEXES, start, index.end), 1):
             entry = key[:-RECORD_ID_BYTES]
             if entry == last:
                 index.collisions.add(entry)
@@ -122,7 +131,7 @@ class IndexBuild:
 
     def _holders(self, entry: bytes) -> set[bytes]:
         """Record ids of the documents that stand under a key."""
-        keys = self._store.engine.keys(Family.INDEXES, entry, entry + AFTER_RECORD_ID)
+        keys = self._engine.keys(Family.INDEXES, entry, entry + AFTER_RECORD_ID)
         return {key[-RECORD_ID_BYTES:] for key in keys}
 
     def finish(self, unit: WriteUnitOfWork) -> None:
@@ -137,7 +146,7 @@ class IndexBuild:
             for index in self._indexes:
                 self._check_unique(index)
         coll = self.collection
-        catalog = self._store.catalog
+        catalog = self._catalog
         building = {name: index for name, index in coll.building.items() if index not in self._indexes}
         ready = dict(coll.indexes)
         for index in self._indexes:
@@ -154,13 +163,13 @@ class IndexBuild:
         for entry in index.collisions:
             holders = self._holders(entry)
             if len(holders) > 1:
-                raw = self._store.engine.get(Family.RECORDS, self.collection.prefix + max(holders))
+                raw = self._engine.get(Family.RECORDS, self.collection.prefix + max(holders))
                 assert raw is not None, f"{self.collection.ns}: an index leads to no record"
                 raise duplicate_key(self.collection, index, raw, entry[len(index.prefix) :])
 
     def _check(self) -> None:
         building = self.collection.building
-        kept = self._store.collection(self.collection.ns) is self.collection
+        kept = self._catalog.collections.get(self.collection.ns) is self.collection
         taken = not self._replacing and any(index.name in self.collection.indexes for index in self._indexes)
         if taken or not (self._open and kept and all(building.get(index.name) is index for index in self._indexes)):
             raise CommandError(_ABORTED, f"the index build on {self.collection.ns} has been given up")
@@ -181,8 +190,8 @@ class IndexBuild:
         batch = Batch()
         for index in self._indexes:
             remove_tree(batch, index.ident)
-            self._store.catalog.removed(index.ident)
-        self._store.engine.write(batch)
+            self._catalog.removed(index.ident)
+        self._engine.write(batch)
 
 
 def create_index_entry(coll: Collection, spec: IndexSpec) -> tuple[str, bytes]:

@@ -33,7 +33,7 @@ from docstore.collection.oplog.inserts import inserted_documents
 from docstore.collection.oplog.operations import ABORT, COMMIT, PARTIAL, PREPARE, chained_operations
 from docstore.collection.oplog.oplog import optime_of
 from docstore.collection.oplog.replay_journal import ReplayJournal
-from docstore.collection.storage_mode import mode_of
+from docstore.collection.store import mode_of
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.kernel.log.runs import entry_run
 from docstore.namespace import split_namespace

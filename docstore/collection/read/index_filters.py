@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.kernel.keys.encoding import encode_key
@@ -21,11 +21,21 @@ from docstore.query.projection.projection import kept_paths
 from docstore.query.sort import Sort
 from docstore.query.value.values import text_of
 
-if TYPE_CHECKING:
-    from docstore.collection.collection import Index
-
 _Asked = tuple[str, Sort]
 """What a query finds and in which order."""
+
+
+class NamedIndex(Protocol):
+    """An index as an index filter names it: by name, or by the bytes of its key pattern (`key_id`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key_id(self) -> bytes: ...
+
+
+AnyIndex = TypeVar("AnyIndex", bound=NamedIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,7 @@ class IndexFilter:
     collation: bytes | None
     indexes: tuple[Value, ...]
 
-    def admitted(self, indexes: Sequence[Index]) -> list[Index]:
+    def admitted(self, indexes: Sequence[AnyIndex]) -> list[AnyIndex]:
         """Those of the indexes that it names."""
         names = {text_of(each) for each in self.indexes if each[0] == STRING}
         keys = {encode_key(each) for each in self.indexes if each[0] == OBJECT}

@@ -24,7 +24,7 @@ from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
-    from docstore.collection.collection import Index
+    from docstore.query.plan.index_bounds import IndexInfo
 
 _PATIENCE = 10
 _PASSED_OVER = 8
@@ -101,7 +101,7 @@ class PlanCache:
         plan = kept.plan.bind(tree)
         return replace(plan, patience=kept.patience) if plan is not None and kept.works else plan
 
-    def keep(self, shape: Shape, tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[Index]) -> None:
+    def keep(self, shape: Shape, tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo]) -> None:
         """The plan has been chosen for the filter; if others of its shape are served as well by it, keep it.
 
         `indexes`: those that plans may choose.

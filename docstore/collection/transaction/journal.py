@@ -7,25 +7,42 @@ what stands below until the transaction does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
 
 from docstore.bson.build import enclosed
-from docstore.collection.catalog.catalog import UNLOGGED
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import StatementIds
 from docstore.collection.oplog.inserts import inserts
 from docstore.collection.oplog.journal import Image, Journal
+from docstore.key_layout import UNLOGGED
 from docstore.storage import Family
 
-if TYPE_CHECKING:
-    from docstore.collection.transaction.store import TransactionStore
+
+class JournaledTransaction(Protocol):
+    """The transaction that a journal adds to. `operations`, `before`, `previous`: as those of `TransactionStore`."""
+
+    operations: list[bytes]
+    before: dict[int, bytes]
+    previous: dict[Family, dict[bytes, bytes | None]]
+
+    def check_free(self, key: bytes) -> None:
+        """Errors: WriteConflict where the key is another transaction's."""
+
+    def claim(self, family: Family, key: bytes) -> None:
+        """Keep others from a key that a unit changes or removes. Errors: WriteConflict."""
+
+    def claim_entries(self, keys: Iterable[bytes]) -> None:
+        """Keep others from index entries that they could come upon too. Errors: WriteConflict."""
+
+    def made(self, keys: Iterable[bytes]) -> None:
+        """Note records that are the transaction's own."""
 
 
 class TransactionJournal(Journal):
     """Of one unit."""
 
-    def __init__(self, transaction: TransactionStore) -> None:
+    def __init__(self, transaction: JournaledTransaction) -> None:
         self.replaying = self.logs_each = False
         self.last = None
         self._transaction = transaction

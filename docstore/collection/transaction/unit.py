@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from docstore.collection.index.entries import Grown
 from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.transaction.journal import TransactionJournal
+from docstore.collection.transaction.journal import JournaledTransaction, TransactionJournal
 from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.collection.unit_store import CatalogRows, UnitStore
 from docstore.errors import Code, CommandError
 from docstore.kernel.log.undo import undo_absent, undo_marked
 from docstore.optime import OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
+    from docstore.collection.changes import Change
     from docstore.collection.collection import Collection
-    from docstore.collection.transaction.store import TransactionStore
+    from docstore.collection.store import Store
+    from docstore.collection.transaction.claims import Claims
+    from docstore.collection.transaction.overlay import TransactionState
+
+
+class TransactionCatalog(CatalogRows, Protocol):
+    """The catalog as a transaction sees it. `used`: the names that it has claimed."""
+
+    used: set[str]
+
+
+class UnitTransaction(JournaledTransaction, UnitStore, Protocol):
+    """The transaction that a unit belongs to. `below`: the store that it commits to; `state`: its writes over its
+    snapshot; `deltas`, `changes`: as those of `TransactionStore`.
+    """
+
+    claims: Claims
+    deltas: dict[Collection, list[int]]
+    changes: list[Change]
+    below: Store
+    state: TransactionState
+
+    @property
+    def catalog(self) -> TransactionCatalog: ...
+
+    @property
+    def made_collections(self) -> list[Collection]: ...
+
+    def check_open(self) -> None:
+        """Errors: NoSuchTransaction where others have ended it."""
+
+    def took(self, batch: Batch, deltas: dict[Collection, list[int]], changes: list[Change]) -> None:
+        """Make a unit's changes the transaction's."""
+
+    def keep_places(self, coll: Collection) -> None:
+        """Store that indexes of the collection have met arrays in new places."""
 
 
 class TransactionUnit(WriteUnitOfWork):
     """Made by `TransactionStore.unit`."""
 
-    def __init__(self, transaction: TransactionStore) -> None:
+    def __init__(self, transaction: UnitTransaction) -> None:
         batch = Batch()
         super().__init__(transaction, batch, TransactionJournal(transaction), trims=False)
         self._transaction = transaction
@@ -64,7 +101,7 @@ class CommitUnit(WriteUnitOfWork):
     but a collection that changes hands takes nothing that has not been prepared before. Errors: TransactionTooOld.
     """
 
-    def __init__(self, transaction: TransactionStore, session: SessionWrite) -> None:
+    def __init__(self, transaction: UnitTransaction, session: SessionWrite) -> None:
         below = transaction.below
         assert below.oplog is not None, "transactions are logged"
         batch, wall_ms = Batch(), int(below.clock() * 1000)
@@ -72,7 +109,7 @@ class CommitUnit(WriteUnitOfWork):
         super().__init__(below, batch, journal)
         self._catalog = below.catalog
 
-    def prepare(self, transaction: TransactionStore) -> None:
+    def prepare(self, transaction: UnitTransaction) -> None:
         """Log all that the transaction did, without any effect. Errors: NotWritablePrimary, LockTimeout."""
         transaction.claims.check_open(transaction.catalog.used)
         self._logging.log_prepared(transaction.operations)
@@ -86,7 +123,7 @@ class CommitUnit(WriteUnitOfWork):
         assert self._journal is not None, "it has been made with one"
         return self._journal
 
-    def take(self, transaction: TransactionStore, as_of: int | None) -> None:
+    def take(self, transaction: UnitTransaction, as_of: int | None) -> None:
         """Take over all that the transaction did, which it has prepared if `as_of` says as of when that counts.
         Errors: NotWritablePrimary; LockTimeout unless it was prepared.
         """

@@ -29,16 +29,17 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if collection is None:
         check_no_view(node.store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, "collection does not exist")
-    specs = [index.spec for index in collection.counted_indexes]
+    counted = [index.spec for index in collection.counted_indexes]
     reply = {
-        "nIndexesWas": len(specs),
-        "nIndexes": len(specs),
-        "indexes": [RawBSONDocument(spec.raw) for spec in specs],
+        "nIndexesWas": len(counted),
+        "nIndexes": len(counted),
+        "indexes": [RawBSONDocument(spec.raw) for spec in counted],
     }
     old = [index for index in collection.indexes.values() if not index.is_id]
     if not old:
         return reply
-    build = IndexBuild(node.store, collection, [index.spec for index in old], tolerant=False, replacing=True)
+    specs = [index.spec for index in old]
+    build = IndexBuild(node.store.engine, node.store.catalog, collection, specs, tolerant=False, replacing=True)
 
     def act(unit: WriteUnitOfWork) -> None:
         build.finish(unit)

@@ -41,7 +41,7 @@ def check_takes_documents(store: Store, namespace: str) -> None:
     mode guards it, DatabaseDifferCase.
     """
     if store.mode is not None:
-        store.mode.check_documents(store, split_namespace(namespace)[0], "to make a collection")
+        store.mode.check_documents(store.catalog, split_namespace(namespace)[0], "to make a collection")
     check_database_case(store, namespace)
 
 

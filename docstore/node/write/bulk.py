@@ -103,7 +103,7 @@ def _enter(context: Context, runs: list[Run]) -> None:
     for namespace in {run.namespace for run in runs}:
         check_writable(namespace)
         if node.store.mode is not None:
-            node.store.mode.check_documents(node.store, split_namespace(namespace)[0], "bulkWrite")
+            node.store.mode.check_documents(node.store.catalog, split_namespace(namespace)[0], "bulkWrite")
     evaluated = [run for run in runs if run.kind != "insert"]
     enter_scripts(statements_of(evaluated))
     enter_large(context, max(map(len, statements_of(evaluated)), default=0))

@@ -34,7 +34,7 @@ from docstore.bson import document_to_python, get_field
 from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions, parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
-from docstore.collection.storage_mode import mode_of
+from docstore.collection.store import mode_of
 from docstore.errors import Code, CommandError
 from docstore.key_layout import PRE_IMAGE_PREFIX, PREPARED_PREFIX, SESSION_PREFIX, after_prefix
 from docstore.log import component

@@ -23,8 +23,8 @@ from docstore.widecolumn.node.keyspaces import MARK
 from docstore.widecolumn.node.rows import apply_document, merge_document, store_rows, stored_cells
 
 if TYPE_CHECKING:
+    from docstore.collection.catalog.catalog import Catalog
     from docstore.collection.collection import Collection
-    from docstore.collection.store import Store
     from docstore.collection.unit_of_work import WriteUnitOfWork
     from docstore.storage import Reader
 
@@ -34,9 +34,9 @@ _PAGE_RECORDS = 2_000
 class WideColumnMode:
     """Satisfies `StorageMode`."""
 
-    def check_documents(self, store: Store, database: str, what: str) -> None:
+    def check_documents(self, catalog: Catalog, database: str, what: str) -> None:
         # Every command of documents asks: one look at a dictionary, and no call.
-        if f"{database}.{MARK}" in store.catalog.collections:
+        if f"{database}.{MARK}" in catalog.collections:
             raise wrong_mode(database, what, wide=True)
 
     def apply(self, unit: WriteUnitOfWork, coll: Collection, o: bytes) -> None:

@@ -8,7 +8,7 @@ from itertools import groupby, islice
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
-from docstore.collection.storage_mode import mode_of
+from docstore.collection.store import mode_of
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.node.entry import each_committed, write_in_slices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from docstore.collection.store import Store
+from docstore.collection.catalog.catalog import Catalog
 from docstore.errors import Code, CommandError
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 from tests.unit.node.local import LocalNode
@@ -16,7 +16,7 @@ class Guarded(WideColumnMode):
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
-    def check_documents(self, store: Store, database: str, what: str) -> None:
+    def check_documents(self, catalog: Catalog, database: str, what: str) -> None:
         self.asked.append((database, what))
         if database == "guarded":
             raise CommandError(Code.CommandNotSupported, f"{what} is not for {database}")

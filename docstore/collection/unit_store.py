@@ -1,0 +1,37 @@
+"""The part of a store that its write units use, and of the store's catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from docstore.collection.changes import Change
+    from docstore.collection.collection import Collection
+    from docstore.collection.oplog.document_key import DocumentKey
+    from docstore.optime import OpTime
+    from docstore.storage import Engine
+
+
+class CatalogRows(Protocol):
+    """The rows in which collections and their indexes are stored."""
+
+    def row(self, coll: Collection) -> tuple[bytes, bytes]:
+        """Return (key, value) of a collection's row in the `meta` family."""
+
+
+class UnitStore(Protocol):
+    """A store as its write units use it. `sequence` counts commits, `security_changes` writes to users and roles."""
+
+    document_keys: dict[str, DocumentKey]
+    has_listeners: bool
+    security_changes: int
+    sequence: int
+
+    @property
+    def catalog(self) -> CatalogRows: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def committed(self, optime: OpTime | None, changes: list[Change] | None) -> None:
+        """Tell the store's watchers and listeners that a unit has been written."""
