@@ -40,7 +40,7 @@ from docstore.node.read.tailing import CappedLog, Tail
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import Steps, run_steps
 from docstore.node.upkeep.execution import execution_of, is_profiled
-from docstore.node.write.search import identity_in
+from docstore.node.write.identity import identity_in
 from docstore.query.find import FindQuery, Hint
 from docstore.query.projection.projection import metadata_kinds
 from docstore.query.sort import parse_sort

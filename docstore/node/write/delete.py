@@ -16,8 +16,8 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.read.requests import hint_of
 from docstore.node.write.evaluated import Overtaken, evaluated
+from docstore.node.write.identity import Match, identity_filter, identity_of
 from docstore.node.write.modification import takes_long
-from docstore.node.write.search import Match, identity_filter, identity_of
 from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter.parse import parse_filter

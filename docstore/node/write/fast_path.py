@@ -44,8 +44,8 @@ from docstore.node.write.driver import (
     session_write,
 )
 from docstore.node.write.find_and_modify import FindAndModifyResult, answer_fields
+from docstore.node.write.identity import Match, identity_filter, identity_in
 from docstore.node.write.modification import Modification, change_each, plain_modification, takes_long
-from docstore.node.write.search import Match, identity_filter, identity_in
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime

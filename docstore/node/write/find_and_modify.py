@@ -18,8 +18,8 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.write.evaluated import Overtaken, evaluated
+from docstore.node.write.identity import Match, identity_of
 from docstore.node.write.modification import Modification, takes_long
-from docstore.node.write.search import Match, identity_of
 from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import WriteTarget, entry_operation
 from docstore.query.filter.tree import Filter

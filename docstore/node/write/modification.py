@@ -24,7 +24,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.compute.elements import MatchedElement, matched_element
 from docstore.key_layout import record_id_bytes
 from docstore.node.node import DataNode
-from docstore.node.write.search import Match, identity_filter, identity_of
+from docstore.node.write.identity import Match, identity_filter, identity_of
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter

@@ -7,7 +7,8 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.shard_filter import Hold
 from docstore.node.write.evaluated import evaluated
-from docstore.node.write.search import Match, Search, open_search
+from docstore.node.write.identity import Match
+from docstore.node.write.search import Search, open_search
 from docstore.node.write.statement_loop import WriteTarget
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint

@@ -24,9 +24,9 @@ from docstore.node.shard_filter import Hold, MustWait, post_images_of
 from docstore.node.upkeep.execution import Execution
 from docstore.node.write.driver import Outcome
 from docstore.node.write.evaluated import Overtaken
+from docstore.node.write.identity import identity_in
 from docstore.node.write.joint_unit import JointUnit, Unjoined
 from docstore.node.write.modification import takes_long
-from docstore.node.write.search import identity_in
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext

@@ -18,6 +18,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of, sort_of
 from docstore.node.write.evaluated import Overtaken, evaluated
+from docstore.node.write.identity import Match, identity_in, identity_of
 from docstore.node.write.modification import (
     Modification,
     change_each,
@@ -26,7 +27,7 @@ from docstore.node.write.modification import (
     takes_long,
     update_of,
 )
-from docstore.node.write.search import Match, Search, identity_in, identity_of
+from docstore.node.write.search import Search
 from docstore.node.write.searching_work import SearchingWork
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.node.write.update_statements import UpdateStatement

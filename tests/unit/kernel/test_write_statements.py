@@ -11,7 +11,7 @@ from bson import SON, Int64
 
 from docstore.commands.requests.bulk_write import _statement as general_operation
 from docstore.errors import CommandError
-from docstore.node.write.search import identity_in
+from docstore.node.write.identity import identity_in
 from docstore.node.write.update_statements import UpdateStatement, update_statement
 from tests.unit.kernel.kernels import Kernel
 

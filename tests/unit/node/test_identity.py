@@ -6,7 +6,7 @@ from random import Random
 
 from docstore.bson import document_from
 from docstore.errors import CommandError
-from docstore.node.write.search import identity_filter, identity_of
+from docstore.node.write.identity import identity_filter, identity_of
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from tests.unit.kernel.samples import value

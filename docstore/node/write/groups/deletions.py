@@ -11,7 +11,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.write.delete import DeleteStatement
 from docstore.node.write.groups.group import MOST_BYTES, IdentityGroup
-from docstore.node.write.search import Match, identity_in
+from docstore.node.write.identity import Match, identity_in
 
 
 @dataclass(slots=True)

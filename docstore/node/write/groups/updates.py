@@ -19,8 +19,8 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.write.identity_updates import IdentityUpdates, Ways, Where, Written
 from docstore.key_layout import long_of, record_id_bytes
 from docstore.node.write.groups.group import MOST_BYTES, IdentityGroup
+from docstore.node.write.identity import identity_in
 from docstore.node.write.modification import Modification, plain_modification, update_by_identity
-from docstore.node.write.search import identity_in
 from docstore.node.write.update_statements import UpdateStatement
 from docstore.query.value.places import meet, read_place
 from docstore.storage import Family
