@@ -14,7 +14,7 @@ from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.walk import ARRAY, BINARY, OBJECT, Value
 from docstore.kernel.compute.change_events import event_token
-from docstore.node.change_streams.operations import SHARDED, Operation
+from docstore.node.change_streams.operation import SHARDED, EntryFields, Operation
 from docstore.node.change_streams.update_description import update_description
 
 _LENGTH = 4
@@ -125,7 +125,20 @@ Shown = tuple[bytes, bytes, int]
 """(an event, its raw token, its packed timestamp)."""
 
 
-def shown(operation: Operation) -> Shown:
+class StreamOperation(Operation):
+    """An operation with what was made of it for the first stream: its `event`, and its document without images."""
+
+    __slots__ = ("event", "shown")
+
+    def __init__(
+        self, kind: str, namespace: str, o: bytes, o2: bytes | None, uuid: bytes | None, entry: EntryFields, index: int
+    ) -> None:
+        super().__init__(kind, namespace, o, o2, uuid, entry, index)
+        self.event: Event | None = None
+        self.shown: Shown | None = None
+
+
+def shown(operation: StreamOperation) -> Shown:
     """The event of a change of a document, without images and for streams that have not asked for more."""
     made = operation.shown
     if made is None:
@@ -133,7 +146,7 @@ def shown(operation: Operation) -> Shown:
     return made
 
 
-def _shown(operation: Operation) -> Shown:
+def _shown(operation: StreamOperation) -> Shown:
     key = _document_key(operation)
     uuid, timestamp = operation.uuid, operation.timestamp
     token = None if uuid is None else event_token(timestamp, operation.index, uuid, key)
@@ -158,7 +171,7 @@ def _shown(operation: Operation) -> Shown:
     return document, token, timestamp
 
 
-def event_of(operation: Operation) -> Event:
+def event_of(operation: StreamOperation) -> Event:
     """What has been made of the operation, or is made now."""
     event = operation.event
     if event is None:

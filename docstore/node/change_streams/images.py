@@ -11,7 +11,7 @@ from docstore.collection.oplog.pre_images import stored_pre_image
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
-    from docstore.node.change_streams.operations import Operation
+    from docstore.node.change_streams.operation import Operation
     from docstore.storage.engine import Reader
 
 

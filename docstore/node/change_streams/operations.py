@@ -16,11 +16,11 @@ from docstore.collection.catalog.views import SYSTEM_VIEWS
 from docstore.collection.oplog.operations import ABORT, COMMIT, PARTIAL, PREPARE, chained_operations, operations_of
 from docstore.kernel.compute.change_events import DELETE, INSERT, UPDATE, DocumentEntry, document_entry
 from docstore.namespace import split_namespace
-from docstore.node.change_streams.scope import INTERNAL
+from docstore.node.change_streams.events import StreamOperation
+from docstore.node.change_streams.operation import SHARDED, EntryFields
 
 if TYPE_CHECKING:
     from docstore.collection.oplog.oplog import Oplog
-    from docstore.node.change_streams.events import Event, Shown
 
 _DOCUMENTS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 _COMMANDS = {
@@ -32,87 +32,10 @@ _COMMANDS = {
     "dropIndexes": "dropIndexes",
     "collMod": "modify",
 }
-SHARDED = "shardCollection"
 _OF_VIEWS = {"insert": "create", "update": "modify", "delete": "drop"}
-_OF_DOCUMENTS = frozenset(("insert", "update", "replace", "delete"))
-_PLAIN = frozenset(("insert", "update", "replace", "delete", "drop", "rename", "dropDatabase"))
-"""Those of which a stream tells that has not asked for more."""
 
 
-class Operation:
-    """One operation. `event` is what has been made of it, once it has been, and `shown` its document without images.
-
-    `kind` is the type of its event; `db`, `collection` are what it changed, `target` the namespace that a rename gave;
-    `index` is its place among the operations of its entry or transaction; `wall`, `session` are encoded fields.
-    """
-
-    __slots__ = (
-        "collection", "db", "event", "index", "kind", "namespace", "o", "o2", "of_view", "session", "shown", "target",
-        "timestamp", "uuid", "wall",
-    )  # fmt: skip
-
-    def __init__(
-        self, kind: str, namespace: str, o: bytes, o2: bytes | None, uuid: bytes | None, entry: EntryFields, index: int
-    ) -> None:
-        self.kind = kind
-        self.namespace = namespace
-        self.db, self.collection = _names(namespace)
-        self.target = ""
-        self.of_view = False
-        self.o = o
-        self.o2 = o2
-        self.uuid = uuid
-        self.index = index
-        self.timestamp = entry.timestamp
-        self.wall = entry.wall
-        self.session = entry.session
-        self.event: Event | None = None
-        self.shown: Shown | None = None
-
-    @property
-    def of_document(self) -> bool:
-        """Whether a document was inserted, changed or deleted, and no view."""
-        return self.kind in _OF_DOCUMENTS and not self.of_view
-
-    @property
-    def is_plain(self) -> bool:
-        return self.kind in _PLAIN and not self.of_view
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether only the server itself is concerned."""
-        return self.collection.startswith("system.") or self.db in INTERNAL
-
-    @property
-    def target_db(self) -> str:
-        """The database to which a rename has taken a collection."""
-        return self.target.partition(".")[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the scopes in which it is."""
-        if self.target:
-            return self.namespace, self.db, "", self.target, self.target_db
-        return self.namespace, self.db, ""
-
-
-@lru_cache(maxsize=256)
-def _names(namespace: str) -> tuple[str, str]:
-    return split_namespace(namespace)
-
-
-class EntryFields:
-    """What all operations of an entry have in common."""
-
-    __slots__ = ("session", "timestamp", "wall")
-
-    def __init__(self, timestamp: int, wall: bytes, session: bytes = b"") -> None:
-        self.timestamp = timestamp
-        self.wall = b"\x09wallTime\0" + wall
-        self.session = session
-
-
-def operations_in(entry: bytes, oplog: Oplog) -> Sequence[Operation]:
+def operations_in(entry: bytes, oplog: Oplog) -> Sequence[StreamOperation]:
     """The operations of an entry. Errors: ChangeStreamHistoryLost where those of a transaction have left the log."""
     told = document_entry(entry)
     if told is not None:
@@ -150,16 +73,16 @@ def operations_in(entry: bytes, oplog: Oplog) -> Sequence[Operation]:
     return [each for each in found_of if each is not None]
 
 
-def _of_noop(fields: dict[str, Value]) -> Operation | None:
+def _of_noop(fields: dict[str, Value]) -> StreamOperation | None:
     """That a collection has been sharded changes nothing here."""
     told = fields.get("o2")
     if told is None or "ui" not in fields or elements(told[1])[0][0] != SHARDED:
         return None
     entry = EntryFields(int.from_bytes(fields["ts"][1], "little"), fields["wall"][1])
-    return Operation(SHARDED, fields["ns"][1][4:-1].decode(), told[1], None, fields["ui"][1][5:], entry, 0)
+    return StreamOperation(SHARDED, fields["ns"][1][4:-1].decode(), told[1], None, fields["ui"][1][5:], entry, 0)
 
 
-def _operation(raw: bytes, entry: EntryFields, index: int) -> Operation | None:
+def _operation(raw: bytes, entry: EntryFields, index: int) -> StreamOperation | None:
     """One operation, be it an entry or one of those in it."""
     told = document_entry(raw)
     if told is not None:
@@ -170,12 +93,12 @@ def _operation(raw: bytes, entry: EntryFields, index: int) -> Operation | None:
     return _command(fields["ns"][1][4:-1].decode(), fields, entry, index)
 
 
-def _of_document(told: DocumentEntry, entry: EntryFields, index: int) -> Operation | None:
+def _of_document(told: DocumentEntry, entry: EntryFields, index: int) -> StreamOperation | None:
     op, namespace, o, o2, uuid, _, _ = told
     kind = _DOCUMENTS[op]
     if op == UPDATE and get_field(o, "$v") is None:
         kind = "replace"
-    made = Operation(kind, _text(namespace), o, o2, uuid, entry, index)
+    made = StreamOperation(kind, _text(namespace), o, o2, uuid, entry, index)
     return _of_view(made) if made.collection == SYSTEM_VIEWS else made
 
 
@@ -184,7 +107,7 @@ def _text(namespace: bytes) -> str:
     return namespace.decode()
 
 
-def _of_view(made: Operation) -> Operation | None:
+def _of_view(made: StreamOperation) -> StreamOperation | None:
     """A view is a document of `system.views`, of which the event says nothing."""
     identity = get_field(made.o, "_id") or (None if made.o2 is None else get_field(made.o2, "_id"))
     if identity is None:
@@ -196,7 +119,7 @@ def _of_view(made: Operation) -> Operation | None:
     return made
 
 
-def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index: int) -> Operation | None:
+def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index: int) -> StreamOperation | None:
     db = namespace.partition(".")[0]
     name, _, data = elements(fields["o"][1])[0]
     kind = _COMMANDS.get(name)
@@ -205,7 +128,7 @@ def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index
     text = data[4:-1].decode() if kind != "dropDatabase" else ""
     changed = db if kind == "dropDatabase" else text if kind == "rename" else f"{db}.{text}"
     o2, ui = fields.get("o2"), fields.get("ui")
-    made = Operation(
+    made = StreamOperation(
         kind,
         changed,
         fields["o"][1],

@@ -7,14 +7,9 @@ nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-
-if TYPE_CHECKING:
-    from docstore.node.change_streams.operations import Operation
-
-INTERNAL = ("admin", "config", "local")
+from docstore.node.change_streams.operation import INTERNAL, Operation
 
 
 @dataclass(frozen=True, slots=True)

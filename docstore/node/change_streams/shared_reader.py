@@ -14,7 +14,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from docstore.collection.oplog.oplog import entry_optime
-from docstore.node.change_streams.operations import Operation, operations_in
+from docstore.node.change_streams.events import StreamOperation
+from docstore.node.change_streams.operations import operations_in
 from docstore.node.signals import Signal
 from docstore.node.slices import step_end
 
@@ -77,7 +78,7 @@ class SharedReader:
         self._node = node
         self.oplog = oplog
         self._replication = replication
-        self._operations: list[Operation] = []
+        self._operations: list[StreamOperation] = []
         self._first = 0
         self._bytes = 0
         self._streams = 0
@@ -132,7 +133,7 @@ class SharedReader:
         self._bytes = 0
         self.start = self.end = position
 
-    def operations(self, number: int, most: int) -> Sequence[Operation] | None:
+    def operations(self, number: int, most: int) -> Sequence[StreamOperation] | None:
         """About so many from that number on, all of an entry together; None where they have gone."""
         place, kept = number - self._first, self._operations
         if place < 0:
@@ -252,7 +253,7 @@ class SharedReader:
             if self.committed > self.end:
                 self._progressed()
 
-    def _wake(self, operations: Sequence[Operation]) -> None:
+    def _wake(self, operations: Sequence[StreamOperation]) -> None:
         for operation in operations:
             for name in operation.names:
                 if name in self._waiting:

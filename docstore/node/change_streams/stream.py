@@ -28,9 +28,9 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
-from docstore.node.change_streams.events import Event, event_of, shown
+from docstore.node.change_streams.events import Event, StreamOperation, event_of, shown
 from docstore.node.change_streams.images import current_document, post_image, pre_image
-from docstore.node.change_streams.operations import Operation, operations_in
+from docstore.node.change_streams.operations import operations_in
 from docstore.node.change_streams.shared_reader import is_lost
 from docstore.node.read.sources import Batch, Documents
 from docstore.query.filter.compile import compile_filter
@@ -104,7 +104,7 @@ class ChangeStream:
         self._stages = EventStages(pipeline, environment, splits=splits)
         self._position = start - 1
         self._number: int | None = None
-        self._pending: deque[Operation] = deque()
+        self._pending: deque[StreamOperation] = deque()
         self._ready: deque[Made] = deque()
         self._after = token
         self._awaited = token if token is not None and not token.is_mark else None
@@ -246,7 +246,7 @@ class ChangeStream:
         self._position = max(self._position, committed)
         return True
 
-    def _take(self, operations: Sequence[Operation]) -> None:
+    def _take(self, operations: Sequence[StreamOperation]) -> None:
         takes, known = self._scope.takes, self._known
         before = len(self._pending)
         for each in operations:
@@ -329,7 +329,7 @@ class ChangeStream:
             raise fatal(f"cannot resume stream; the resume token was not found. {shown}")
         made.append((document, token, timestamp))
 
-    def _document(self, event: Event, operation: Operation) -> bytes | None:
+    def _document(self, event: Event, operation: StreamOperation) -> bytes | None:
         """The event with the images that are asked for; None where a view has to be fetched first."""
         asked, kind = self._asked, operation.kind
         expanded = self._scope.expanded
@@ -402,7 +402,7 @@ def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate |
     return (compile_filter(conjunction(filters)) if filters else None), rest
 
 
-def _no_image(which: str, image: str, operation: Operation) -> CommandError:
+def _no_image(which: str, image: str, operation: StreamOperation) -> CommandError:
     return CommandError(
         Code.NoMatchingDocument,
         f"Change stream was configured to require a {which}, but the {image} was not found for event: "
