@@ -28,7 +28,7 @@ cdef class DataNode:
     cdef public dict status
     cdef public object users
     cdef public object profiler
-    cdef public object transactions
+    cdef public object check_retryable
     cdef object _last_timestamp
 
 cpdef DataNode node_of(Context context)

@@ -33,7 +33,6 @@ from docstore.storage.engine import Engine
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context
-    from docstore.node.transactions.registry import TransactionRegistry
 
 Replication = ReplicaSet | Standalone
 
@@ -50,6 +49,8 @@ class DataNode:
     adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of what is
     under way. `transaction`: the store, where this is the node as a transaction sees it. `scheduler` gives the loop to
     long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
+    `check_retryable(lsid, number)`, which the transactions install, refuses a retryable write whose number belongs to a
+    transaction.
     """
 
     settings: NodeSettings
@@ -78,12 +79,12 @@ class DataNode:
     status: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
     users: LocalUsers = field(init=False)
     profiler: Profiler = field(init=False)
-    transactions: TransactionRegistry = field(init=False)
+    check_retryable: Callable[[bytes, int], None] = field(init=False)
     _last_timestamp: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.users = LocalUsers(self.store)
-        self.profiler = Profiler(self)
+        self.profiler = Profiler(self.store, self.clock, self.rng, self.now)
         self.parts[DataNode] = self
         if isinstance(self.replication, ReplicaSet):
             self.parts[ReplicaSet] = self.replication

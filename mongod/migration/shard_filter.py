@@ -39,6 +39,7 @@ from docstore.namespace import split_namespace
 from docstore.net import NetworkError, Pool
 from docstore.node.node import DataNode
 from docstore.node.shard_filter import Blocked, MustWait, Owned
+from docstore.node.transactions.registry import transactions_of
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.chunks import ChunkMap
@@ -198,7 +199,7 @@ class RangeShardFilter:
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionShardFilter:
         """See the protocol."""
-        settings = self._node.transactions.settings
+        settings = transactions_of(self._node).settings
         return TransactionShardFilter(self, taken_at, claimed, lambda: settings.patience_ms / 1000)
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:

@@ -15,6 +15,7 @@ from docstore.commands.context import Context
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.node.transactions.registry import transactions_of
 from docstore.sharding.commitment import COORDINATORS, Commitment, Decision
 from mongod.migration.shard import Shard
 from mongod.transactions.driver import CommitDriver
@@ -59,14 +60,14 @@ class CommitCoordinators:
         self._shard.shard_filter.settle_term()
         self._shard.node.replication.check_write()
         running = self._running.get((session.lsid, session.txn_number))
-        if running is None and participants and self._shard.node.transactions.sessions.is_open(session):
+        if running is None and participants and transactions_of(self._shard.node).sessions.is_open(session):
             commitment = Commitment(session.lsid, session.txn_number, tuple(participants))
             running = self._begin(CommitDriver(self._shard, self._participants, commitment), resumed=False)
         if running is not None:
             decision = await self._outcome(context, running[0])
             if not decision.committed:
                 raise _aborted(session)
-        return await self._shard.node.transactions.endings.outcome(context)
+        return await transactions_of(self._shard.node).endings.outcome(context)
 
     async def _outcome(self, context: Context, driver: CommitDriver) -> Decision:
         clock = self._shard.node.clock

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from docstore.node.transactions.registry import transactions_of
 from mongod.ddl.coordinators import Coordinators
 from mongod.ddl.participant import Participant
 from mongod.migration.shard import Shard
@@ -78,7 +79,7 @@ def _of_process(process: Incarnation, *, cursors: bool) -> Iterator[str]:
 
 
 def _of_transactions(node: Any) -> Iterator[str]:
-    yield from _named("open transactions", node.transactions.sessions.open)
+    yield from _named("open transactions", transactions_of(node).sessions.open)
     yield from _named("prepared transactions", node.store.sessions.prepared)
     yield from _named("claims of keys", node.store.claims.keys)
     yield from _named("claims of collections", [*node.store.claims._users, *node.store.claims._names])

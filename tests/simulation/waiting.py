@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from docstore.node.transactions.registry import transactions_of
 from docstore.sharding.ddl.operation import Blocks, conflict
 from mongod.ddl.participant import Participant
 from mongod.migration.shard import Shard
@@ -94,7 +95,7 @@ def _users(node: Any) -> dict[str, set[str]]:
     """The transactions that use a collection, by its namespace."""
     names = {
         id(each.store): _transaction(each.lsid, each.number)
-        for each in node.transactions.sessions._by_session.values()
+        for each in transactions_of(node).sessions._by_session.values()
         if each.store is not None
     }
     claims = node.store.claims

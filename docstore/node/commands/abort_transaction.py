@@ -12,10 +12,11 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Response, Type
 from docstore.commands.specs.transactions import ABORT_TRANSACTION
 from docstore.node.node import node_of
+from docstore.node.transactions.registry import transactions_of
 
 
 def run(context: Context, arguments: Arguments) -> Response:
-    return node_of(context).transactions.endings.abort(context, prepared=arguments["prepared"])
+    return transactions_of(node_of(context)).endings.abort(context, prepared=arguments["prepared"])
 
 
 COMMAND = ABORT_TRANSACTION.command(

@@ -12,12 +12,13 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Response, Type
 from docstore.commands.specs.transactions import COMMIT_TRANSACTION
 from docstore.node.node import node_of
+from docstore.node.transactions.registry import transactions_of
 from docstore.optime import pack_timestamp
 
 
 def run(context: Context, arguments: Arguments) -> Response:
     stamp = arguments["commitTimestamp"]
-    return node_of(context).transactions.endings.commit(context, None if stamp is None else pack_timestamp(stamp))
+    return transactions_of(node_of(context)).endings.commit(context, None if stamp is None else pack_timestamp(stamp))
 
 
 COMMAND = COMMIT_TRANSACTION.command(

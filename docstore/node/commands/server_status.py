@@ -18,6 +18,7 @@ from docstore.commands.declaration import Result
 from docstore.commands.metrics import READS, WRITES, buffers_document
 from docstore.commands.specs.processes import SERVER_STATUS
 from docstore.node.node import DataNode, node_of
+from docstore.node.transactions.registry import transactions_of
 from docstore.node.upkeep.collection_stats import number
 from docstore.optime import unpack_timestamp
 from docstore.replicaset.replicaset import ReplicaSet
@@ -32,7 +33,8 @@ _TRANSACTIONS = (
 
 
 def _of_transactions(node: DataNode) -> dict[str, Int64]:
-    settings, are_open = node.transactions.settings, node.transactions.sessions.open
+    transactions = transactions_of(node)
+    settings, are_open = transactions.settings, transactions.sessions.open
     active = sum(each.busy for each in are_open)
     found = dict.fromkeys(_TRANSACTIONS, Int64(0))
     found |= {

@@ -41,7 +41,7 @@ from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode, Replication
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.process.settings import ClusterRole, NodeSettings
-from docstore.node.transactions.registry import TransactionRegistry
+from docstore.node.transactions.registry import TransactionRegistry, transactions_of
 from docstore.node.upkeep.catalog_audit import CatalogAudit
 from docstore.node.upkeep.periodic import Housekeeping
 from docstore.node.upkeep.snapshot_window import snapshot_window
@@ -217,7 +217,7 @@ class NodeProcess:
             oplog_bytes=settings.oplog_bytes,
             config_server=settings.role is ClusterRole.CONFIG,
             on_step_down=lambda: self._stepped_down(operations),
-            on_primary=lambda: self.node.transactions.take_over(),
+            on_primary=lambda: transactions_of(self.node).take_over(),
             proofs=None if self._keys is None else self._keys.proofs,
         )
 
@@ -225,7 +225,7 @@ class NodeProcess:
         error = CommandError(
             Code.InterruptedDueToReplStateChange, "operation was interrupted because the node is no longer primary"
         )
-        self.node.transactions.sessions.end_all(error)
+        transactions_of(self.node).sessions.end_all(error)
         interrupt_writes(operations, error)
 
     async def _carry_out(self, context: Context, begin: Callable[[], Any]) -> Any:
@@ -242,7 +242,7 @@ class NodeProcess:
             self._carry_out,
             parts=self.node.parts,
             scheduler=self.node.scheduler,
-            transactions=self.node.transactions,
+            transactions=transactions_of(self.node),
             users=self.node.users,
             keys=self._keys,
             certificates=self._certificates,

@@ -39,14 +39,15 @@ if TYPE_CHECKING:
 
 
 class TransactionRegistry:
-    """Satisfies `docstore.commands.sessions.transactions.Transactions`. Made once for a node, which then knows it."""
+    """Satisfies `docstore.commands.context.Transactions`. Made once for a node, and one of its parts."""
 
     def __init__(self, node: DataNode) -> None:
         self._node = node
         self.settings = TransactionSettings()
         self.sessions = SessionTransactions(node.store.sessions, self.settings)
         self.endings = TransactionEndings(node, self.sessions)
-        node.transactions = self
+        node.parts[TransactionRegistry] = self
+        node.check_retryable = self.sessions.check_retryable
         node.parameters.add(self.settings.parameters())
 
     # Requests
@@ -193,6 +194,11 @@ class TransactionRegistry:
         now = self._node.clock()
         for transaction in [each for each in self.sessions.open if each.expires <= now]:
             self.sessions.abort(transaction)
+
+
+def transactions_of(node: DataNode) -> TransactionRegistry:
+    """Return the transactions of a node."""
+    return node.parts[TransactionRegistry]
 
 
 def _check_target(context: Context) -> None:

@@ -17,6 +17,7 @@ from docstore.node.cluster_parameters import expired_before
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
+from docstore.node.transactions.registry import transactions_of
 from docstore.storage import StorageError
 
 _LOOK_SECONDS = 1.0
@@ -87,7 +88,7 @@ class Housekeeping(PeriodicTask):
         """Do what is due, in slices; nothing while writes are locked out."""
         node = self._node
         store = node.store
-        node.transactions.expire()
+        transactions_of(node).expire()
         ended = int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS
         if store.oplog is not None:
             oplog = store.oplog

@@ -10,8 +10,9 @@ looked at comes from `docstore.node.upkeep.execution`: requests of a database th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import bson
 from bson.datetime_ms import DatetimeMS
@@ -21,14 +22,12 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import document_from, elements, get_field, to_python
 from docstore.bson.walk import ARRAY, BOOL, Value
 from docstore.collection.catalog.options import options_of
+from docstore.collection.store import Store
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.upkeep.execution import Execution
 from docstore.query.value.values import string_value
-
-if TYPE_CHECKING:
-    from docstore.node.node import DataNode
 
 SYSTEM_PROFILE = "system.profile"
 CAPPED_BYTES = 1 << 20
@@ -59,9 +58,15 @@ class Profile:
 
 @dataclass(slots=True)
 class Profiler:
-    """All profiles of a process, by database."""
+    """All profiles of a process, by database.
 
-    node: DataNode = field(repr=False)
+    `clock`: monotonic seconds; `rng` gives numbers from 0 up to 1; `now`: the wall clock as a BSON date.
+    """
+
+    store: Store = field(repr=False)
+    clock: Callable[[], float] = field(repr=False)
+    rng: Callable[[], float] = field(repr=False)
+    now: Callable[[], DatetimeMS] = field(repr=False)
     slow_ms: int = 100
     sample_rate: float = 1.0
     profiles: dict[str, Profile] = field(default_factory=dict)
@@ -85,17 +90,16 @@ class Profiler:
         namespace = _namespace(context)
         if profile is None or profile.level <= 0 or not namespace:
             return
-        node = self.node
-        millis = round((node.clock() - context.started) * 1000)
+        millis = round((self.clock() - context.started) * 1000)
         if profile.predicate is None:
-            if profile.level == 1 and (millis < self.slow_ms or node.rng() >= self.sample_rate):
+            if profile.level == 1 and (millis < self.slow_ms or self.rng() >= self.sample_rate):
                 return
-            entry = _entry(context, namespace, reply, millis, node.now())
+            entry = _entry(context, namespace, reply, millis, self.now())
         else:
-            entry = _entry(context, namespace, reply, millis, node.now())
+            entry = _entry(context, namespace, reply, millis, self.now())
             if not profile.predicate.matches(entry):
                 return
-        store = node.store
+        store = self.store
         with store.unit(replicated=False) as unit:
             collection = store.collection(f"{context.db}.{SYSTEM_PROFILE}")
             if collection is not None:
@@ -105,10 +109,10 @@ class Profiler:
     def prepare(self, database: str) -> None:
         """Make the collection if it is not there."""
         namespace = f"{database}.{SYSTEM_PROFILE}"
-        node = self.node
-        if node.store.collection(namespace) is None:
-            with node.store.unit(replicated=False) as unit:
-                node.store.create_collection(unit, namespace, options_of({"capped": True, "size": CAPPED_BYTES}))
+        store = self.store
+        if store.collection(namespace) is None:
+            with store.unit(replicated=False) as unit:
+                store.create_collection(unit, namespace, options_of({"capped": True, "size": CAPPED_BYTES}))
                 unit.commit()
 
 

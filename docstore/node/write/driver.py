@@ -162,7 +162,7 @@ def session_write(context: Context, node: DataNode) -> SessionWrite | None:
         raise CommandError(
             Code.IllegalOperation, "Transaction numbers are only allowed on a replica set member or mongos"
         )
-    node.transactions.sessions.check_retryable(session.lsid, session.txn_number)
+    node.check_retryable(session.lsid, session.txn_number)
     return SessionWrite(session.lsid, session.txn_number)
 
 

@@ -6,10 +6,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Response, Role
 from docstore.node.node import node_of
+from docstore.node.transactions.registry import transactions_of
 
 
 def run(context: Context, _arguments: Arguments) -> Response:
-    return node_of(context).transactions.endings.prepare(context)
+    return transactions_of(node_of(context)).endings.prepare(context)
 
 
 COMMAND = Command(

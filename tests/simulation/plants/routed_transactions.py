@@ -87,7 +87,7 @@ PLANTS = (
         "a commit that is asked for again is decided again",
         "routed-transactions",
         f"{_COORDINATORS}.coordinate",
-        "if running is None and participants and self._shard.node.transactions.sessions.is_open(session):",
+        "if running is None and participants and transactions_of(self._shard.node).sessions.is_open(session):",
         "if running is None and participants:",
     ),
     Plant(

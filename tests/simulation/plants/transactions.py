@@ -86,7 +86,7 @@ PLANTS = (
         "a transaction outlives the step-down of its primary",
         "transactions-returns",
         "docstore.node.process.start:NodeProcess._stepped_down",
-        "self.node.transactions.sessions.end_all(error)",
+        "transactions_of(self.node).sessions.end_all(error)",
         "pass",
     ),
     Plant(

@@ -41,7 +41,7 @@ from docstore.node.node import DataNode
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.process.start import Extension, Service
 from docstore.node.shard_filter import Blocked, ShardFilter
-from docstore.node.transactions.registry import TransactionRegistry
+from docstore.node.transactions.registry import TransactionRegistry, transactions_of
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding import requests
 from docstore.sharding.chunk import Chunk
@@ -255,7 +255,7 @@ class Member:
             clock=time.monotonic,
             wall_clock=time.time,
             parts=self.node.parts,
-            transactions=self.node.transactions,
+            transactions=transactions_of(self.node),
             parameters=self.node.parameters,
         )
         self._dispatcher = Dispatcher(services)

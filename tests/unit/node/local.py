@@ -37,7 +37,7 @@ from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
 from docstore.node.process.settings import NodeSettings
 from docstore.node.process.start import translate_storage_error
-from docstore.node.transactions.registry import TransactionRegistry
+from docstore.node.transactions.registry import TransactionRegistry, transactions_of
 from docstore.node.upkeep.catalog_audit import CatalogAudit
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
@@ -134,7 +134,7 @@ class LocalNode:
             clock=time.monotonic,
             wall_clock=time.time,
             parts=self.node.parts,
-            transactions=self.node.transactions,
+            transactions=transactions_of(self.node),
             parameters=self.node.parameters,
             access=AccessControl(self.node.users),
             audit=audit,

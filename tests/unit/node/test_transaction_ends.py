@@ -10,6 +10,7 @@ from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
 from docstore.errors import Code, CommandError
+from docstore.node.transactions.registry import transactions_of
 from tests.unit.node.local import loop
 from tests.unit.node.transactional import TRANSIENT, Client, change, node_with
 
@@ -19,11 +20,11 @@ def test_one_stays_open_for_a_minute_at_most() -> None:
         node = await node_with()
         client = Client(node)
         await client.first(change(1))
-        node.node.transactions.expire()
+        transactions_of(node.node).expire()
         assert (await client.then({"find": "c"}))["ok"] == 1
         now = node.node.clock()
         node.node.clock = lambda: now + 61
-        node.node.transactions.expire()
+        transactions_of(node.node).expire()
         assert (await client.then({"find": "c"}))["code"] == Code.NoSuchTransaction
         assert node.node.store.claims.keys == {}
         status = (await node.run({"serverStatus": 1}))["transactions"]
@@ -51,7 +52,7 @@ def test_a_node_that_steps_down_has_none() -> None:
         client = Client(node)
         await client.first(change(1))
         error = CommandError(Code.InterruptedDueToReplStateChange, "stepped down")
-        node.node.transactions.sessions.end_all(error)
+        transactions_of(node.node).sessions.end_all(error)
         node.replication.primary = False  # type: ignore[attr-defined]
         refused = await client.then({"find": "c"})
         assert (refused["code"], refused["errorLabels"]) == (Code.NotWritablePrimary, [TRANSIENT])
@@ -69,7 +70,7 @@ def test_a_committed_one_is_known_after_the_memory_of_it_is_gone() -> None:
         client = Client(node)
         await client.first(change(1))
         await client.commit()
-        node.node.transactions.sessions.end_all(CommandError(Code.InterruptedAtShutdown, "another primary"))
+        transactions_of(node.node).sessions.end_all(CommandError(Code.InterruptedAtShutdown, "another primary"))
         node.node.store.sessions.forget()
         assert (await client.commit())["ok"] == 1
         assert (await client.then({"find": "c"}))["code"] == Code.TransactionCommitted
@@ -109,10 +110,10 @@ def test_a_request_that_is_carried_out_when_it_is_ended_by_others_fails(request_
             elif how == "expired":
                 now = node.node.clock()
                 node.node.clock = lambda now=now: now + 61
-                node.node.transactions.expire()
+                transactions_of(node.node).expire()
             else:
                 error = CommandError(Code.InterruptedDueToReplStateChange, "stepped down")
-                node.node.transactions.sessions.end_all(error)
+                transactions_of(node.node).sessions.end_all(error)
             reply = await running
             if steps and reply["ok"]:
                 break
@@ -129,7 +130,7 @@ def test_a_request_that_is_carried_out_when_it_is_ended_by_others_fails(request_
 def test_one_that_is_ended_while_it_lets_others_go_first_is_not_carried_out() -> None:
     async def work() -> None:
         node = await node_with()
-        node.node.transactions.settings.patience_ms = 60_000
+        transactions_of(node.node).settings.patience_ms = 60_000
         first, second = Client(node, 1), Client(node, 2)
         await node.insert("d", {"_id": 1})
         await first.first(change(1))
