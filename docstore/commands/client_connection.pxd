@@ -1,4 +1,5 @@
-from docstore.commands.request_templates cimport RequestTemplates
+cdef class RequestCache:
+    pass
 
 cdef class ClientConnection:
     cdef object __weakref__
@@ -13,7 +14,7 @@ cdef class ClientConnection:
     cdef public object last_write
     cdef public str local
     cdef public bytes metadata
-    cdef public RequestTemplates opened
+    cdef public RequestCache opened
     cdef public str remote
     cdef public bytes session_owner
     cdef public object subject

@@ -7,16 +7,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from docstore.commands.legacy.last_write import NOTHING_WRITTEN
-from docstore.commands.request_templates import RequestTemplates
 from docstore.commands.sessions.fields import NO_USER_DIGEST
 
 if TYPE_CHECKING:
-    from docstore.commands.access.conversations import Conversation
+    from docstore.commands.access.conversation import Conversation
     from docstore.commands.access.identity import Identity
     from docstore.security.certificates import Subject
 
 UNIX_SOCKET = "anonymous unix socket:27017"
 """What a client on the same machine that came by a socket in the file system has for "host:port"."""
+
+
+class RequestCache:
+    """The cache of a connection's requests; `docstore.commands.request_templates` fills it."""
+
+    __slots__ = ()
+
+    def forget(self) -> None:
+        """Drop what was kept: the same request may mean something else from now on."""
 
 
 class ClientConnection:
@@ -26,7 +34,8 @@ class ClientConnection:
     socket in the file system. `metadata`: the
     raw `client` document of the first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
-    `opened`: the last requests as they were read, for a client that sends others of the same shape.
+    `opened`: the last requests as they were read, for a client that sends others of the same shape; None before the
+    first.
     `upstream`: what carried its last request to each other process that requests are relayed to.
     `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
     `identity`: who its client has proven to be; `conversation`: how it is proving that. `session_owner`: the digest of
@@ -52,7 +61,7 @@ class ClientConnection:
         self.compressors: tuple[str, ...] = ()
         self.greeted = False
         self.cursors: set[int] = set()
-        self.opened = RequestTemplates()
+        self.opened: RequestCache | None = None
         self.identity: Identity | None = None
         self.conversation: Conversation | None = None
         self.upstream: dict[str, object] = {}

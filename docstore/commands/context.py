@@ -14,30 +14,26 @@ from docstore.bson import array_documents, document_from, elements, get_field, w
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value
 from docstore.commands.access.control import AccessControl
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
-from docstore.commands.limits import DEFAULT_FACE, Face
+from docstore.commands.host import Execution, Host, Switches
 from docstore.commands.metrics import Metrics
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.fields import NO_USER_DIGEST, owned_lsid
 from docstore.commands.values import wrong_type
-from docstore.errors import no_scripting
 from docstore.namespace import USERS_NS, split_namespace
-from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
     from docstore.commands.access.need import Need
     from docstore.commands.access.transport_security import TransportSecurity
-    from docstore.commands.audit.log import AuditLog
+    from docstore.commands.arguments import Arguments
     from docstore.commands.client_connection import ClientConnection
     from docstore.commands.cursors import CursorRegistry
-    from docstore.commands.declaration import Command, CommandTable, Sequences
-    from docstore.commands.fail_points import FailPoints, Failure
-    from docstore.commands.gossip import EncodedGossip
+    from docstore.commands.declaration import Command, CommandTable, Response, Sequences
+    from docstore.commands.fail_points.registry import FailPoints, Failure
     from docstore.commands.operations.registry import Operation, OperationRegistry
     from docstore.commands.sessions.fields import Session
     from docstore.commands.sessions.registry import ClientSessions
-    from docstore.commands.sessions.transactions import Transactions
     from docstore.security.names import UserName
 
 _LSID = frozenset((b"lsid",))
@@ -47,54 +43,39 @@ _WRITTEN = ("documents", "updates", "update")
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 
-class Host(Protocol):
-    """What the executable's node answers for: its place in a replica set and its cluster time."""
+class Audit(Protocol):
+    """The audit log of a process. `rotate` begins it anew."""
 
-    def check_write(self) -> None:
-        """Raise NotWritablePrimary unless writes are taken here."""
+    rotate: Callable[[], None]
 
-    def check_read(self, read_preference: ReadPreference) -> None:
-        """Raise NotPrimaryNoSecondaryOk or NotPrimaryOrSecondary when the read may not run here."""
+    def note(
+        self, connection: ClientConnection | None, kind: str, parameters: Mapping[str, Any], result: int = 0
+    ) -> None:
+        """Write that something happened on that client's behalf; None: the process did it by itself."""
 
-    def gossip(self) -> EncodedGossip:
-        """`operationTime` and `$clusterTime` for replies, or nothing. Return the same object while nothing changed:
-        what is made of it is kept."""
+    def observe(self, context: Context, body: bytes) -> None:
+        """Write what is to be told of a request that has been answered with that body."""
 
-    def observe_cluster_time(self, time: int) -> None:
-        """Take in a request's cluster time, packed."""
+    def client_metadata(self, connection: ClientConnection, metadata: bytes) -> None:
+        """Write what the client says that it is."""
 
-    def state_version(self) -> Mapping[str, Any] | None:
-        """`{processId, counter}` of a member of a set, attached to errors that tell of a state change."""
+    def abandoned(self, connection: ClientConnection) -> None:
+        """Write that the client leaves the conversation under way, if there is one."""
 
-
-class Execution(Protocol):
-    """The plans that a request runs. `counts`: what has come of them, under the names that the log has for it."""
-
-    counts: dict[str, int]
-
-    def figures(self) -> dict[str, Any]:
-        """What they are and what they have looked at, as the log and the profiler show it."""
+    def left(self, connection: ClientConnection) -> None:
+        """Write that the client's connection has ended."""
 
 
-@dataclass(slots=True)
-class Switches:
-    """What options and setParameter change for all commands of a process."""
+class Transactions(Protocol):
+    """The transactions of a process that carries them out."""
 
-    require_api_version: bool = False
-    """Refuse requests that name no version of the Stable API."""
-    compressors: tuple[str, ...] = tuple(COMPRESSOR_IDS)
-    """Those that clients may agree on."""
-    scripting: bool = True
-    """JavaScript is run for clients."""
-    profiled: frozenset[str] = frozenset()
-    """The databases whose requests count exactly what they look at."""
-    face: Face = DEFAULT_FACE
-    """The version of MongoDB that the process passes for; it stays."""
+    def run(
+        self, context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
+    ) -> Response:
+        """Carry out a request that is part of a transaction; `execute` runs a command."""
 
-    def check_scripting(self) -> None:
-        """Errors: 31264 where none is run."""
-        if not self.scripting:
-            raise no_scripting()
+    def end_sessions(self, lsids: set[bytes]) -> None:
+        """Abort the open transactions of those sessions; of all where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +99,7 @@ class Services:
     access: AccessControl = field(default_factory=AccessControl)
     transport_security: TransportSecurity | None = None
     """None where connections are not encrypted."""
-    audit: AuditLog | None = None
+    audit: Audit | None = None
     """None where nothing is audited."""
     switches: Switches = field(default_factory=Switches)
     metrics: Metrics = field(default_factory=Metrics)

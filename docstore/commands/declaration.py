@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 import bson
 
 from docstore.bson.build import DocumentParts
-from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
+from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
 from docstore.commands.limits import Face
 from docstore.errors import Code, CommandError
 
@@ -185,6 +185,9 @@ Sequences = Mapping[str, list[bytes]]
 """Documents that come beside a request's own, by the name of their parameter."""
 
 Run = Callable[["Context", "Arguments"], Response]
+
+Needs = Callable[["Context", "Arguments"], Iterable[Need]]
+"""All that a request needs, for a command of which the declared privilege does not say everything."""
 
 
 class Exceptional:

@@ -27,7 +27,8 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import RESULTS, Response, Result, Role, in_one_piece
 from docstore.commands.envelope import ENVELOPE_FIELDS, addressee, open_request
-from docstore.commands.fail_points import Failure, InducedError, hang_up_after
+from docstore.commands.fail_points.failures import failure_of, hang_up_after
+from docstore.commands.fail_points.registry import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations.registry import Operation
 from docstore.commands.operations.relay import Relay
@@ -37,8 +38,8 @@ from docstore.commands.values import integer_of
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
 from docstore.log import component
 from docstore.query.pausing import PAUSING
-from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.query.scripts import ScriptsWanted
+from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.wire.query import WRITES
 
 LOG = component("COMMAND")
@@ -241,7 +242,7 @@ class Dispatcher:
             raise CommandError(498870, "The apiVersion parameter is required: every command must name an API version")
         point = services.fail_points
         if point is not None and point.active:
-            failure = point.enter(context)
+            failure = failure_of(point, context)
             if failure is not None:
                 return self._suffer(failure, context, arguments)
         return self._answer(context, arguments)

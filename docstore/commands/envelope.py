@@ -14,7 +14,7 @@ from typing import Any
 
 from docstore.bson import elements, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
-from docstore.commands.access.identity import check_owner
+from docstore.commands.access.logins import check_owner
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.concerns import (
@@ -27,6 +27,7 @@ from docstore.commands.concerns import (
 from docstore.commands.context import Context, RequestFields, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type, admin_only_error
 from docstore.commands.limits import MAX_INTERNAL_BYTES, MAX_REQUEST_DEPTH, batch_refused, check_internal_size
+from docstore.commands.request_templates import templates_of
 from docstore.commands.sessions.fields import Session, parse_lsid
 from docstore.commands.sessions.transactions import check_statement
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
@@ -72,10 +73,11 @@ def open_request(
     """
     if len(request.body) > MAX_INTERNAL_BYTES and request.body[5:6] != b"_":
         check_internal_size(request.body)
-    opened = connection.opened.again(request, started)
+    templates = templates_of(connection)
+    opened = templates.again(request, started)
     if opened is None:
         opened = _open_document(request, connection, services, started)
-        connection.opened.keep(*opened)
+        templates.keep(*opened)
     context, arguments = opened
     command = context.command
     if request.sequences:

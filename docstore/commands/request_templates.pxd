@@ -1,4 +1,5 @@
 from docstore.commands.arguments cimport Arguments
+from docstore.commands.client_connection cimport ClientConnection, RequestCache
 from docstore.commands.context cimport Context
 
 cdef class RequestTemplate:
@@ -11,7 +12,9 @@ cdef class RequestTemplate:
     cdef object _value
     cdef public bytes body
 
-cdef class RequestTemplates:
+cdef class RequestTemplates(RequestCache):
     cdef dict _by_kind
 
     cpdef tuple again(self, object request, double started)
+
+cpdef RequestTemplates templates_of(ClientConnection connection)

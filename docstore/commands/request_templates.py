@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from docstore.bson import OBJECT, changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
+from docstore.commands.client_connection import ClientConnection, RequestCache
 from docstore.commands.concerns import ReadConcern, ReadLevel, parse_read_concern
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -207,7 +208,7 @@ def _own_kind(body: bytes) -> bytes:
     return body[4 : body.find(b"\0", 5)]
 
 
-class RequestTemplates:
+class RequestTemplates(RequestCache):
     """The last requests of one connection, a few of each kind; the kind is how a document begins."""
 
     __slots__ = ("_by_kind",)
@@ -257,3 +258,11 @@ class RequestTemplates:
 
     def __len__(self) -> int:
         return sum(map(len, self._by_kind.values()))
+
+
+def templates_of(connection: ClientConnection) -> RequestTemplates:
+    """Return the templates of a connection, which are made with its first request."""
+    if connection.opened is None:
+        connection.opened = RequestTemplates()
+    assert isinstance(connection.opened, RequestTemplates)
+    return connection.opened

@@ -17,17 +17,17 @@ from docstore.commands.access.control import AccessControl
 from docstore.commands.access.transport_security import TransportSecurity
 from docstore.commands.audit.log import AuditLog, no_audit_parameter
 from docstore.commands.builtin import TEST_COMMANDS
-from docstore.commands.context import Context, Host, Services, Switches
+from docstore.commands.context import Context, Services, Transactions
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Dispatcher
-from docstore.commands.fail_points import FailPoints
+from docstore.commands.fail_points.registry import FailPoints
+from docstore.commands.host import Host, Switches
 from docstore.commands.limits import FACES
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
-from docstore.commands.sessions.transactions import Transactions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import wait_on_thread
 from docstore.net.memory.allocator import resident_bytes

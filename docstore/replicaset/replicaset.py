@@ -258,7 +258,7 @@ class ReplicaSet:
         return await self._reading.open_snapshot(read_concern, deadline)
 
     def observe_cluster_time(self, time: int) -> None:
-        """See `docstore.commands.context.Host`."""
+        """See `docstore.commands.host.Host`."""
         if self.membership.state.config is not None:
             self._oplog.observe(time)
 

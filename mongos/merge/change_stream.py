@@ -33,6 +33,7 @@ from docstore.bson import array_from, document_from, document_to_python, documen
 from docstore.bson.walk import ARRAY, BOOL, INT64, NULL, OBJECT, STRING
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
+from docstore.commands.fail_points.failures import check_get_more
 from docstore.commands.limits import check_internal_size
 from docstore.errors import CommandError
 from docstore.js import script_thread
@@ -360,7 +361,7 @@ async def next_stream_reply(context: Context, cursor: ClientCursor, batch_size: 
     try:
         points = context.services.fail_points
         if points is not None:
-            points.check_get_more(context)
+            check_get_more(points, context)
         documents = await stream.next_batch(context, batch_size or 2**31 - 1, until)
     except BaseException as error:
         registry.close(cursor)

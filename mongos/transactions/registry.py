@@ -37,7 +37,7 @@ _NO_PARTICIPANTS = 50940
 
 
 class RouterTransactions:
-    """Satisfies `docstore.commands.sessions.transactions.Transactions`."""
+    """Satisfies `docstore.commands.context.Transactions`."""
 
     def __init__(self, router: Router) -> None:
         self._router = router

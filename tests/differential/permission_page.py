@@ -13,7 +13,7 @@ from bson.objectid import ObjectId
 from docstore.bson import elements
 from docstore.commands.access.authorization import admit, needs_of
 from docstore.commands.access.control import AccessControl
-from docstore.commands.access.identity import log_in
+from docstore.commands.access.logins import log_in
 from docstore.commands.access.need import Need
 from docstore.commands.arguments import Arguments, take
 from docstore.commands.client_connection import ClientConnection

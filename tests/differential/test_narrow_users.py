@@ -17,8 +17,8 @@ import pymongo
 import pytest
 from bson.binary import Binary
 
-from docstore.commands.access.identity import keep_apart
-from docstore.commands.access.identity import log_in as identify
+from docstore.commands.access.logins import keep_apart
+from docstore.commands.access.logins import log_in as identify
 from docstore.commands.dispatch import Pending
 from docstore.commands.limits import FACES
 from docstore.errors import Code

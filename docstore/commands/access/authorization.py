@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.walk import OBJECT
 from docstore.commands.access.control import AccessControl
-from docstore.commands.access.identity import Identity, current
+from docstore.commands.access.identity import Identity
+from docstore.commands.access.logins import current
 from docstore.commands.access.need import Need, on_cluster, on_database
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.declaration import Command, Resource, admin_only_error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.walk import BOOL, INT32
 from docstore.commands.access.document_needs import pipeline_needs
-from docstore.commands.access.need import Need, Needs, on_cluster, on_database, on_namespace
+from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
+from docstore.commands.declaration import Needs
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.errors import Code, CommandError
 from docstore.namespace import SECURITY_NAMESPACES, split_namespace

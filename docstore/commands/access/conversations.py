@@ -13,39 +13,21 @@ from typing import Any
 from docstore.bson import document_to_python
 from docstore.bson.walk import BINARY, BOOL, OBJECT, STRING, Value
 from docstore.commands.access.control import X509, AccessControl
-from docstore.commands.access.identity import client_address, keep_apart, log_in, may_be
+from docstore.commands.access.conversation import Conversation
+from docstore.commands.access.logins import client_address, keep_apart, log_in, may_be
 from docstore.commands.context import Context
 from docstore.commands.values import text_of, type_name
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.query.value.option_fields import option_fields
 from docstore.security.names import EXTERNAL, SYSTEM, UserName
-from docstore.security.scram import Credential, Malformed
+from docstore.security.scram import Malformed
 from docstore.security.scram_server import ClientFirst, ServerConversation
 from docstore.security.users import KnownBy, User
 
 LOG = component("ACCESS")
 CONVERSATION_ID = 1
 """A connection has one conversation at a time, so that all have the same number."""
-
-
-class Conversation:
-    """A conversation under way. `credential`: what the user is known by; None: there is no user of that name, or none
-    who authenticates so. `hopeless`: there is one, or seems to be, who authenticates otherwise.
-    """
-
-    __slots__ = ("credential", "hopeless", "mechanism", "proven", "scram", "short")
-
-    def __init__(
-        self, mechanism: str, scram: ServerConversation, credential: Credential | None, *, hopeless: bool, short: bool
-    ) -> None:
-        """`short`: the client wants no empty message at the end."""
-        self.hopeless = hopeless
-        self.mechanism = mechanism
-        self.scram = scram
-        self.credential = credential
-        self.short = short
-        self.proven = False
 
 
 def failed() -> CommandError:

@@ -1,16 +1,11 @@
-"""What a request needs to be allowed: actions on resources, by its command's declaration."""
+"""Required privileges: the actions on resources that a request must be allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from docstore.namespace import split_namespace
 from docstore.security.privileges import CLUSTER, Resource, collection, database
-
-if TYPE_CHECKING:
-    from docstore.commands.arguments import Arguments
-    from docstore.commands.context import Context
 
 
 class Need(NamedTuple):
@@ -18,10 +13,6 @@ class Need(NamedTuple):
 
     action: str
     resource: Resource
-
-
-Needs = Callable[["Context", "Arguments"], Iterable[Need]]
-"""All that a request needs, for a command of which the declared privilege does not say everything."""
 
 
 def on_cluster(*actions: str) -> tuple[Need, ...]:

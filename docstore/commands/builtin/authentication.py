@@ -7,7 +7,7 @@ from typing import Any
 
 from docstore.bson.walk import BOOL
 from docstore.commands.access import conversations
-from docstore.commands.access.identity import current, log_out
+from docstore.commands.access.logins import current, log_out
 from docstore.commands.arguments import Arguments
 from docstore.commands.audit.log import logout as logged_out
 from docstore.commands.client_connection import ClientConnection

@@ -8,7 +8,7 @@ from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.fail_points import CONFIGURE
+from docstore.commands.fail_points.registry import CONFIGURE
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 

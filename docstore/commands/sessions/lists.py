@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docstore.bson.walk import OBJECT
-from docstore.commands.access.identity import check_owner
+from docstore.commands.access.logins import check_owner
 from docstore.commands.context import Context
 from docstore.commands.sessions.fields import NO_USER_DIGEST, parse_lsid
 from docstore.errors import Code, CommandError

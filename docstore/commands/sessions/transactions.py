@@ -6,18 +6,16 @@ Always true: a request is part of a transaction exactly if it says `autocommit: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from docstore.bson import ARRAY, OBJECT, elements, get_field, values
 from docstore.bson.build import DocumentParts
 from docstore.commands.concerns import ReadConcern, ReadLevel
-from docstore.commands.declaration import Command, Resource, Response, Result, Role
+from docstore.commands.declaration import Command, Resource, Result, Role
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 
 if TYPE_CHECKING:
-    from docstore.commands.arguments import Arguments
-    from docstore.commands.context import Context
+    pass
 
 TRANSIENT_LABEL = "TransientTransactionError"
 ENDING = frozenset(("prepareTransaction", "commitTransaction", "abortTransaction", "coordinateCommitTransaction"))
@@ -47,18 +45,6 @@ _TRANSIENT_IN_STATEMENTS = STATE_CHANGE_CODES | {
     Code.ExceededTimeLimit,
     9001,
 }
-
-
-class Transactions(Protocol):
-    """The transactions of a process."""
-
-    def run(
-        self, context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
-    ) -> Response:
-        """Carry out a request that is part of a transaction; `execute` runs a command."""
-
-    def end_sessions(self, lsids: set[bytes]) -> None:
-        """Abort the open transactions of those sessions; of all where none is named."""
 
 
 def is_transient(code: int, *, ends: bool) -> bool:

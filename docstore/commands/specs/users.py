@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from docstore.commands.access.need import Needs
 from docstore.commands.access.user_needs import (
     create_role_needs,
     create_user_needs,
@@ -15,7 +14,7 @@ from docstore.commands.access.user_needs import (
     update_user_needs,
     users_info_needs,
 )
-from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.declaration import Needs, Parameter, Privilege, Resource, Role, Spec, Type
 
 _ROLES = Parameter("roles", Type.ARRAY, distinct=True)
 _REQUIRED_ROLES = Parameter("roles", Type.ARRAY, required=True, distinct=True)

@@ -9,6 +9,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.declaration import Encoded, Exceptional, Parameter, Response, Result, Type
+from docstore.commands.fail_points.failures import check_get_more
 from docstore.commands.specs.reads import GET_MORE
 from docstore.errors import Code, CommandError
 from docstore.js import script_thread
@@ -49,7 +50,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
     try:
         points = context.services.fail_points
         if points is not None:
-            points.check_get_more(context)
+            check_get_more(points, context)
         if context.max_time_ms and tail is None:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         if cursor.time_left is not None and tail is None:

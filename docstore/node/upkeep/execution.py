@@ -28,7 +28,7 @@ class Execution:
     """The plans that a request runs: the first is named, what all have looked at is summed up.
 
     `exact`: every document is counted. `sorts`: what is found is sorted behind its plan. `cursor`, `origin`: the cursor
-    that a batch is of, and the command that opened it. `counts`: see `docstore.commands.context.Execution`.
+    that a batch is of, and the command that opened it. `counts`: see `docstore.commands.host.Execution`.
     `modified`: how many documents a findAndModify has changed.
     """
 

@@ -14,7 +14,8 @@ from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher, Pending
 from docstore.commands.envelope import open_request
-from docstore.commands.fail_points import FailPoint, FailPoints
+from docstore.commands.fail_points.failures import failure_of
+from docstore.commands.fail_points.registry import FailPoint, FailPoints
 from docstore.errors import CommandError
 from tests.harness.dispatching import ask, command, peer, request, services_of
 
@@ -113,9 +114,9 @@ def test_the_first_hello_tells_which_application_it_is() -> None:
     assert services.fail_points is not None
     message = request({"ping": 1})
     context, _ = open_request(message._replace(body=bson.encode({"ping": 1, "$db": "x"})), peer(), services, 0.0)
-    assert services.fail_points.enter(context) is None
+    assert failure_of(services.fail_points, context) is None
     context = context.derived(raw=bson.encode({"ping": 1, "client": {"application": {"name": "me"}}}))
-    assert services.fail_points.enter(context) is not None
+    assert failure_of(services.fail_points, context) is not None
 
 
 def test_the_log_is_held_where_one_is_followed() -> None:

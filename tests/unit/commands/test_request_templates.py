@@ -15,6 +15,7 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, RequestFields
 from docstore.commands.declaration import Parameter, Role, Type
 from docstore.commands.envelope import open_request
+from docstore.commands.request_templates import templates_of
 from docstore.errors import CommandError
 from docstore.wire.message import Message
 from tests.harness.dispatching import command, dispatcher_of, peer
@@ -128,7 +129,7 @@ def test_a_request_like_one_before_it_is_read_as_if_it_were_the_first() -> None:
         for _ in range(3):
             fields = altered(fields, rng)
             body = encoded(fields)
-            taken += connection.opened.again(Message(1, 0, body), 7.0) is not None if is_sound(body) else 0
+            taken += templates_of(connection).again(Message(1, 0, body), 7.0) is not None if is_sound(body) else 0
             assert opened(body, connection) == opened(body, peer()), fields
             agreed += 1
     assert taken > agreed / 10, "hardly any request was read by the shape of another"
@@ -140,7 +141,7 @@ def test_reads_that_differ_in_their_time_are_of_one_shape() -> None:
         for second in (1, 2):
             concern = {**level, "afterClusterTime": Timestamp(second, 1)}
             body = encoded([("find", "c"), ("readConcern", concern), ("$db", "test")])
-            assert (connection.opened.again(Message(1, 0, body), 7.0) is not None) is (second == 2)
+            assert (templates_of(connection).again(Message(1, 0, body), 7.0) is not None) is (second == 2)
             opened(body, connection)
 
 
@@ -168,9 +169,9 @@ def test_requests_that_begin_a_transaction_and_that_go_on_with_it_are_both_remem
             starts = [("startTransaction", True)] if begins else []
             body = encoded([("insert", "c"), *session, ("txnNumber", Int64(number)), *starts, ("$db", "test")])
             if number > 1:
-                assert connection.opened.again(Message(1, 0, body), 7.0) is not None
+                assert templates_of(connection).again(Message(1, 0, body), 7.0) is not None
             assert opened(body, connection) == opened(body, peer())
-    assert len(connection.opened) == 2
+    assert len(templates_of(connection)) == 2
 
 
 def test_of_requests_with_the_same_fields_the_last_one_is_remembered() -> None:
@@ -178,7 +179,7 @@ def test_of_requests_with_the_same_fields_the_last_one_is_remembered() -> None:
     for limit in range(1, 30):
         body = encoded([("find", "c"), ("maxTimeMS", limit), ("$db", "test")])
         assert opened(body, connection) == opened(body, peer())
-    assert len(connection.opened) == 1
+    assert len(templates_of(connection)) == 1
 
 
 def is_sound(body: bytes) -> bool:
@@ -190,9 +191,12 @@ def test_what_is_kept_for_a_connection_is_bounded() -> None:
     connection = peer()
     for number in range(100):
         opened(encoded([("find", f"c{number}"), ("$db", "test")]), connection)
-    assert len(connection.opened) <= 24
+    assert len(templates_of(connection)) <= 24
     opened(encoded([("find", "c"), ("filter", {"a": "x" * 2000}), ("$db", "test")]), connection)
-    assert connection.opened.again(Message(1, 0, encoded([("find", "c"), ("filter", {"a": "y" * 2000})])), 7.0) is None
+    assert (
+        templates_of(connection).again(Message(1, 0, encoded([("find", "c"), ("filter", {"a": "y" * 2000})])), 7.0)
+        is None
+    )
 
 
 def test_taking_one_request_by_anothers_shape_leaves_the_other_as_it_was() -> None:

@@ -8,7 +8,7 @@ import bson
 from bson.binary import Binary
 
 from docstore.bson.walk import OBJECT
-from docstore.commands.access.identity import keep_apart, log_in
+from docstore.commands.access.logins import keep_apart, log_in
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.declaration import INTERNAL, PUBLIC
 from docstore.commands.sessions.fields import owned_lsid, parse_lsid, plain_lsid, user_digest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docstore.commands.access.identity import log_in
+from docstore.commands.access.logins import log_in
 from docstore.errors import Code
 from docstore.security.names import UserName
 from docstore.security.privileges import Privileges, collection

@@ -21,10 +21,11 @@ from docstore.commands.access.control import AccessControl
 from docstore.commands.access.transport_security import TransportSecurity
 from docstore.commands.audit.log import AuditLog
 from docstore.commands.client_connection import ClientConnection
-from docstore.commands.context import Services, Switches
+from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher, Pending, StreamedReply
+from docstore.commands.host import Switches
 from docstore.commands.limits import DEFAULT_FACE, Face
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable

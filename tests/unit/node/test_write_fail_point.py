@@ -12,7 +12,7 @@ import pytest
 
 from docstore.bson import from_python
 from docstore.commands.dispatch import Dispatcher
-from docstore.commands.fail_points import WRITE, FailPoints
+from docstore.commands.fail_points.registry import WRITE, FailPoints
 from tests.unit.node.local import LocalNode, loop, session
 
 INSERT = {"insert": "c", "documents": [{"_id": n} for n in range(4)]}

@@ -7,9 +7,9 @@
 * `onPrimaryTransactionalWrite` closes the connection on which a retryable write was done, or refuses that before. It is
   entered for each unit that is written: a statement, or several inserts.
 
-They are there only in a process started with `enableTestCommands`. `FailPoints.enter` is asked by the dispatcher for
-every command while one of them is active. Connections between this project's own processes are let pass unless
-`failInternalCommands` asks for them.
+They are there only in a process started with `enableTestCommands`. While one of them is active the dispatcher asks
+`docstore.commands.fail_points.failures` about every command. Connections between this project's own processes are let
+pass unless `failInternalCommands` asks for them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from docstore.bson import document_to_python, get_field, get_path
+from docstore.bson import document_to_python, get_field
 from docstore.bson.walk import OBJECT, STRING, Value
-from docstore.commands.context import Context
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, type_name
 from docstore.errors import Code, CommandError
 
@@ -85,22 +84,13 @@ class FailPoint:
         return True
 
 
-def hang_up_after(context: Context) -> None:
-    """Close the connection instead of a reply, where a fail point has asked for that."""
-    induced = None if context.begun_progress is None else context.begun_progress.induced
-    if induced is not None and induced.watched is not None:
-        point, entered_before = induced.watched
-        if point.times_entered > entered_before:
-            context.connection.hang_up()
-
-
 class FailPoints:
     """Those of one process. `sleep(seconds)` waits."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
         self.sleep = sleep
         self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE, GET_MORE, HOLD)}
-        self._command, self._time_out, self._write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
+        self.command, self._time_out, self.write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
         self.active = False
         self.watch_writes: Callable[[Callable[[], None] | None], None] = lambda _refuse: None
         """Told what is to be asked before a unit of a retryable write is written; None for nothing."""
@@ -116,82 +106,21 @@ class FailPoints:
             raise CommandError(Code.BadValue, f"'{HOLD}' is on or off: its mode is a string")
         count = point.configure(mode, raw)
         self.active = any(each.active for each in self.by_name.values())
-        self.watch_writes(self._refuse_write if self._write.active else None)
+        self.watch_writes(self._refuse_write if self.write.active else None)
         if self.hold_log is not None:
             self.hold_log(self.by_name[HOLD].active)
         return count
 
     def _refuse_write(self) -> None:
         """Errors: that with which a unit of a retryable write is refused."""
-        if self._write.active and self._write.fires():
-            code = self._write.data.get("failBeforeCommitExceptionCode")
+        if self.write.active and self.write.fires():
+            code = self.write.data.get("failBeforeCommitExceptionCode")
             if code is not None:
                 raise CommandError(int(code), "Failing write due to failpoint. The write must not be reflected.")
-
-    def check_get_more(self, context: Context) -> None:
-        """Errors: that with which a client's getMore is to end."""
-        point = self.by_name[GET_MORE]
-        if point.active and not _internal(context) and point.fires():
-            raise CommandError(int(point.data["errorCode"]), f"Hit the '{GET_MORE}' failpoint")
 
     def times_out(self) -> bool:
         """Whether a command with a time limit is to be out of time."""
         return self._time_out.active and self._time_out.fires()
-
-    def enter(self, context: Context) -> Failure | None:
-        """What the command is to suffer; None when it goes on untouched. Errors: InvalidOptions, MaxTimeMSExpired."""
-        if context.max_time_ms and self.times_out():
-            raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
-        if self._command.active and _meets(context, self._command.data) and self._command.fires():
-            return _command_failure(context, self._command)
-        retryable = context.session is not None and context.session.txn_number is not None
-        if self._write.active and retryable and self._write.data.get("closeConnection", True):
-            return Failure(watched=(self._write, self._write.times_entered))
-        return None
-
-
-def _command_failure(context: Context, point: FailPoint) -> Failure:
-    data = point.data
-    labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
-    seconds = None
-    if data.get("blockConnection"):
-        if "blockTimeMS" not in data:
-            raise CommandError(Code.InvalidOptions, "must specify 'blockTimeMS' when 'blockConnection' is true")
-        seconds = data["blockTimeMS"] / 1000
-    concern = get_field(point.raw, "writeConcernError") if context.command.takes_write_concern else None
-    return Failure(
-        error=InducedError(int(data["errorCode"]), labels) if "errorCode" in data else None,
-        hang_up=bool(data.get("closeConnection")),
-        seconds=seconds,
-        write_concern_error=None if concern is None else concern[1],
-        labels=labels,
-    )
-
-
-def _meets(context: Context, data: dict[str, Any]) -> bool:
-    command = context.command
-    names = data.get("failCommands", ())
-    if command.name == CONFIGURE or not (command.name in names or any(each in names for each in command.aliases)):
-        return False
-    if "appName" in data and data["appName"] != _application(context):
-        return False
-    if "namespace" in data and data["namespace"] != context.namespace:
-        return False
-    return bool(data.get("failInternalCommands")) or not _internal(context)
-
-
-def _application(context: Context) -> str:
-    """The client's name for itself; the first hello brings it along."""
-    told = get_path(context.raw, "client.application.name")
-    if not context.connection.greeted and told is not None and told[0] == STRING:
-        return text_of(told[1])
-    return context.connection.application_name
-
-
-def _internal(context: Context) -> bool:
-    metadata = context.connection.metadata
-    name = None if metadata is None else get_path(metadata, "driver.name")
-    return name is not None and name[0] == STRING and text_of(name[1]) == "docstore"
 
 
 def _mode(mode: Value) -> tuple[int | None, int, float, bool]:
