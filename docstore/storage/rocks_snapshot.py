@@ -5,7 +5,8 @@ An iterator of rocksdict shows the state at the moment it was made, also one tha
 snapshot that was followed by writes is iterated as another state, the base, with the keys that have been written in
 between put right: their values at the snapshot can be read by key. The base is the newest state while few keys were
 written; when they become many, or a range is removed, iterators are made just before the write and kept as the base,
-and nothing more is remembered.
+and nothing more is remembered. While the base is the newest state, reads by key of what was not written, and ranges
+without written keys, are reads of the newest state, and cost what those cost.
 
 A version is one state that somebody may still read; versions form a list from old to new. Invariants: `touched`
 holds every key written since the version was made, until the next one was made or until it was `pinned`; a pinned
@@ -19,6 +20,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
 from heapq import merge
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -34,8 +36,6 @@ from docstore.storage.engine import (
     Get,
     Range,
     StorageError,
-    each_keys,
-    each_values,
 )
 
 _MISS = "key not found"
@@ -43,23 +43,27 @@ MOST_TOUCHED = 4_096
 """Written keys that are remembered for open snapshots before iterators are pinned instead."""
 
 _CHUNK = 128
+_FEW_KEYS = 64
+"""Keys that are put into a sorted list one by one; more are sorted with it."""
 
 _key_of = itemgetter(0)
 
 
 class _Version:
-    """One state. `snapshots` are RocksDB's, one for each family, empty once the engine is closed. `count`: of the
-    touched keys.
+    """One state. `snapshots` are RocksDB's, one for each family, empty once the engine is closed. `touched`: by
+    family, the touched keys in the order in which they were written first; `count`: how many; `number`: no other
+    version has it.
     """
 
-    __slots__ = ("count", "handles", "newer", "older", "pinned", "snapshots", "touched", "written")
+    __slots__ = ("count", "handles", "newer", "number", "older", "pinned", "snapshots", "touched", "written")
 
-    def __init__(self, families: tuple[Any, ...], older: _Version | None) -> None:
+    def __init__(self, families: tuple[Any, ...], older: _Version | None, number: int) -> None:
         # Nothing is written between these calls: writes come from this thread.
         self.snapshots: tuple[Any, ...] = tuple([family.snapshot() for family in families])
+        self.number = number
         self.handles = 0
         self.written = False
-        self.touched: tuple[set[bytes], ...] = ()
+        self.touched: tuple[dict[bytes, None], ...] = ()
         self.count = 0
         self.pinned: tuple[Any, ...] = ()
         self.newer: _Version | None = None
@@ -76,13 +80,15 @@ class Versions:
         self._families = families
         self.newest = newest
         self._newest: _Version | None = None
+        self._made = 0
         self.writes = 0
 
     def hold(self) -> _Version:
         """The present state, held until `release`."""
         version = self._newest
         if version is None or version.written:
-            version = self._newest = _Version(self._families, version)
+            self._made += 1
+            version = self._newest = _Version(self._families, version, self._made)
         version.handles += 1
         return version
 
@@ -99,7 +105,7 @@ class Versions:
             if not older.pinned:
                 if version.touched:
                     for mine, more in zip(_touched(older), version.touched, strict=True):
-                        mine |= more
+                        mine.update(more)
                     older.count = sum(map(len, older.touched))
                 older.pinned = version.pinned
         if newer is not None:
@@ -124,19 +130,23 @@ class Versions:
         else:
             version.count = note_keys(_touched(version), batch.changes)
 
-    def changed_since(self, version: _Version, family: Family) -> tuple[list[bytes], Any | None]:
-        """(keys of the family that may differ between the version and its base, in order; the base, None for
-        newest).
-        """
-        keys: set[bytes] = set()
+    def base_of(self, version: _Version, family: Family) -> Any | None:
+        """Return the iterator that a version is iterated by, None for the newest state."""
         step: _Version | None = version
         while step is not None:
-            if step.touched:
-                keys |= step.touched[family]
             if step.pinned:
-                return sorted(keys), step.pinned[family]
+                return step.pinned[family]
             step = step.newer
-        return sorted(keys), None
+        return None
+
+    def may_differ(self, version: _Version, family: Family, key: bytes) -> bool:
+        """Return False only where the newest state has the value that the version has."""
+        step: _Version | None = version
+        while step is not None:
+            if step.pinned or (step.touched and key in step.touched[family]):
+                return True
+            step = step.newer
+        return False
 
     def base(self, family: Family) -> Any:
         """What to iterate for the newest state."""
@@ -153,28 +163,60 @@ class Versions:
         self._newest = None
 
 
-def _touched(version: _Version) -> tuple[set[bytes], ...]:
+def _touched(version: _Version) -> tuple[dict[bytes, None], ...]:
     if not version.touched:
-        version.touched = tuple([set() for _ in Family])
+        version.touched = tuple([{} for _ in Family])
     return version.touched
+
+
+class _Differences:
+    """The keys of a family that may differ between a version and its base, in order, kept up with what is written."""
+
+    __slots__ = ("_seen", "keys", "writes")
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.writes = -1
+        self._seen: dict[int, int] = {}
+        """Touched keys that were taken over, by the number of the version."""
+
+    def update(self, version: _Version, family: Family) -> None:
+        """Take over what was touched since the last call."""
+        keys = self.keys
+        seen: dict[int, int] = {}
+        step: _Version | None = version
+        while step is not None:
+            if step.touched:
+                touched = step.touched[family]
+                fresh = len(touched) - self._seen.get(step.number, 0)
+                seen[step.number] = len(touched)
+                if fresh > _FEW_KEYS:
+                    keys = sorted({*keys, *islice(reversed(touched), fresh)})
+                else:
+                    for key in islice(reversed(touched), fresh):
+                        place = bisect_left(keys, key)
+                        if place == len(keys) or keys[place] != key:
+                            keys.insert(place, key)
+            step = None if step.pinned else step.newer
+        self.keys = keys
+        self._seen = seen
 
 
 class RocksSnapshot:
     """See the module; satisfies `Snapshot`."""
 
-    __slots__ = ("_changed", "_changed_at", "_versions", "version")
+    __slots__ = ("_differences", "_versions", "version")
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
         self.version: _Version | None = versions.hold()
-        self._changed: dict[Family, tuple[list[bytes], Any | None]] = {}
-        self._changed_at = 0
+        self._differences: dict[Family, _Differences] = {}
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         version = self.version
         if version is None or not version.snapshots:
             raise StorageError("the snapshot is closed")
-        if not version.written:
+        if not version.written or not self._versions.may_differ(version, family, key):
             return self._versions.newest[family](key)
         try:
             value: bytes = version.snapshots[family][key]
@@ -207,7 +249,7 @@ class RocksSnapshot:
         """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
         if not self._open_version().written:
             return within(self._versions.base(family), ranges, values)
-        return (each_values if values else each_keys)(self, family, ranges)
+        return self._changed_ranges(family, ranges, values)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
         """An iterator that can be moved (`docstore.storage.engine.seeking`)."""
@@ -227,16 +269,33 @@ class RocksSnapshot:
             raise StorageError("the snapshot is closed")
         return self.version
 
+    def _changed_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
+        """The keys or values in the ranges; those in a row without changed keys are read at once."""
+        read = self.values if values else self.keys
+        first = 0
+        while first < len(ranges):
+            keys, end = self._changed_keys(family), first
+            if self._versions.base_of(self._open_version(), family) is None:
+                while end < len(ranges) and not _has_key_within(keys, ranges[end]):
+                    end += 1
+            if end > first:
+                yield from within(self._versions.base(family), ranges[first:end], values)
+            else:
+                end += 1
+                yield from read(family, *ranges[first])
+            first = end
+
     def _changed_items(self, family: Family, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """The pairs of the base, with those keys put right that may differ from the snapshot."""
-        touched, pinned = self._differences(family)
         if start >= end:
             return iter(())
+        keys = self._changed_keys(family)
+        pinned = self._versions.base_of(self._open_version(), family)
         if pinned is None:
             stored = items_of(self._versions.base(family), start, end, reverse)
         else:
             stored = _pinned_items(pinned, start, end, reverse)
-        own = touched[bisect_left(touched, start) : bisect_left(touched, end)]
+        own = keys[bisect_left(keys, start) : bisect_left(keys, end)]
         if not own:
             return stored
         if reverse:
@@ -247,14 +306,21 @@ class RocksSnapshot:
         kept = (item for item in stored if item[0] not in changed)
         return merge(kept, found, key=_key_of, reverse=reverse)
 
-    def _differences(self, family: Family) -> tuple[list[bytes], Any | None]:
-        if self._changed_at != self._versions.writes:
-            self._changed.clear()
-            self._changed_at = self._versions.writes
-        known = self._changed.get(family)
-        if known is None:
-            known = self._changed[family] = self._versions.changed_since(self._open_version(), family)
-        return known
+    def _changed_keys(self, family: Family) -> list[bytes]:
+        """The keys that may differ between the snapshot and its base, in order."""
+        differences = self._differences.get(family)
+        if differences is None:
+            differences = self._differences[family] = _Differences()
+        if differences.writes != self._versions.writes:
+            differences.update(self._open_version(), family)
+            differences.writes = self._versions.writes
+        return differences.keys
+
+
+def _has_key_within(keys: list[bytes], bounds: Range) -> bool:
+    """Return whether one of the sorted keys lies in the range."""
+    place = bisect_left(keys, bounds[0])
+    return place < len(keys) and keys[place] < bounds[1]
 
 
 def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:

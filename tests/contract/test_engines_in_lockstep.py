@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from docstore.storage import Batch, Engine, Family, Snapshot, open_engine, rocks_snapshot
+from docstore.storage.engine import getter_of, keys_of_ranges, values_of_ranges
 
 KEYS = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(byte % 4 for byte in raw))
 FAMILIES = st.sampled_from([Family.RECORDS, Family.INDEXES])
@@ -67,6 +68,21 @@ class Lockstep(RuleBasedStateMachine):
         assert found[0] == found[1]
         if found[0][-1] is None:
             del self.walks[place]
+
+    @rule(data=st.data(), family=FAMILIES, keys=st.lists(KEYS, max_size=12), values=st.booleans())
+    def walk_ranges(self, data: st.DataObject, family: Family, keys: list[bytes], values: bool) -> None:
+        readers: list[Any] = data.draw(st.sampled_from([self.engines, *self.snapshots]))
+        bounds = sorted(keys)
+        ranges = list(zip(bounds[::2], bounds[1::2], strict=False))
+        read = values_of_ranges if values else keys_of_ranges
+        found = [list(read(reader, family, ranges)) for reader in readers]
+        assert found[0] == found[1]
+
+    @rule(data=st.data(), family=FAMILIES, keys=st.lists(KEYS, max_size=12))
+    def get(self, data: st.DataObject, family: Family, keys: list[bytes]) -> None:
+        readers: list[Any] = data.draw(st.sampled_from([self.engines, *self.snapshots]))
+        memory, rocks = ([*map(getter_of(reader, family), keys)] for reader in readers)
+        assert memory == rocks
 
     @invariant()
     def same_states(self) -> None:

@@ -42,14 +42,16 @@ def put_changes(
     return all_gone
 
 
-def note_keys(noted: tuple[set[bytes], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:
-    """Note the keys that change, those of each family by themselves; how many are noted now."""
+def note_keys(noted: tuple[dict[bytes, None], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:
+    """Note the keys that change, by family, in the order of their first change; return how many are noted now."""
     place: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
-    keys: set[bytes]
+    key: bytes
+    keys: dict[bytes, None]
     of_family: dict[bytes, bytes | None]
     for place in range(len(noted)):
         keys, of_family = noted[place], changes[place]
-        keys.update(of_family)
+        for key in of_family:
+            keys[key] = None
         count += len(keys)
     return count

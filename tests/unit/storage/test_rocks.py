@@ -22,7 +22,9 @@ from docstore.storage import (
     Family,
     StorageError,
     open_engine,
+    rocks_snapshot,
 )
+from docstore.storage.engine import keys_of_ranges
 from docstore.storage.removed_keys import MAX_REMOVED, MIN_REMOVED
 from tests.harness.waiting import wait_until
 
@@ -310,4 +312,53 @@ def test_removed_keys_do_not_stay_in_the_way_of_readers(tmp_path: Path) -> None:
 
     wait_until(is_gone, 30.0)
     assert list(engine.keys(Family.RECORDS, b"", b"\xff")) == keys[-1:]
+    engine.close()
+
+
+def test_a_snapshot_reads_ranges_without_later_writes_by_one_iterator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine("rocksdb", str(tmp_path))
+    batch = Batch()
+    for number in range(100):
+        batch.put(Family.INDEXES, b"%03d" % number, b"value")
+    engine.write(batch)
+    snapshot = engine.snapshot()
+    made: list[str] = []
+    for name in ("within", "items_of"):
+        monkeypatch.setattr(rocks_snapshot, name, _noting(getattr(rocks_snapshot, name), made, name))
+    keys = [b"%03d" % number for number in range(100)]
+    ranges = [(key, key + b"\0") for key in keys]
+    for changed, expected in ((b"zzz", ["within"]), (b"050", ["within", "items_of", "within"])):
+        batch = Batch()
+        batch.delete(Family.INDEXES, changed)
+        engine.write(batch)
+        assert list(keys_of_ranges(snapshot, Family.INDEXES, ranges)) == keys
+        assert made == expected
+        made.clear()
+    snapshot.close()
+    engine.close()
+
+
+def _noting(function: Any, calls: list[str], name: str) -> Any:
+    def noting(*arguments: Any) -> Any:
+        calls.append(name)
+        return function(*arguments)
+
+    return noting
+
+
+def test_a_snapshot_shares_what_is_kept_of_keys_without_later_writes(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path))
+    batch = Batch()
+    batch.put(Family.RECORDS, b"a", b"first")
+    batch.put(Family.RECORDS, b"b", b"second")
+    engine.write(batch)
+    snapshot = engine.snapshot()
+    batch = Batch()
+    batch.put(Family.RECORDS, b"b", b"changed")
+    engine.write(batch)
+    assert snapshot.get(Family.RECORDS, b"a") is engine.get(Family.RECORDS, b"a")
+    assert snapshot.get(Family.RECORDS, b"b") == b"second"
+    snapshot.close()
     engine.close()
