@@ -55,8 +55,11 @@ def _scheduler(scheduler: dict[str, Any] | None) -> Iterator[Metric]:
     yield counter("docstore_scheduler_deferrals", "Slices that were put off because a socket was ready.", deferrals)
     yield counter("docstore_scheduler_seconds", "Time that slices have taken.", float(scheduler["micros"]) * _MICRO)
     yield gauge("docstore_scheduler_waiting", "Long work that waits for a slice.", float(scheduler["waiting"]))
-    longest = float(scheduler["longest"]["micros"]) * _MICRO
-    yield gauge("docstore_scheduler_longest_slice_seconds", "The longest slice since the start.", longest)
+    for key, name, help_text in (
+        ("longest", "docstore_scheduler_longest_slice_seconds", "The longest slice since the start."),
+        ("longestStep", "docstore_scheduler_longest_step_seconds", "The longest step of a slice since the start."),
+    ):
+        yield gauge(name, help_text, float(scheduler[key]["micros"]) * _MICRO)
 
 
 def _operations(status: dict[str, Any]) -> Iterator[Metric]:

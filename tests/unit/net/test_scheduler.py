@@ -171,6 +171,21 @@ def test_a_slice_ends_where_a_frame_waits() -> None:
     assert scheduler.is_due()
 
 
+def test_the_longest_step_is_told() -> None:
+    clock = Clock()
+    scheduler = Scheduler(clock)
+    scheduler.begin_slice()
+    for seconds in (0.001, 0.004, 0.002):
+        clock.now += seconds
+        scheduler.is_due()
+    scheduler.end_slice()
+    assert scheduler.status()["longestStep"] == {"micros": 4000, "command": ""}
+    scheduler.begin_slice()
+    clock.now += 0.006
+    scheduler.end_slice()
+    assert scheduler.longest_step == (pytest.approx(0.006), "")
+
+
 async def work(scheduler: Scheduler, clock: Clock, seconds: float, slices: int, order: list[str], name: str) -> None:
     for _ in range(slices):
         await scheduler.pause()

@@ -12,7 +12,7 @@ import pytest
 
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.net.scheduling.scheduler import Scheduler
+from docstore.net.scheduling.scheduler import STEP_SECONDS, Scheduler
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.slices import PAUSE, Steps, finish_steps, run_steps, until_done
 from docstore.wire.message import Message
@@ -174,7 +174,7 @@ def test_a_step_is_told_when_it_ends() -> None:
 
     async def work() -> None:
         await finish_steps(request.context, until_done(request.node, step))
-        assert ends == pytest.approx([0.001, 0.002, 0.003])
+        assert ends == pytest.approx([STEP_SECONDS, 2 * STEP_SECONDS, 3 * STEP_SECONDS])
         assert request.pauses == 1, "where nobody else wants the loop, a slice has several steps"
 
     loop(work())
