@@ -154,7 +154,7 @@ def test_a_slice_lasts_longer_where_nobody_waits() -> None:
     clock.now += SLICE_SECONDS
     assert scheduler.is_due()
     scheduler.end_slice()
-    assert scheduler.longest == (pytest.approx(SLICE_SECONDS), "")
+    assert scheduler.longest[0] == pytest.approx(SLICE_SECONDS)
     assert scheduler.slices == 1
 
 
@@ -183,7 +183,7 @@ def test_the_longest_step_is_told() -> None:
     scheduler.begin_slice()
     clock.now += 0.006
     scheduler.end_slice()
-    assert scheduler.longest_step == (pytest.approx(0.006), "")
+    assert scheduler.longest_step[0] == pytest.approx(0.006)
 
 
 async def work(scheduler: Scheduler, clock: Clock, seconds: float, slices: int, order: list[str], name: str) -> None:
