@@ -54,6 +54,13 @@ class RemovedKeys:
             if self.counts[family] >= MIN_REMOVED:
                 self._write_out(family)
 
+    def write_out_all(self) -> None:
+        """Write out every memtable, so that the log which holds the removals may go, and files without removed keys
+        take the place of those that are there.
+        """
+        for family in range(len(self._families)):
+            self._write_out(Family(family))
+
     def close(self) -> None:
         """Let the families go: RocksDB keeps its directory while anybody has one."""
         self.counts = [0] * len(self._families)

@@ -194,6 +194,8 @@ class RocksEngine:
         self._writes += 1
         if any_removed:
             self._removed.write_out_many()
+        if self._room.wants_room():
+            self._removed.write_out_all()
         if self._files.loads:
             self._files.note(batch)
 

@@ -63,3 +63,55 @@ def test_the_disk_is_not_looked_at_for_every_write() -> None:
     for _ in range(320):
         room.check(insertion())
     assert len(looks) <= 11
+
+
+def removal(weight: int) -> Batch:
+    """The removal of a document, with so many bytes of what undoes it."""
+    batch = Batch()
+    batch.delete(Family.RECORDS, b"k")
+    batch.put(Family.UNDO, b"k", bytes(weight))
+    return batch
+
+
+def test_a_removal_goes_the_further_into_the_reserve_the_less_it_weighs() -> None:
+    free = [RESERVE_BYTES // 2]
+    room = DiskSpace("/", lambda _path: (free[0], TOTAL))
+    room.check(removal(1 << 20))
+    free[0] -= 1
+    with pytest.raises(DiskFull):
+        room.check(removal(1 << 20))
+    room.check(removal(50_000))
+    free[0] = 8 << 20
+    with pytest.raises(DiskFull):
+        room.check(removal(50_000))
+    drop = removal(1000)
+    drop.delete_range(Family.RECORDS, b"a", b"b")
+    room.check(drop)
+
+
+def test_heavy_batches_are_looked_at_more_often() -> None:
+    free = [TOTAL]
+    room = DiskSpace("/", lambda _path: (free[0], TOTAL))
+    room.check(removal(1 << 20))
+    free[0] = 0
+    for _ in range(RESERVE_BYTES // 16 >> 20):
+        room.check(removal(1 << 20))
+    with pytest.raises(DiskFull):
+        room.check(removal(1 << 20))
+
+
+def test_what_is_removed_in_the_reserve_is_to_be_written_out() -> None:
+    free = [RESERVE_BYTES]
+    room = DiskSpace("/", lambda _path: (free[0], TOTAL))
+    wanted = []
+    for free[0] in (2 * RESERVE_BYTES, RESERVE_BYTES - 1):
+        for _ in range(40):
+            room.check(removal(1 << 20))
+            wanted.append(room.wants_room())
+    assert sum(wanted[:40]) == 0
+    assert 1 <= sum(wanted[40:]) <= 2
+    drop = Batch()
+    drop.delete_range(Family.RECORDS, b"a", b"b")
+    room.check(drop)
+    assert room.wants_room()
+    assert not room.wants_room()

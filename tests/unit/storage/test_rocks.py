@@ -21,6 +21,7 @@ from docstore.storage import (
     DiskFull,
     Family,
     StorageError,
+    disk_space,
     open_engine,
     rocks_snapshot,
 )
@@ -361,4 +362,19 @@ def test_a_snapshot_shares_what_is_kept_of_keys_without_later_writes(tmp_path: P
     assert snapshot.get(Family.RECORDS, b"a") is engine.get(Family.RECORDS, b"a")
     assert snapshot.get(Family.RECORDS, b"b") == b"second"
     snapshot.close()
+    engine.close()
+
+
+def test_removals_are_written_out_where_the_disk_has_little_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_space, "disk_space", lambda _path: (4 << 20, 100 << 20))
+    engine = open_engine("rocksdb", str(tmp_path))
+    before = engine.stats()["fileBytes"]
+    for number in range(8):
+        batch = Batch()
+        batch.delete(Family.RECORDS, b"%d" % number)
+        batch.put(Family.UNDO, b"%d" % number, os.urandom(100_000))
+        engine.write(batch)
+    wait_until(lambda: engine.stats()["fileBytes"] > before, 10)
     engine.close()
