@@ -1,5 +1,6 @@
 cdef class Metrics:
     cdef dict _costs
+    cdef dict _totals
     cdef dict _failed
     cdef public object refused
     cdef public object unknown

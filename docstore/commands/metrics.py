@@ -1,8 +1,10 @@
 # cython: annotation_typing=False
 """What the commands of a process have cost since it started, by collection: for top, serverStatus and `$collStats`.
 
-Always true: a request that was answered is counted once; times are in seconds on the clock of the requests; at most
-`MAX_KEYS` pairs of collection and command are told apart, further ones are counted as about no collection.
+Always true: a request that was answered is counted once, for its collection and in the totals of its command, which
+never decrease; totals, and what one collection has cost, are told without a look at all collections; times are in
+seconds on the clock of the requests; at most `MAX_KEYS` pairs of collection and command are told apart, further ones
+are counted as about no collection.
 """
 
 from __future__ import annotations
@@ -25,20 +27,26 @@ class Metrics:
     """Counts and times. `refused`: requests answered with an error; `unknown`: those that name no command."""
 
     def __init__(self) -> None:
-        self._costs: dict[tuple[str, str], list[float]] = {}
+        self._costs: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+        """By collection and command: (count, seconds), and beside them the totals of the command."""
+        self._totals: dict[str, list[float]] = {}
         self._failed: dict[str, int] = {}
         self.refused = 0
         self.unknown = 0
 
     def add(self, namespace: str, command: str, seconds: float) -> None:
         """A request has been answered."""
-        cost = self._costs.get((namespace, command))
-        if cost is None:
+        costs = self._costs.get((namespace, command))
+        if costs is None:
             if len(self._costs) >= MAX_KEYS:
                 namespace = ""
-            cost = self._costs.setdefault((namespace, command), [0, 0.0])
+            total = self._totals.setdefault(command, [0, 0.0])
+            costs = self._costs.setdefault((namespace, command), ([0, 0.0], total))
+        cost, total = costs
         cost[0] += 1
         cost[1] += seconds
+        total[0] += 1
+        total[1] += seconds
 
     def fail(self, command: str | None) -> None:
         """A request was refused; None when it named no command of this process."""
@@ -55,9 +63,7 @@ class Metrics:
 
     def by_command(self, names: Iterator[str] | list[str]) -> dict[str, Any]:
         """`metrics.commands`: of each name how often it was called and how often refused."""
-        totals: dict[str, int] = {}
-        for (_, command), (count, _seconds) in self._costs.items():
-            totals[command] = totals.get(command, 0) + int(count)
+        totals = {command: int(total[0]) for command, total in self._totals.items()}
         found: dict[str, Any] = {"<UNKNOWN>": Int64(self.unknown)}
         for name in names:
             found[name] = {"failed": Int64(self._failed.get(name, 0)), "total": Int64(totals.get(name, 0))}
@@ -66,17 +72,21 @@ class Metrics:
     def latencies(self, namespace: str | None = None) -> dict[str, Any]:
         """Microseconds and counts of reads, writes and the other commands, on one collection or on all."""
         sums = {"reads": [0, 0], "writes": [0, 0], "commands": [0, 0], "transactions": [0, 0]}
-        for (where, command), (count, seconds) in self._costs.items():
-            if namespace is None or where == namespace:
-                kind = "reads" if command in READS else "writes" if command in WRITES else "commands"
-                sums[kind][0] += int(seconds * 1_000_000)
-                sums[kind][1] += int(count)
+        for command, cost in self._totals.items():
+            if namespace is not None:
+                costs = self._costs.get((namespace, command))
+                if costs is None:
+                    continue
+                cost = costs[0]
+            kind = "reads" if command in READS else "writes" if command in WRITES else "commands"
+            sums[kind][0] += int(cost[1] * 1_000_000)
+            sums[kind][1] += int(cost[0])
         return {kind: {"latency": Int64(micros), "ops": Int64(count)} for kind, (micros, count) in sums.items()}
 
     def top(self) -> dict[str, Any]:
         """Of each collection the microseconds and counts by kind, sorted by name."""
         found: dict[str, dict[str, dict[str, int]]] = {}
-        for (namespace, command), (count, seconds) in self._costs.items():
+        for (namespace, command), ((count, seconds), _) in self._costs.items():
             if not namespace:
                 continue
             metrics = found.setdefault(namespace, {name: {"time": 0, "count": 0} for name in _TOP_FIELDS})

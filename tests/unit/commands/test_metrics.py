@@ -38,6 +38,18 @@ def test_the_figures_of_what_is_gone_are_forgotten() -> None:
     kept.add("a.c", "find", 0.001)
     kept.forget(lambda namespace: namespace == "a.c")
     assert kept.top() == {}
+    assert kept.latencies("a.c")["reads"] == {"latency": 0, "ops": 0}
+
+
+def test_totals_hold_what_is_forgotten_of_collections() -> None:
+    kept = Metrics()
+    for name in ("a.c", "a.d", "a.c"):
+        kept.add(name, "find", 0.001)
+    kept.forget(lambda namespace: namespace == "a.c")
+    kept.add("a.c", "find", 0.001)
+    assert kept.by_command(["find"])["find"] == {"failed": 0, "total": 4}
+    assert kept.latencies()["reads"] == {"latency": 4000, "ops": 4}
+    assert kept.latencies("a.c")["reads"]["ops"] == 1
 
 
 def test_a_client_that_names_ever_new_collections_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
