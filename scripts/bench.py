@@ -9,8 +9,9 @@ set's primary and a shard (`saturate`), `--members` on sets of three (`bench_mem
 (`saturate_routed`), `--routing` what routing costs by the number of chunks (`bench_routing`), `--moves` what a client
 sees of a chunk of 64 MB that moves under load (`bench_moves`), `--report` what much data costs by the number of
 documents (`bench_report`), `--shapes` what requests of a hundred shapes cost over a collection with eleven indexes
-(`bench_shapes`), `--beside` how short requests fare beside a long one (`bench_beside`), `--several` what many shapes
-cost a router and its shards (`bench_routed`).
+(`bench_shapes`), `--beside` how short requests fare beside a long one (`bench_beside`), `--growth` what a unit of work
+costs by how much there was before (`bench_growth`), `--several` what many shapes cost a router and its shards
+(`bench_routed`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import pymongo
 
 from scripts import (
     bench_beside,
+    bench_growth,
     bench_members,
     bench_moves,
     bench_report,
@@ -40,6 +42,8 @@ from scripts import (
     saturate,
     saturate_routed,
 )
+from scripts.bench_routing import Processes
+from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import resident_mib, server_pid
 
@@ -100,11 +104,37 @@ def measure_workloads(stack: ExitStack, directory: Path, options: argparse.Names
     bench_workloads.run(addresses, options.only, options.rounds)
 
 
-def measure_beside(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+def measure_growth(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
     addresses = {"ours": start_ours(stack, directory / "ours")}
     if reference.is_there():
         addresses["reference"] = reference.start(stack, directory / "reference")
-    bench_beside.run(addresses, options.only, options.clients)
+    bench_growth.run(addresses, options.only)
+
+
+def measure_beside(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
+    bench_beside.run(_besides(stack, directory, options), options.only, options.clients)
+
+
+def _besides(stack: ExitStack, directory: Path, options: argparse.Namespace) -> dict[str, str]:
+    """Return the addresses of what is measured: standalones, primaries of sets of one, or a router of ours."""
+    if options.through_router:
+        deployment = stack.enter_context(stopped_at_end(Deployment(directory / "routed")))
+        cluster = Processes(deployment)
+        stack.callback(cluster.router.close)
+        return {"ours": deployment.members["router"].address}
+    if not options.replicated:
+        addresses = {"ours": start_ours(stack, directory / "ours")}
+        if reference.is_there():
+            addresses["reference"] = reference.start(stack, directory / "reference")
+        return addresses
+    deployment = stack.enter_context(stopped_at_end(Deployment(directory / "ours")))
+    members = {"ours": Member("node", "mongod", ["--replSet", "ours"])}
+    deployment.start(members["ours"])
+    if reference.is_there():
+        members["reference"] = reference.member(stack, directory / "reference", "--replSet", reference.REFERENCE_SET)
+    for side, member in members.items():
+        initiate(side, [member])
+    return {side: member.address for side, member in members.items()}
 
 
 def measure_members(stack: ExitStack, directory: Path, options: argparse.Namespace) -> None:
@@ -143,6 +173,7 @@ PARTS: dict[str, tuple[str, Part]] = {
         lambda _, directory, options: bench_moves.measure(directory, options.only, options.rounds),
     ),
     "report": ("what much data costs", measure_much_data),
+    "growth": ("what a unit of work costs by how much there was", measure_growth),
     "beside": ("short requests beside one long one; --clients", measure_beside),
 }
 
@@ -155,7 +186,8 @@ def main() -> int:
     parts = parser.add_mutually_exclusive_group()
     for name, (what, part) in PARTS.items():
         parts.add_argument(f"--{name}", dest="part", action="store_const", const=part, help=f"measure {what}")
-    parser.add_argument("--replicated", action="store_true", help="for --shapes: sets of one member")
+    parser.add_argument("--replicated", action="store_true", help="for --shapes, --beside: sets of one member")
+    parser.add_argument("--through-router", action="store_true", help="for --beside: a router of ours, two shards")
     parser.add_argument("--clients", type=int, default=4, help="for --beside: clients with short requests")
     parser.add_argument("--documents", default="100000,1000000", help="for --report: numbers of documents")
     parser.add_argument("--cache-gb", type=float, help="for --report: the cache of each server")

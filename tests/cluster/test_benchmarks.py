@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts import (
+    bench_growth,
     bench_members,
     bench_report,
     bench_routed,
@@ -20,6 +21,7 @@ from scripts import (
     session_requests,
     shop_requests,
 )
+from scripts.deployment import Deployment, Member, stopped_at_end
 
 
 def test_each_small_operation_is_measured_on_each_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,3 +88,13 @@ def test_what_much_data_costs_is_measured_and_drawn(
     assert all(name in shown for name, _, _ in bench_report.STEPS)
     assert "delete with 2 indexes" in shown
     assert picture.read_text().startswith("<svg")
+
+
+def test_each_thing_that_grows_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_growth, "LIVE", 10)
+    with stopped_at_end(Deployment(tmp_path)) as deployment:
+        deployment.start(Member("node", "mongod", []))
+        address = deployment.members["node"].address
+        for name in bench_growth.GROWTHS:
+            if not name.endswith("a second"):
+                assert bench_growth.measure(address, name, 20) > 0, name
