@@ -148,6 +148,7 @@ class Code(IntEnum):
     IncompleteTransactionHistory = 217
     QueryFeatureNotAllowed = 224
     TransactionTooOld = 225
+    MaxSubPipelineDepthExceeded = 232
     RetryChangeStream = 234
     NotImplemented = 238
     SnapshotTooOld = 239

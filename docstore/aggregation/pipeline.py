@@ -6,8 +6,9 @@ A pipeline over a collection begins with what the find layer can do better: `$ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from docstore.aggregation.expression_context import with_expressions
 from docstore.aggregation.known_metadata import known_metadata
@@ -20,7 +21,7 @@ from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.write import Merge, Out
-from docstore.aggregation.streams import DocumentList, Pushed
+from docstore.aggregation.streams import DocumentList, Pushed, chained
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.aggregation.unsupported import refused
 from docstore.bson.allowance import spend
@@ -32,6 +33,8 @@ from docstore.query.find import DistinctPath, FindQuery, Hint
 from docstore.query.pausing import PAUSED, PAUSING
 
 MAX_STAGES = 1000
+MAX_SUB_PIPELINES = 20
+"""How deep pipelines of `$lookup`, `$graphLookup` and `$unionWith` may stand within each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,38 +157,45 @@ class Pipeline:
         return self.open(DocumentList(()), environment)
 
 
-_PER_STAGE = 128
-"""What it costs to look at an earlier stage."""
+_PER_STAGE = 1024
+"""What it costs at least to parse a stage."""
 
 
 def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
     try:
-        pipeline = _parsed(stages, Place.TOP, with_expressions(query_context))
+        pipeline = _parsed(stages, Place.TOP, with_expressions(query_context), 0)
     finally:
         PAUSING.level = level
     return Pipeline(tuple(_as_planned(pipeline.stages)), pipeline.query_context)
 
 
-def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) -> Pipeline:
+def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext, outer_depth: int) -> Pipeline:
+    depth = outer_depth if place in (Place.TOP, Place.FACET) else outer_depth + 1
+    if depth > MAX_SUB_PIPELINES:
+        raise CommandError(
+            Code.MaxSubPipelineDepthExceeded,
+            f"Maximum number of nested sub-pipelines exceeded. Limit is {MAX_SUB_PIPELINES}",
+        )
     if len(stages) > MAX_STAGES:
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
     parsed: list[Stage] = []
     declarations = [_declaration(raw) for raw in stages]
-    given = query_context.measures if place is Place.TOP else {}
+    measures = query_context.measures if place is Place.TOP else {}
     here = query_context
     for declaration, value in declarations:
-        spend(_PER_STAGE * len(parsed))
-        measures = known_metadata(parsed, given)
+        spend(_PER_STAGE)
         if measures or here.measures:
             here = replace(here, measures=measures)
-        nesting = Nesting(here, _parsed)
+        nesting = Nesting(here, partial(_parsed, outer_depth=depth))
+        earlier = len(parsed)
         if declaration.parse is not None:
             parsed.extend(declaration.parse(value, here))
         else:
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
+        measures = known_metadata(parsed[earlier:], measures)
         _check_place(declaration, place)
     if any(stage.searches_text for stage in parsed[0 if place is Place.FACET else 1 :]):
         raise CommandError(17313, "$match with $text is only allowed as the first pipeline stage")
@@ -253,8 +263,9 @@ def _leading_find(stages: Sequence[Stage], *, with_sort: bool = True) -> tuple[F
     return query, len(stages)
 
 
-def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -> Stream:
+def _opened(stages: Sequence[Stage], source: Stream, environment: Environment) -> Stream:
     """The stages as one stream; an `$unwind` and the `$group` behind it are one run where the kernel can do both."""
+    openings: list[Callable[[Stream], Stream]] = []
     position = 0
     while position < len(stages):
         stage = stages[position]
@@ -263,8 +274,8 @@ def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -
         path = stage.unwound_path
         run = None if path is None or following is None else following.start_unwound(path, environment)
         if run is None:
-            stream = stage.open(stream, environment)
+            openings.append(partial(stage.open, environment=environment))
         else:
-            stream = Pushed(stream, run, environment.clock)
+            openings.append(partial(Pushed, run=run, clock=environment.clock))
             position += 1
-    return stream
+    return chained(openings, source, environment.clock)

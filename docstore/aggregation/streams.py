@@ -11,6 +11,9 @@ from docstore.query.pausing import PAUSED, PAUSING
 PUSHED = 128
 """Documents handed to a plain stage between two looks at the clock."""
 
+SEGMENT_STAGES = 8
+"""Stages that pull each other. Every one of them is a frame of the stack, and pipelines stand within pipelines."""
+
 
 class Pushed:
     """A plain stage over a source."""
@@ -150,6 +153,59 @@ class Feed:
         del deadline
         documents, self._documents = self._documents, []
         return documents, self._ended
+
+
+class _Segments:
+    """A long pipeline: each segment reads what the one before it has made from a `Feed`, and is resumed when it has
+    something to read. So the depth of the stack does not grow with the number of stages.
+    """
+
+    __slots__ = ("_clock", "_feeds", "_position", "_streams")
+
+    def __init__(self, segments: Sequence[Stream], feeds: Sequence[Feed], clock: Callable[[], float]) -> None:
+        """`feeds`: what each segment but the first reads from."""
+        self._streams = segments
+        self._feeds = feeds
+        self._clock = clock
+        self._position = len(segments) - 1
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        streams, feeds = self._streams, self._feeds
+        is_late = self._clock() >= deadline
+        while True:
+            # The position is kept from call to call, so that every call gets somewhere, however short its time is.
+            position = self._position
+            documents, ended = streams[position].next_batch(deadline)
+            has_output = bool(documents) or ended
+            if position == len(feeds):
+                if has_output:
+                    return documents, ended
+            elif has_output:
+                feeds[position].put(documents)
+                if ended:
+                    feeds[position].end()
+                self._position += 1
+            if not has_output:
+                # A segment whose time is up may have work left: it is given no more to read.
+                if not position or not feeds[position - 1].hungry or (self._clock() >= deadline and not is_late):
+                    return [], False
+                self._position -= 1
+            if self._clock() >= deadline:
+                return [], False
+
+
+def chained(openings: Sequence[Callable[[Stream], Stream]], source: Stream, clock: Callable[[], float]) -> Stream:
+    """Return the stages, each of which is opened over the one before it, as one stream over `source`."""
+    segments: list[Stream] = []
+    feeds: list[Feed] = []
+    stream = source
+    for position, opening in enumerate(openings):
+        if position and position % SEGMENT_STAGES == 0:
+            segments.append(stream)
+            feeds.append(Feed())
+            stream = feeds[-1]
+        stream = opening(stream)
+    return _Segments([*segments, stream], feeds, clock) if feeds else stream
 
 
 def drained(stream: Stream, clock: Callable[[], float], until: float) -> list[bytes] | None:

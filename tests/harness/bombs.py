@@ -218,6 +218,7 @@ BOMBS = (
     _bomb("300,000 operands", lambda: {"find": "one", "filter": {"$expr": {"$and": ["$a"] * 300_000}}}, 0, 146),
     _bomb("200,000 roles", lambda: {"rolesInfo": _names(200_000)}, 0),
     _bomb("1,000 stages of $match", lambda: _pipeline("one", *[{"$match": {"a": 1}}] * 1_000)(), 0),
+    _bomb("1,000 stages of $group", _pipeline("one", *[{"$group": {"_id": "$_id"}}] * 1_000), 0),
     _bomb("20,000 fields of $merge", _pipeline("one", {"$merge": {"into": "x", "on": _names(20_000)}}), 51183),
     _bomb("a path of 5,000 parts", _update(lambda: {"$set": {".".join("b" * 5_000): 1}}), 15),
 )

@@ -5,6 +5,7 @@ A pipeline that is a find and nothing more is explained as one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from bson.int64 import Int64
@@ -17,7 +18,7 @@ from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
-from docstore.aggregation.streams import DocumentList
+from docstore.aggregation.streams import SEGMENT_STAGES, DocumentList, chained
 from docstore.bson import document_to_python
 from docstore.buffers import OperationBuffers
 from docstore.commands.context import Context
@@ -107,22 +108,34 @@ class RunningPipeline:
         return LocalCollections(context, view.reader, self._spill, OperationBuffers()).environment(context.namespace)
 
     def _open(self, source: Stream, environment: Environment) -> Stream:
-        stream = source
-        for stage in self._stages:
-            measured = MeasuredStream(stage, stream, environment)
-            self._streams.append(measured)
-            stream = measured
-        return stream
+        def measured(stage: Stage, source: Stream) -> Stream:
+            self._streams.append(MeasuredStream(stage, source, environment))
+            return self._streams[-1]
+
+        return chained([partial(measured, stage) for stage in self._stages], source, environment.clock)
 
     def shown(self, runs: bool) -> list[dict[str, Any]]:
         """The stages, with what they did where they ran."""
         found = [
-            shown_stage(stage) | (_stage_figures(self._streams[place], self._streams[:place]) if runs else {})
+            shown_stage(stage) | (self._stage_figures(place) if runs else {})
             for place, stage in enumerate(self._stages)
         ]
         if self._target is not None:
             found.append(shown_stage(self._target) | (stage_stats(0, 0.0) if runs else {}))
         return found
+
+    def _stage_figures(self, place: int) -> dict[str, Any]:
+        stream = self._streams[place]
+        # The last stage of each segment counts the time of that segment alone.
+        segments = self._streams[SEGMENT_STAGES - 1 : place : SEGMENT_STAGES]
+        execution_stats = stage_stats(stream.returned, stream.seconds + sum(each.seconds for each in segments))
+        disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
+        if isinstance(stream.stage, SortStage):
+            size = self._streams[place - 1].size if place else stream.size
+            return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **execution_stats}
+        if isinstance(stream.stage, Group):
+            return {"totalOutputDataSizeBytes": Int64(stream.size), **disk, **execution_stats}
+        return execution_stats
 
 
 def shown_stage(stage: Stage) -> dict[str, Any]:
@@ -147,17 +160,6 @@ def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:
     if stage.index_path is not None:
         shown["includeArrayIndex"] = stage.index_path
     return shown
-
-
-def _stage_figures(stream: MeasuredStream, before: list[MeasuredStream]) -> dict[str, Any]:
-    disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
-    execution_stats = stage_stats(stream.returned, stream.seconds)
-    if isinstance(stream.stage, SortStage):
-        size = before[-1].size if before else stream.size
-        return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **execution_stats}
-    if isinstance(stream.stage, Group):
-        return {"totalOutputDataSizeBytes": Int64(stream.size), **disk, **execution_stats}
-    return execution_stats
 
 
 def stage_stats(returned: int, seconds: float) -> dict[str, Any]:

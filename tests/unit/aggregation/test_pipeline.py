@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from docstore.aggregation.stage import Stream
+from docstore.aggregation.streams import DocumentList
+from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.sort import Sort
-from tests.unit.aggregation.running import parsed
-from tests.unit.query.raw import raw
+from tests.unit.aggregation.running import ENVIRONMENT, NEVER, FewAtATime, drain, parsed
+from tests.unit.query.raw import decoded, raw
+
+Pipeline = list[dict[str, Any]]
 
 
 def test_matches_sort_skip_and_limit_at_the_beginning_are_a_find() -> None:
@@ -51,3 +61,55 @@ def test_a_source_of_its_own_reads_no_collection() -> None:
     assert not parsed([{"$documents": []}]).needs_collection
     assert parsed([{"$collStats": {}}]).needs_collection
     assert not parsed([{"$match": {}}]).has_source
+
+
+LONG: dict[str, tuple[dict[str, Any], int]] = {
+    "$addFields": ({"$addFields": {"n": {"$add": ["$n", 1]}}}, 999),
+    "$unwind": ({"$unwind": "$n"}, 0),
+    "$group": ({"$group": {"_id": "$_id", "n": {"$sum": "$n"}}}, 0),
+    "$sort": ({"$sort": {"n": 1}}, 0),
+    "$facet": ({"$facet": {"c": [{"$count": "c"}], "n": [{"$match": {}}]}}, 0),
+}
+"""A stage of which 999 are run, and the least `n` that comes out."""
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("source", [DocumentList, FewAtATime])
+def test_a_thousand_stages_run_in_little_of_the_stack(name: str, source: Callable[[list[bytes]], Stream]) -> None:
+    stage, expected = LONG[name]
+    given = [raw({"_id": number, "n": number}) for number in range(10)]
+
+    found = drain(parsed([{"$limit": 10}, *[stage] * 999]).open(source(given), ENVIRONMENT))
+
+    if name == "$facet":
+        assert len(found) == 1
+    else:
+        assert sorted(decoded(document)["n"] for document in found) == list(range(expected, expected + 10))
+
+
+def test_a_limit_behind_many_stages_reads_no_more_than_it_must() -> None:
+    source = FewAtATime([raw({"_id": number}) for number in range(1_000)])
+
+    found = drain(parsed([*[{"$unwind": "$_id"}] * 50, {"$limit": 7}]).open(source, ENVIRONMENT))
+
+    assert [decoded(document)["_id"] for document in found] == list(range(7))
+    assert not source.next_batch(NEVER)[1], "much is left"
+
+
+def nested(depth: int, kind: str) -> Pipeline:
+    stages: Pipeline = []
+    for _ in range(depth):
+        options: dict[str, Any] = {"pipeline": stages}
+        options |= {"coll": "c"} if kind == "$unionWith" else {"from": "c", "as": "r"}
+        stages = [{kind: options}]
+    return stages
+
+
+@pytest.mark.parametrize("kind", ["$lookup", "$unionWith"])
+def test_pipelines_nest_twenty_deep(kind: str) -> None:
+    parsed(nested(20, kind))
+    parsed([{"$facet": {"f": nested(20, kind)}}])
+
+    with pytest.raises(CommandError) as refused:
+        parsed(nested(21, kind))
+    assert refused.value.code == Code.MaxSubPipelineDepthExceeded
