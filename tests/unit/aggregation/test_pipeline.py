@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation.stage import Stream
+from docstore.aggregation.stage import Environment, Stream
 from docstore.aggregation.streams import DocumentList
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
@@ -79,7 +79,9 @@ def test_a_thousand_stages_run_in_little_of_the_stack(name: str, source: Callabl
     stage, expected = LONG[name]
     given = [raw({"_id": number, "n": number}) for number in range(10)]
 
-    found = drain(parsed([{"$limit": 10}, *[stage] * 999]).open(source(given), ENVIRONMENT))
+    environment = Environment(clock=ENVIRONMENT.clock)
+    found = drain(parsed([{"$limit": 10}, *[stage] * 999]).open(source(given), environment))
+    environment.buffers.close()
 
     if name == "$facet":
         assert len(found) == 1
