@@ -34,7 +34,7 @@ _MOST_TOGETHER = 4096
 _ASKED_AT_ONCE = 8192
 """Values that one query asks for: more would take long to be planned."""
 
-_KNOWN_BYTES = 16 * 1024 * 1024
+_KNOWN_BYTES = 64 * 1024 * 1024
 _PER_NODE = 250
 """Bytes of memory that a document costs besides its own, and as much again for each value that it leads to."""
 
@@ -104,12 +104,17 @@ class Known:
 
     def keep(self, key: bytes, nodes: list[Node]) -> None:
         """Keep what a value leads to, unless that is very much. Where there is no room, all else is forgotten."""
-        size = len(key) + _PER_NODE + sum(len(node[1]) + _PER_NODE * (1 + len(node[2])) for node in nodes)
-        if size > _KNOWN_BYTES:
-            return
         self.make_room()
+        self.keep_beside(key, nodes)
+
+    def keep_beside(self, key: bytes, nodes: list[Node]) -> bool:
+        """Keep what a value leads to beside all else. Return False, with nothing kept, where there is no room."""
+        size = len(key) + _PER_NODE + sum(len(node[1]) + _PER_NODE * (1 + len(node[2])) for node in nodes)
+        if not self.has_room or size > _KNOWN_BYTES:
+            return False
         self.nodes[key] = nodes
         self.hold(size)
+        return True
 
     def make_room(self) -> None:
         """Forget everything where there is no room for more."""
@@ -202,7 +207,10 @@ class Ahead:
                 nodes.append(known.node(document))
                 if place % _AT_ONCE == 0:
                     yield
-            known.keep(key, nodes)
+            # What was forgotten would be looked for again, from level to level.
+            if not known.keep_beside(key, nodes):
+                self.was_too_much = True
+                return
             for node in nodes:
                 self._want(node[2])
             yield
