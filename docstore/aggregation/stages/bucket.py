@@ -10,6 +10,7 @@ from docstore.aggregation.expressions.model import Expression, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Stage
 from docstore.aggregation.stages import group, sort
+from docstore.bson.allowance import spend
 from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
@@ -22,6 +23,10 @@ from docstore.query.value.values import NULL_VALUE, int32_value, text_of, type_n
 COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
 """The output where none is asked for."""
 
+_PER_BRANCH = 512
+"""What it costs to write a branch of a switch."""
+_PER_BOUNDARY = 64
+"""What it costs to compare a boundary with its neighbour."""
 _NO_BUCKET = 40066
 _NO_BUCKET_PLANNED = 4934200
 
@@ -47,12 +52,14 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {type_name(value)}.")
     options = _options({name: (code, data) for name, code, data in elements(value[1])}, query_context)
-    fields = [("_id", OBJECT, _switch(options)), *elements(options.output)]
-    stage = group.parse_group((OBJECT, document_from(fields)), query_context)
+    output = elements(options.output)
+    # The switch is not parsed: of many intervals it would be large, and evaluate one after the other.
+    stage = group.parse_group((OBJECT, document_from([("_id", *NULL_VALUE), *output])), query_context)
+    raw = document_from([("$group", OBJECT, document_from([("_id", OBJECT, _switch(options)), *output]))])
     key = parse_expression(options.group_by, query_context=query_context)
     rising = document_from([("_id", *int32_value(1))])
     keys = [_interval(key, options, query_context.ordering, code) for code in (_NO_BUCKET, _NO_BUCKET_PLANNED)]
-    return [replace(stage, key=keys[0], planned_key=keys[1]), sort.parse_sort((OBJECT, rising), query_context)]
+    return [replace(stage, raw=raw, key=keys[0], planned_key=keys[1]), sort.parse_sort((OBJECT, rising), query_context)]
 
 
 def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
@@ -116,6 +123,7 @@ def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
             f"The $bucket 'boundaries' field must have at least 2 values, but found {len(found)} value(s).",
         )
     for position, (low, high) in enumerate(pairwise(found)):
+        spend(_PER_BOUNDARY)
         if type_class(low[0]) != type_class(high[0]):
             raise CommandError(
                 40193,
@@ -153,6 +161,7 @@ def _switch(options: _Options) -> bytes:
     """The same as an expression, for a process that parses it again."""
     branches: list[Value] = []
     for low, high in pairwise(options.boundaries):
+        spend(_PER_BRANCH)
         within = [_compared("$gte", options.group_by, low), _compared("$lt", options.group_by, high)]
         case = document_from([("$and", ARRAY, array_from(within))])
         branches.append((OBJECT, document_from([("case", OBJECT, case), ("then", OBJECT, _literal(low))])))
