@@ -15,7 +15,7 @@ from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
 from mongod import ddl, migration, transactions
 from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
-from mongod.document.javascript import HeapLimit, JavaScript
+from mongod.document.javascript import CallTimeLimit, HeapLimit, JavaScript
 from mongod.document.unfinished_outputs import UnfinishedOutputs
 from mongod.migration.range_cloner import RangeCloner
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
@@ -24,15 +24,15 @@ from mongod.widecolumn.range_cloner import RowRangeCloner
 
 def extension(role: ClusterRole) -> Extension:
     """The commands, services and parameters of a data node in that role."""
-    switch, heap = EvalSwitch(), HeapLimit()
-    parameters = (switch.parameter(), heap.parameter())
+    switch, heap, time_limit = EvalSwitch(), HeapLimit(), CallTimeLimit()
+    parameters = (switch.parameter(), heap.parameter(), time_limit.parameter())
     documents = (map_reduce.COMMAND, group.COMMAND, switch.command())
     commands = (*map(for_documents, documents), *WIDE_COLUMN)
     tunables = migration.Tunables() if role is ClusterRole.SHARD else None
 
     def services(node: DataNode, pool: Pool) -> Iterable[Service]:
         attach_wide_columns(node)
-        yield JavaScript(node, heap)
+        yield JavaScript(node, heap, time_limit)
         if tunables is not None:
             node.parts[RangeCloner] = RowRangeCloner(node)
             shard = migration.attach(node, pool, tunables)

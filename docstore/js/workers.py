@@ -35,6 +35,8 @@ from docstore.js.shares import FairShares
 
 SOCKET_BUFFER = 1 << 20
 SPILL_PREFIX = "worker-"
+CALL_SECONDS = 60.0
+"""How long a script of a filter or an expression may run for the documents that it is given together."""
 RETIRE_BYTES = 192 * MEBIBYTE
 """A worker that ever held this much is replaced: V8 and the allocator give little of it back."""
 
@@ -61,8 +63,11 @@ class Workers:
         spill: Path,
         on_print: Callable[[str], None] | None = None,
         heap: Callable[[], int] = lambda: Limits.heap,
+        call_seconds: Callable[[], float] = lambda: CALL_SECONDS,
     ) -> None:
+        """`call_seconds`: how long the answer to one exchange of a lease may take."""
         self._spill = spill
+        self.call_seconds = call_seconds
         self._heap = heap
         self.on_print = on_print
         self._shares = FairShares(size)
@@ -129,7 +134,7 @@ class Workers:
             async with asyncio.timeout(limits.seconds), self._worker(limits.owner) as process:
                 return await process.run(description, batches, sink, self.on_print)
         except TimeoutError as error:
-            raise CommandError(Code.Interrupted, "JavaScript execution interrupted") from error
+            raise _interrupted() from error
         except WorkerDied as error:
             raise self.died() from error
 
@@ -160,6 +165,10 @@ class Workers:
         return await _Process.spawn(self._spill)
 
 
+def _interrupted() -> CommandError:
+    return CommandError(Code.Interrupted, "JavaScript execution interrupted")
+
+
 class Lease:
     """A worker for one request. After a failure it answers nothing more."""
 
@@ -169,11 +178,16 @@ class Lease:
         self._answering = False
 
     async def exchange(self, calls: bytes) -> bytes:
-        """The answer to calls. Errors: JSInterpreterFailure when the script used up its memory."""
+        """The answer to calls. Errors: JSInterpreterFailure when the script used up its memory, Interrupted when its
+        time was up.
+        """
         assert not self._answering, "one exchange at a time"
         self._answering = True
         try:
-            kind, payload = await self._process.exchange(calls, self._workers.on_print)
+            async with asyncio.timeout(self._workers.call_seconds()):
+                kind, payload = await self._process.exchange(calls, self._workers.on_print)
+        except TimeoutError as error:
+            raise _interrupted() from error
         except WorkerDied as error:
             raise self._workers.died() from error
         if kind is Kind.FAILED:

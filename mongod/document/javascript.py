@@ -7,7 +7,7 @@ import shutil
 from docstore.commands.parameters import ServerParameter, whole_number
 from docstore.errors import Code, CommandError
 from docstore.js.job import MEBIBYTE, Limits
-from docstore.js.workers import Workers
+from docstore.js.workers import CALL_SECONDS, Workers
 from docstore.node.node import DataNode
 
 WORKERS = 2
@@ -41,14 +41,39 @@ class HeapLimit:
         self.megabytes = megabytes
 
 
+class CallTimeLimit:
+    """The server parameter `internalQueryJavaScriptFnTimeoutMillis`: how long a script of a filter or an expression may
+    run for the documents that it is given together. A real server counts each call for itself.
+    """
+
+    _NAME = "internalQueryJavaScriptFnTimeoutMillis"
+
+    def __init__(self) -> None:
+        self._milliseconds = int(CALL_SECONDS * 1000)
+
+    def parameter(self) -> ServerParameter:
+        return ServerParameter(name=self._NAME, get=lambda: self._milliseconds, put=self._put)
+
+    def seconds(self) -> float:
+        return self._milliseconds / 1000
+
+    def _put(self, value: object) -> None:
+        milliseconds = whole_number(self._NAME, value)
+        if milliseconds <= 0:
+            raise CommandError(Code.BadValue, f"{self._NAME} must be greater than 0")
+        self._milliseconds = milliseconds
+
+
 class JavaScript:
     """Installs the pool on the node; ends its processes with the node."""
 
-    def __init__(self, node: DataNode, limit: HeapLimit) -> None:
+    def __init__(self, node: DataNode, limit: HeapLimit, time_limit: CallTimeLimit) -> None:
         self._node = node
         self._spill = node.settings.dbpath / "_tmp"
         self._workers = Workers(WORKERS, spill=self._spill / "mapreduce", heap=limit.bytes)
-        self._evaluators = Workers(EVALUATORS, spill=self._spill / "evaluation", heap=limit.bytes)
+        self._evaluators = Workers(
+            EVALUATORS, spill=self._spill / "evaluation", heap=limit.bytes, call_seconds=time_limit.seconds
+        )
 
     async def start(self) -> None:
         # What a killed process has left behind is of no use to anyone.

@@ -144,6 +144,31 @@ def test_the_limit_of_memory_is_a_parameter(node: Member) -> None:
         client.admin.command("setParameter", 1, jsHeapLimitMB=64)
 
 
+def test_the_time_of_a_script_in_a_filter_or_an_expression_is_limited(node: Member) -> None:
+    name, endless = "internalQueryJavaScriptFnTimeoutMillis", "function () { while (true) {} }"
+    function = {"$function": {"body": endless, "args": [], "lang": "js"}}
+    accumulator = {
+        "init": "function () { return 0 }", "accumulate": endless, "accumulateArgs": ["$_id"],
+        "merge": "function (a, b) { return a }", "lang": "js",
+    }  # fmt: skip
+    group = {"$group": {"_id": None, "r": {"$accumulator": accumulator}}}
+    with closing(connected(node)) as client:
+        assert client.admin.command("getParameter", 1, **{name: 1})[name] == 60_000
+        client.admin.command("setParameter", 1, **{name: 200})
+        for command in (
+            {"find": "posts", "filter": {"$where": endless}},
+            {"aggregate": "posts", "pipeline": [{"$project": {"r": function}}], "cursor": {}},
+            {"aggregate": "posts", "pipeline": [group], "cursor": {}},
+        ):
+            with pytest.raises(OperationFailure) as error:
+                client.test.command(command)
+            assert error.value.code == 11601
+        with pytest.raises(OperationFailure):
+            client.admin.command("setParameter", 1, **{name: 0})
+        client.admin.command("setParameter", 1, **{name: 60_000})
+        assert len(list(client.test.posts.find({"$where": "this._id < 3"}))) == 3
+
+
 def test_more_keys_than_fit_in_memory_go_to_disk(node: Member) -> None:
     many = {"map": "function () { for (var i = 0; i < 20; i++) emit(this._id * 20 + i, {n: 1, s: 'x'.repeat(400)}) }"}
     with closing(connected(node)) as client:
