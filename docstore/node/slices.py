@@ -71,6 +71,14 @@ def finish_steps(context: Context, steps: Steps[T]) -> Coroutine[Any, Any, T]:
     return _begin(node_of(context), steps, context.operation.check)
 
 
+def finish_apart(context: Context, steps: Steps[T]) -> Awaitable[T]:
+    """As `finish_steps`, on a thread of its own: a step may pause in the middle (`docstore.query.pausing`)."""
+    carry_out = context.services.carry_out
+    if carry_out is None:
+        return finish_steps(context, steps)
+    return carry_out(context, lambda: finish_steps(context, steps))
+
+
 def finish_work(node: DataNode, steps: Steps[T]) -> Coroutine[Any, Any, T]:
     """The result of work of the node itself, which nobody can kill."""
     return _begin(node, steps, lambda: None)

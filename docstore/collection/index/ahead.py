@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.collection.index.keys import REFUSALS
 from docstore.errors import CommandError
-from docstore.query.pausing import PAUSED, PAUSING
+from docstore.kernel.keys.entry_source import LARGE_BYTES
+from docstore.query.pausing import PAUSED, allowing
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection, Index
 
-LARGE_BYTES = 32 * 1024
-"""Documents from which what is found out of them may take more than a moment."""
 
 Marked = tuple[list[bytes], int, bytes]
 
@@ -36,6 +35,11 @@ def _reads_much(index: Index, raw: bytes) -> bool:
         return True
     values = (get_field(raw, name) for name in fields)
     return any(value is not None and len(value[1]) > LARGE_BYTES for value in values)
+
+
+def marked_keys_with_pauses(index: Index, raw: bytes) -> Marked:
+    """As `Index.marked_keys` of a document that the index covers, where others may run in between, too."""
+    return allowing(PAUSED, index.calculation(), raw)
 
 
 class KeysAhead:
@@ -57,16 +61,12 @@ class KeysAhead:
             if not index.covers(raw):
                 self._kept[index, raw] = [], 0, b""
                 continue
-            keys_of = index.calculation()
-            level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
             try:
-                self._kept[index, raw] = keys_of(raw)
+                self._kept[index, raw] = marked_keys_with_pauses(index, raw)
             except CommandError as error:
                 if error.code not in REFUSALS:
                     raise
                 self._kept[index, raw] = error.with_traceback(None)
-            finally:
-                PAUSING.level = level
 
     def has(self, coll: Collection, raw: bytes) -> bool:
         """Whether everything is known of a document."""

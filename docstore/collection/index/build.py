@@ -14,14 +14,18 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from docstore.bson import document_from, elements, from_python
+from docstore.bson.allowance import spend
 from docstore.collection.catalog.catalog import garbage_key, remove_tree
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
+from docstore.collection.index.ahead import LARGE_BYTES, marked_keys_with_pauses
 from docstore.collection.index.duplicates import duplicate_key
+from docstore.collection.index.keys import REFUSALS
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import CommandError
 from docstore.kernel.keys.entry_source import EntrySource, gather_documents
 from docstore.kernel.keys.gathered import RUN_ENTRIES, GatheredEntries
 from docstore.key_layout import BUILDING, RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
+from docstore.query.pausing import PAUSED, allowing
 from docstore.storage import Batch, Family, Load
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from docstore.storage import Engine
 
 _CLOCK_EVERY = 128
+_PER_ENTRY = 64
+"""What it costs to gather an entry."""
 _ABORTED = 276  # IndexBuildAborted
 
 
@@ -201,14 +207,27 @@ def create_index_entry(coll: Collection, spec: IndexSpec) -> tuple[str, bytes]:
 
 
 def _entry_source(index: Index, *, tolerant: bool) -> EntrySource:
-    """What gathers the entries of documents. Errors: as `Index.marked_keys`."""
-    if not tolerant and index.is_of_values:
-        return EntrySource(index.prefix, index.key_pattern)
+    """What gathers the entries of documents. Others may run while it does those of a large one: what they write of it
+    stands, as all that is written during a load. Errors: as `Index.marked_keys`.
+    """
 
     def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
-        keys, places, marks = index.marked_keys(raw, tolerant=tolerant)
-        for key in keys:
-            into.add(prefix + key + rid, marks)
+        if len(raw) <= LARGE_BYTES:
+            keys, places, marks = index.marked_keys(raw, tolerant=tolerant)
+        elif index.covers(raw):
+            try:
+                keys, places, marks = marked_keys_with_pauses(index, raw)
+            except CommandError as error:
+                if not tolerant or error.code not in REFUSALS:
+                    raise
+                return 0
+        else:
+            return 0
+        for at in range(0, len(keys), _CLOCK_EVERY):
+            part = keys[at : at + _CLOCK_EVERY]
+            for key in part:
+                into.add(prefix + key + rid, marks)
+            allowing(PAUSED, spend, _PER_ENTRY * len(part))
         return places
 
-    return EntrySource(index.prefix, gather)
+    return EntrySource(index.prefix, gather, None if tolerant or not index.is_of_values else index.key_pattern)

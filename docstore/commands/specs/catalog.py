@@ -105,7 +105,7 @@ CLONE_COLLECTION_AS_CAPPED = Spec(
 
 CREATE_INDEXES = Spec(
     "createIndexes", aliases=("createindexes",), privilege=Privilege("createIndex", Resource.COLLECTION),
-    role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
+    role=Role.PRIMARY, value=Type.COLLECTION, stable=True, pausable=True,
     parameters=(
         Parameter("indexes", Type.DOCUMENTS, required=True),
         Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, default=False),

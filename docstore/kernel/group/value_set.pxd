@@ -1,3 +1,4 @@
+from docstore.bson.allowance cimport spend
 from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, find, name_end, part, value_end
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
@@ -14,3 +15,5 @@ cdef class ValueSet:
         self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth, Py_ssize_t place
     ) except -1
     cdef int _put(self, bytes raw, int code, Py_ssize_t at, Py_ssize_t end) except -1
+
+cdef Py_ssize_t _PER_VALUE

@@ -10,8 +10,12 @@ from docstore.bson.walk import Value
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, part, value_end
     from docstore.kernel.keys.encoding import append_key
+
+_PER_VALUE = 32
+"""What it costs to take in a value, besides its bytes."""
 
 
 class ValueSet:
@@ -96,6 +100,8 @@ class ValueSet:
         value: Value | None = None
         folded: Value
         data: bytes
+        # Others may run here: nothing is under way in the writer.
+        spend(_PER_VALUE + end - at)
         self._out.clear()
         if self._fold is None:
             append_key(self._out, code, raw, at, end)

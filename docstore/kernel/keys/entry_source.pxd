@@ -3,6 +3,7 @@ from docstore.kernel.keys.gathered cimport GatheredEntries
 from docstore.kernel.keys.pattern cimport KeyPattern
 
 cdef Py_ssize_t _RECORD_ID_BYTES
+cdef Py_ssize_t _LARGE
 
 cdef class EntrySource:
     cdef bytes prefix

@@ -14,31 +14,35 @@ if not cython.compiled:
 
 _RECORD_ID_BYTES = 8
 
+LARGE_BYTES = 32 * 1024
+"""Documents from which what is found out of them may take more than a moment."""
+_LARGE = LARGE_BYTES
+
+Gather = Callable[[bytes, bytes, bytes, GatheredEntries], int]
+
 
 class EntrySource:
-    """The entries of documents under one index: those of a pattern, or what `gather(prefix, document, record id, into)`
-    gathers, which gives the places where arrays were expanded. `places`: all of them so far.
+    """The entries of documents under one index: what `gather(prefix, document, record id, into)` gathers, which gives
+    the places where arrays were expanded; of documents that are not large those of `pattern`, where there is one.
+    `places`: all of them so far.
     """
 
     prefix: bytes
     places: int
     _pattern: KeyPattern | None
-    _gather: Callable[[bytes, bytes, bytes, GatheredEntries], int] | None
+    _gather: Gather
 
-    def __init__(
-        self, prefix: bytes, gather: KeyPattern | Callable[[bytes, bytes, bytes, GatheredEntries], int]
-    ) -> None:
+    def __init__(self, prefix: bytes, gather: Gather, pattern: KeyPattern | None) -> None:
         self.prefix = prefix
         self.places = 0
-        self._pattern = gather if isinstance(gather, KeyPattern) else None
-        self._gather = None if isinstance(gather, KeyPattern) else gather
+        self._pattern = pattern
+        self._gather = gather
 
     def gather(self, raw: bytes, rid: bytes, into: GatheredEntries) -> None:
         """Gather a document's entries. Errors: those of the index."""
-        if self._pattern is not None:
+        if self._pattern is not None and len(raw) <= _LARGE:
             places = self._pattern.gather(self.prefix, raw, rid, into)
         else:
-            assert self._gather is not None, "there is a pattern or a function"
             places = self._gather(self.prefix, raw, rid, into)
         if places:
             self.places |= places
@@ -47,8 +51,9 @@ class EntrySource:
 def gather_documents(
     records: Iterator[tuple[bytes, bytes]], sources: list[EntrySource], into: GatheredEntries, most: cython.Py_ssize_t
 ) -> bytes | None:
-    """Gather the entries of the next documents, `most` or fewer, given as (key of the record, document), of which the
-    last bytes of the key are the record id; the last record id, None where there were no more documents.
+    """Gather the entries of the next documents, `most` or fewer, none behind a large one. They are given as (key of the
+    record, document), and the last bytes of the key are the record id. The last record id, None where there were no
+    more documents.
     """
     rid: bytes | None = None
     found: tuple[bytes, bytes]
@@ -60,6 +65,6 @@ def gather_documents(
         for source in sources:
             source.gather(found[1], rid, into)
         most -= 1
-        if most == 0:
+        if most == 0 or len(found[1]) > _LARGE:
             break
     return rid

@@ -89,24 +89,25 @@ class KeyPattern:
         key: bytes | None = self.plain_key(raw)
         if key is not None:
             return [key], 0
-        return self._expanded_keys(raw)
+        found, places = self._expanded_keys(raw)
+        return sorted(found), places
 
-    def _expanded_keys(self, raw: bytes) -> tuple[list[bytes], int]:
+    def _expanded_keys(self, raw: bytes) -> tuple[set[bytes], int]:
         """The keys of a document that has arrays on the way."""
         places: int
         found = self._leaf_array_keys(raw, b"", b"")
         if found is not None:
-            return sorted(found[0]), self._leaf_places[found[1]]
+            return found[0], self._leaf_places[found[1]]
         self._opaque = True
         nested = element_keys(raw, self._paths, self._descending, self._leaf_places, self.fold)
         if nested is not None:
-            return sorted(nested[0]), nested[1]
+            return nested
         combinations: list[tuple[Value, ...]] = []
         fields: list[Field] = []
         for position, (path, _) in enumerate(self.fields):
             fields.append(Field((OBJECT, raw), path.split("."), (), "", self._leaf_places[position]))
         places = expand(fields, combinations)
-        return sorted({self.encode(members) for members in combinations}), places
+        return {self.encode(members) for members in combinations}, places
 
     def marked_keys(self, raw: bytes) -> tuple[list[bytes], int, bytes]:
         """As `keys`, and the marks of `docstore.kernel.scan.covered`; none where values were folded.
@@ -121,7 +122,7 @@ class KeyPattern:
             return [key], 0, self._taken_marks()
         self._begin_marks()
         keys, places = self._expanded_keys(raw)
-        return keys, places, self._taken_marks()
+        return sorted(keys), places, self._taken_marks()
 
     def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: list[bytes], marked: dict[bytes, bytes]) -> int:
         """Append `marked_keys`, each between `prefix` and `rid`; those that have marks into `marked`; the places."""
@@ -265,7 +266,8 @@ class KeyPattern:
         if key is not None:
             return key
         try:
-            return self.keys(raw)[0][0]
+            key = self._least_leaf_key(raw)
+            return min(self._expanded_keys(raw)[0]) if key is None else key
         except CommandError as error:
             if error.code != Code.CannotIndexParallelArrays:
                 raise
@@ -337,6 +339,16 @@ class KeyPattern:
 
     def _leaf_array_keys(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[set[bytes], int] | None:
         """(the keys between prefix and suffix, which field) where one field's value is the only array, else None."""
+        found = self._leaf_ends(raw, prefix, suffix)
+        if found is None:
+            return None
+        varying, before, after = found
+        return self._member_keys(raw, self._descending[varying], before, after), varying
+
+    def _leaf_ends(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[int, bytes, bytes] | None:
+        """(the field whose value is the only array, what stands before its keys, and behind), None for other documents.
+        The array is noted.
+        """
         varying: cython.Py_ssize_t = -1
         position: cython.Py_ssize_t
         before: bytes = b""
@@ -352,7 +364,36 @@ class KeyPattern:
                 if self._marking:
                     self._mark(position, 0)
         self._out.put_bytes(suffix)
-        return self._member_keys(raw, self._descending[varying], before, self._out.taken()), varying
+        return varying, before, self._out.taken()
+
+    def _least_leaf_key(self, raw: bytes) -> bytes | None:
+        """The least of `_leaf_array_keys`. That of the array's members decides: no key is the beginning of another."""
+        found = self._leaf_ends(raw, b"", b"")
+        if found is None:
+            return None
+        varying, before, after = found
+        stop: cython.Py_ssize_t = document_stop(raw, self._array_at, self._array_end)
+        at: cython.Py_ssize_t = self._array_at + 4
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        code: cython.int
+        descending: cython.bint = self._descending[varying]
+        out: KeyWriter = self._out
+        key: bytes
+        least: bytes | None = None
+        while at < stop or least is None:
+            code, begin, end = UNDEFINED, stop, stop
+            if at < stop:
+                code = raw[at]
+                begin = name_end(raw, at + 1, stop) + 1
+                end = value_end(raw, code, begin, stop)
+            out.clear()
+            append_directed(out, code, raw, begin, end, descending, self.fold)
+            key = out.taken()
+            if least is None or key < least:
+                least = key
+            at = end
+        return before + least + after
 
     def _member_keys(self, raw: bytes, descending: cython.bint, before: bytes, after: bytes) -> set[bytes]:
         """The keys of the members of the array that was noted, between those of the other fields."""

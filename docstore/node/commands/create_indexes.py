@@ -28,7 +28,7 @@ from docstore.node.ddl.commit_quorum import VOTERS, concern_of, wait_for_quorum
 from docstore.node.ddl.shard_key_rules import check_new_indexes, shard_key_of
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
-from docstore.node.slices import Steps, finish_steps
+from docstore.node.slices import Steps, finish_apart, finish_steps
 from docstore.node.timeseries.indexes import bucket_spec
 from docstore.node.timeseries.series import series_of
 from docstore.node.upkeep.catalog_audit import ABORTED, STARTED, SUCCEEDED, note_index_builds
@@ -180,7 +180,8 @@ async def _build(
         build.finish(unit)
 
     try:
-        await finish_steps(context, write_in_slices(node, context.namespace, Repeated(step)))
+        steps = write_in_slices(node, context.namespace, Repeated(step))
+        await finish_apart(context, steps)
         return await change(context, reply, finish)
     except BaseException:
         build.abort()

@@ -27,7 +27,7 @@ from docstore.node.slices import PAUSE, Steps, run_steps, step_end
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.context import QueryContext
 from docstore.query.find import DistinctPath, FindQuery
-from docstore.query.pausing import REFUSED, allowing
+from docstore.query.pausing import PAUSED, REFUSED, allowing
 from docstore.query.value.paths import check_field_path
 
 _STEP_DOCUMENTS = 128
@@ -59,7 +59,7 @@ def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) 
         until = step_end(node)
         while True:
             batch = allowing(REFUSED, partial(source.next_batch, _STEP_DOCUMENTS, _STEP_BYTES, until))
-            found.add(batch.documents)
+            allowing(PAUSED, found.add, batch.documents)
             if batch.exhausted:
                 break
             if node.clock() >= until:

@@ -17,7 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
-from docstore.node.slices import finish_steps
+from docstore.node.slices import finish_apart
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -48,7 +48,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
     try:
         building = Repeated(lambda _owned, until: build.step(until))
-        await finish_steps(context, write_in_slices(node, context.namespace, building))
+        await finish_apart(context, write_in_slices(node, context.namespace, building))
         return await change(context, reply, act)
     except BaseException:
         build.abort()
@@ -57,7 +57,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "reIndex", run, aliases=("reindex",), privilege=Privilege("reIndex", Resource.COLLECTION), role=Role.PRIMARY,
-    user_first=True,
+    user_first=True, pausable=True,
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
     help="build the indexes of a collection anew",
 )  # fmt: skip

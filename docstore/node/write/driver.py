@@ -35,7 +35,7 @@ from docstore.js.scripts import RUNNING
 from docstore.namespace import replicates
 from docstore.node.entry import SlicedWrite, write_in_slices
 from docstore.node.node import DataNode, node_of
-from docstore.node.slices import PAUSE, Steps, finish_steps, run_steps
+from docstore.node.slices import PAUSE, Steps, finish_apart, run_steps
 from docstore.optime import OpTime
 from docstore.timeseries.definition import BUCKETS_PREFIX
 
@@ -122,10 +122,9 @@ def _written(context: Context, statements: Statements, concern: WriteConcern) ->
 def drive(context: Context, statements: Statements) -> Steps[None]:
     """Do all statements. Errors: those of `write_in_slices`."""
     steps = write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
-    carry_out = context.services.carry_out
     try:
         wanted = next(steps)
-        while wanted is not PAUSE or not statements.outcome.apart or carry_out is None:
+        while wanted is not PAUSE or not statements.outcome.apart:
             try:
                 given = yield wanted
             except BaseException as error:
@@ -134,7 +133,7 @@ def drive(context: Context, statements: Statements) -> Steps[None]:
                 wanted = steps.send(given)
     except StopIteration:
         return
-    yield carry_out(context, lambda: finish_steps(context, steps))
+    yield finish_apart(context, steps)
 
 
 def effective_concern(context: Context, node: DataNode) -> WriteConcern:

@@ -175,11 +175,17 @@ class Modification:
         return int.from_bytes(self.node.timestamp(), "little")
 
 
+_SLOW_BYTES = 512 * 1024
+"""Documents of which a change takes more than a moment, whatever it is."""
+
+
 def takes_long(collection: Collection, matches: Iterable[Match], modification: Modification | None = None) -> bool:
     """Whether changing these documents, or removing them, takes a while, with all of their index keys."""
     large = [raw for _, raw in matches if len(raw) > LARGE_BYTES]
     if not large:
         return False
+    if modification is not None and any(len(raw) > _SLOW_BYTES for raw in large):
+        return True
     changed = None if modification is None else modification.changed
     return any(keys_take_long(collection, raw, changed) for raw in large)
 

@@ -115,6 +115,24 @@ def test_sort_key_takes_the_least_or_the_greatest_member(kernel: Kernel) -> None
     assert down.sort_key(raw) == down.encode([int32(3)])
 
 
+@pytest.mark.parametrize("directions", [(1, 1), (-1, 1), (1, -1)])
+def test_the_sort_key_is_the_least_of_the_keys(kernel: Kernel, directions: tuple[int, int]) -> None:
+    rng = Random(7)
+    pattern = kernel.KeyPattern(list(zip("ab", directions, strict=True)))
+    values: list[Any] = [None, 1, -2.5, "x", "", "xx", b"x", {"y": 1}, {}, [1], True, bson.Int64(3)]
+    for _ in range(300):
+        members = rng.choices(values, k=rng.randrange(6))
+        fields = (
+            {"a": members, "b": rng.choice(values)} if rng.random() < 0.5 else {"b": members, "a": rng.choice("xy")}
+        )
+        raw = bson.encode(fields)
+        try:
+            least = pattern.keys(raw)[0][0]
+        except CommandError:
+            continue
+        assert pattern.sort_key(raw) == least, fields
+
+
 def test_an_empty_array_sorts_below_null(kernel: Kernel) -> None:
     pattern = kernel.KeyPattern([("a", 1)])
     ordered = [{"a": []}, {"a": None}, {"a": -1}]

@@ -120,3 +120,57 @@ def test_others_run_while_a_large_document_is_changed_by_a_small_statement(
         assert checked["valid"], checked
 
     loop(work())
+
+
+_HUGE = list(range(150_000))
+"""More than half a megabyte."""
+
+
+@pytest.mark.parametrize(
+    ("key", "entries"), [({"a": 1}, 150_000), ({"s": 1, "a": -1}, 150_000), ({"$**": 1}, 150_003)], ids=str
+)
+def test_others_run_while_an_index_over_a_large_document_is_built(key: dict[str, Any], entries: int) -> None:
+    """What they change of it stands."""
+
+    async def work() -> None:
+        node = LocalNode(pauses=True)
+        rows = [{"_id": 1, "n": 0, "s": "x", "a": _HUGE}, {"_id": 2, "n": 0, "a": []}]
+        await node.run({"insert": "c", "documents": rows})
+        command = {"createIndexes": "c", "indexes": [{"key": key, "name": "i"}]}
+        change = {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}, "$pop": {"a": 1}}}]}
+        built, turns = asyncio.create_task(node.run(command)), 0
+        await asyncio.sleep(0)
+        changed = asyncio.create_task(node.run(change))
+        while not built.done():
+            await node.run({"ping": 1})
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 10
+        await asyncio.gather(built, changed)
+        checked = await node.run({"validate": "c"})
+        assert checked["valid"], checked
+        assert checked["keysPerIndex"]["i"] == entries
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"update": "c", "updates": [{"q": {"_id": 1}, "u": _CHANGE}]},
+        {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a.$[]": 1}}}]},
+        _find_and_modify(query={"_id": 1}, update={"$addToSet": {"a": -1}}),
+        {"distinct": "c", "key": "a"},
+        {"aggregate": "c", "pipeline": [{"$bucket": {"groupBy": "$n", "boundaries": _HUGE}}], "cursor": {}},
+    ],
+)
+def test_others_run_while_a_document_without_indexes_is_changed_or_looked_through(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = LocalNode(pauses=True)
+        await node.run({"insert": "c", "documents": [{"_id": 1, "n": 0, "a": _HUGE}]})
+        await node.run({"insert": "o", "documents": [{"_id": 1, "n": 0}]})
+        other = {"update": "o", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]}
+        _, turns = await _beside(node, command, other)
+        assert turns > 3
+
+    loop(work())
