@@ -17,12 +17,12 @@ from docstore.bson import document_from, elements, from_python
 from docstore.bson.allowance import spend
 from docstore.collection.catalog.catalog import garbage_key, remove_tree
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
-from docstore.collection.index.ahead import LARGE_BYTES, marked_keys_with_pauses
+from docstore.collection.index.ahead import marked_keys_with_pauses
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.keys import REFUSALS
 from docstore.collection.index.spec import IndexSpec
 from docstore.errors import CommandError
-from docstore.kernel.keys.entry_source import EntrySource, gather_documents
+from docstore.kernel.keys.entry_source import LARGE_BYTES, EntrySource, gather_documents
 from docstore.kernel.keys.gathered import RUN_ENTRIES, GatheredEntries
 from docstore.key_layout import BUILDING, RECORD_ID_BYTES, long_of, record_id_bytes, timestamp_key
 from docstore.query.pausing import PAUSED, allowing

@@ -12,13 +12,14 @@ from docstore.commands.context import Context
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from docstore.errors import Code, CommandError
 from docstore.query.value.option_fields import refuse_duplicate
+from docstore.query.value.values import text_of, type_name
 
 
 def explained_command(context: Context, raw: bytes, explainable: Container[str]) -> tuple[str, Arguments]:
     """Its name and arguments, for `{aggregate: 1}` with 1 as their value.
 
-    Errors: Location40413, IllegalOperation for what is not explainable, InvalidNamespace, those of the command's
-    parameters.
+    Errors: Location40413, IllegalOperation for what is not explainable, InvalidNamespace (also for a `$db` that is not
+    the explain's), Location13111, those of the command's parameters.
     """
     fields = elements(raw)
     refuse_duplicate("explain", [field for field, _, _ in fields])
@@ -26,6 +27,7 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
     name = table.get(fields[0][0]).name if fields else ""
     if name not in explainable:
         raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
+    _check_database(context, fields)
     command = table.get(name)
     (_, code, data), *rest = fields
     if code != STRING and name != "aggregate":
@@ -39,3 +41,17 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
             raise unknown_field(name, field)
     check_required(name, command.by_name, values)
     return name, Arguments(command.by_name, values, value)
+
+
+def _check_database(context: Context, fields: list[tuple[str, int, bytes]]) -> None:
+    """Refuse a command of another database: needs are held against the privileges on that of the explain."""
+    for field, code, data in fields:
+        if field != "$db":
+            continue
+        if code != STRING:
+            raise CommandError(13111, f"wrong type for field ($db) {type_name((code, data))} != string")
+        if (database := text_of((code, data))) != context.db:
+            raise CommandError(
+                Code.InvalidNamespace,
+                f"Mismatched $db in explain command. Expected {context.db} but got {database}",
+            )

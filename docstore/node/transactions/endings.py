@@ -117,6 +117,11 @@ class TransactionEndings:
         if transaction.state is State.PREPARED:
             self._commit_prepared(transaction, commit_timestamp)
         if transaction.state is State.OPEN:
+            if commit_timestamp is not None:
+                self._sessions.abort(transaction)
+                raise CommandError(
+                    Code.InvalidOptions, "commitTransaction cannot provide commitTimestamp to unprepared transaction."
+                )
             self._sessions.commit(transaction)
         return transaction.optime
 

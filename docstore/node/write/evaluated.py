@@ -14,12 +14,13 @@ from functools import partial
 from typing import TypeVar
 
 from docstore.collection.collection import Collection, Index
-from docstore.collection.index.ahead import LARGE_BYTES, KeysAhead, keys_take_long
+from docstore.collection.index.ahead import KeysAhead, keys_take_long
 from docstore.collection.read.matching import PlannedSearch
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.js.script_thread import Turns, current
 from docstore.js.scripts import RUNNING
+from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.node.write.modification import Modification
 from docstore.query.pausing import OVERTAKEN, allowing
 

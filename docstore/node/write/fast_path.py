@@ -19,7 +19,7 @@ from collections.abc import Awaitable
 from docstore.bson import document_from, elements, get_field, is_storable
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT, values
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES, keys_take_long
+from docstore.collection.index.ahead import keys_take_long
 from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.read.prepared import NOTHING, bound_scan
@@ -30,6 +30,7 @@ from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import CommandError
+from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.at_once import collation_of, plain_projection

@@ -15,13 +15,14 @@ from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, OBJECT_ID
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES, keys_take_long
+from docstore.collection.index.ahead import keys_take_long
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS, Paths
 from docstore.collection.read.prepared import has_expression
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.elements import MatchedElement, matched_element
+from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.key_layout import record_id_bytes
 from docstore.node.node import DataNode
 from docstore.node.write.identity import Match, identity_filter, identity_of

@@ -10,10 +10,10 @@ from docstore.aggregation.expression_context import with_constants
 from docstore.bson import get_field
 from docstore.bson.walk import ARRAY
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of, sort_of

@@ -158,3 +158,14 @@ def test_the_command_that_is_explained_is_shown_and_of_a_view_what_it_comes_down
         assert (await node.run(command))["command"] == shown
 
     loop(story())
+
+
+@pytest.mark.parametrize("inner", [{"find": "c"}, {"aggregate": "c", "pipeline": [], "cursor": {}}, {"count": "c"}])
+@pytest.mark.parametrize(("database", "code"), [("other", 73), ("", 73), (5, 13111), ("test", 0)])
+def test_a_command_of_another_database_is_not_explained(inner: dict[str, Any], database: object, code: int) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": 1})
+        assert (await node.reply({"explain": {**inner, "$db": database}})).get("code", 0) == code
+
+    loop(work())

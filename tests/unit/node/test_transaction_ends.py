@@ -209,3 +209,14 @@ def test_a_coordinator_is_told_of_a_newer_transaction_by_who_is_certainly_primar
         assert "writeConcernError" not in await client.commit(writeConcern=asked["writeConcern"])
 
     loop(work())
+
+
+def test_a_time_of_commit_is_refused_for_what_is_not_prepared() -> None:
+    async def work() -> None:
+        client = Client(await node_with())
+        await client.first(change(1))
+        refused = await client.commit(commitTimestamp=Timestamp(5, 1))
+        assert (refused["code"], refused["codeName"]) == (72, "InvalidOptions")
+        assert (await client.commit())["code"] == 251
+
+    loop(work())

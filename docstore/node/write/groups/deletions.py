@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.write.delete import DeleteStatement
 from docstore.node.write.groups.group import MOST_BYTES, IdentityGroup

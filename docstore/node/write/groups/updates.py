@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.walk import elements, get_field
 from docstore.collection.collection import Collection
-from docstore.collection.index.ahead import LARGE_BYTES
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.prepared import NOTHING, BoundScan, bound_scan
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
+from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.write.identity_updates import IdentityUpdates, Ways, Where, Written
 from docstore.key_layout import long_of, record_id_bytes
