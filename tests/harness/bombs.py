@@ -43,6 +43,7 @@ COLLECTIONS: dict[str, Callable[[], list[Command]]] = {
     "wide": lambda: [{"_id": number, "g": 1, "s": "x" * 1_000_000} for number in range(40)],
     "long": lambda: [{"_id": 1, "s": "a," * 5_000_000}],
     "back": lambda: [{"_id": 1, "s": "a" * 5_000 + "b"}],
+    "members": lambda: [{"_id": 1, "a": list(range(150_000)), "d": {str(number): 1 for number in range(30_000)}}],
 }
 """The documents of each collection."""
 
@@ -137,6 +138,10 @@ def _changed(collection: str, query: Command, change: Any) -> Callable[[], Comma
     return lambda: {"update": collection, "updates": [{"q": query, "u": change}]}
 
 
+def _indexed(key: Command) -> Callable[[], Command]:
+    return lambda: {"createIndexes": "members", "indexes": [{"key": key, "name": "_".join(key)}]}
+
+
 def _names(count: int) -> list[str]:
     return [f"f{number}" for number in range(count)]
 
@@ -219,6 +224,11 @@ BOMBS = (
     _bomb("200,000 roles", lambda: {"rolesInfo": _names(200_000)}, 0),
     _bomb("1,000 stages of $match", lambda: _pipeline("one", *[{"$match": {"a": 1}}] * 1_000)(), 0),
     _bomb("1,000 stages of $group", _pipeline("one", *[{"$group": {"_id": "$_id"}}] * 1_000), 0),
+    _bomb("a sort by 150,000 members", lambda: {"find": "members", "sort": {"a": 1}, "projection": {"_id": 1}}, 0),
+    _bomb("150,000 distinct values", lambda: {"distinct": "members", "key": "a"}, 0),
+    _bomb("$addToSet to 150,000 members", _changed("members", {}, {"$addToSet": {"a": -1}}), 0),
+    _bomb("an index over 150,000 members", _indexed({"a": 1}), 0),
+    _bomb("a wildcard index over 30,000 fields", _indexed({"d.$**": 1}), 0),
     _bomb("20,000 fields of $merge", _pipeline("one", {"$merge": {"into": "x", "on": _names(20_000)}}), 51183),
     _bomb("a path of 5,000 parts", _update(lambda: {"$set": {".".join("b" * 5_000): 1}}), 15),
 )
