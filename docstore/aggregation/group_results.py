@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.spilled_groups import RowsOf, SpilledGroups
-from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, memory_exceeded
+from docstore.aggregation.stage import Environment, memory_exceeded
+from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES
 from docstore.buffers import BUFFERS
 
 STEP_BYTES = 64 * 1024

@@ -14,14 +14,14 @@ from docstore.aggregation.expression_context import with_expressions
 from docstore.aggregation.known_metadata import known_metadata
 from docstore.aggregation.optimiser import optimised
 from docstore.aggregation.split import SplitPipeline, split_stages
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.write import Merge, Out
-from docstore.aggregation.streams import DocumentList, Pushed, chained
+from docstore.aggregation.streams import DocumentList, Pushed, Stream, chained
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.aggregation.unsupported import refused
 from docstore.bson.allowance import spend

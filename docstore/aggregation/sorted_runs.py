@@ -13,7 +13,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
-from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Run, Unread, memory_exceeded
+from docstore.aggregation.stage import Environment, Run, Unread, memory_exceeded
+from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES
 from docstore.buffers import BUFFERS
 from docstore.kernel.scan.pairs import pair_bytes, sorted_pairs
 

@@ -1,21 +1,19 @@
-"""What a stage is: a value that has been parsed, and its run over one stream of documents.
+"""Stages: the protocol by which pipelines run any of them, what they need from outside, how they are declared.
 
-A run is pulled: whoever wants documents asks the last stage, which asks the one before it (`Stream`). Every answer
-keeps to a deadline, so that the driver can stop between any two documents and go on later; an answer may be empty and
-not the last, when time is up or when something has to be awaited first (`Foreign.pending`).
-
-Two kinds of stages: a plain one says what it does to documents that are handed to it (`StageRun`, driven by
-`docstore.aggregation.streams.PlainStage`, which hands them out a few at a time), one that reads from elsewhere too or
-makes much out of little opens a stream of its own. What else there is to know of a stage it says itself.
+A plain stage says what it does to documents that are handed to it (`PlainStage.start`). A stage that reads from
+elsewhere, or makes many documents of one, opens a stream of its own (`Stage.open`). A stage answers all questions about
+itself by overriding the members of `Stage`.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from docstore.aggregation.streams import Pushed, StageRun, Stream
 from docstore.bson.walk import Value
 from docstore.buffers import OperationBuffers
 from docstore.errors import Code, CommandError
@@ -30,24 +28,9 @@ if TYPE_CHECKING:
 MEMORY_LIMIT = 100 * 1024 * 1024
 """Bytes that one blocking stage may hold."""
 
-CLOCK_EVERY = 128
-"""Documents handed out between two looks at the clock."""
-
 WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"
 """Marks of the two halves of a stage (`docstore.aggregation.split`): that on the shards, that over their results."""
-
-
-GIVEN_BYTES = 256 * 1024
-"""Bytes of documents that blocking stages give out at a time: what is not asked for yet stays where it is."""
-
-
-class Stream(Protocol):
-    """Documents on their way."""
-
-    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
-        """Some documents, and whether they were the last. Not called again after the last."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +96,6 @@ class Environment:
     """None: blocking stages must do with memory."""
     rng: Callable[[], float] | None = None
     """Random numbers in [0, 1)."""
-
-
-class StageRun(Protocol):
-    """One plain stage at work on one stream."""
-
-    @property
-    def satisfied(self) -> bool:
-        """Whether further input cannot change the output: a limit has been reached."""
-        ...
-
-    def push(self, documents: list[bytes]) -> list[bytes]:
-        """Take documents in; what comes out at once."""
-        ...
-
-    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        """After the last push: (documents, whether these are the last ones). Called until they are."""
-        ...
 
 
 class Stage:
@@ -209,6 +175,19 @@ class Stage:
         raise NotImplementedError
 
 
+class PlainStage(Stage):
+    """A stage that says what it does to documents that are handed to it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def start(self, environment: Environment) -> StageRun:
+        """The stage at work on one stream."""
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        return Pushed(source, self.start(environment), environment.clock)
+
+
 StageParser = Callable[[Value, QueryContext], list[Stage]]
 """Parses what stands behind a stage's name. Some names stand for several stages."""
 
@@ -263,42 +242,6 @@ class Declaration:
     parse: StageParser | None
     position: Position = ANYWHERE
     parse_nesting: NestingParser | None = None
-
-
-class Streaming:
-    """The run of a stage that turns each batch into another and keeps nothing."""
-
-    __slots__ = ("_work",)
-
-    satisfied = False
-
-    def __init__(self, work: Callable[[list[bytes]], list[bytes]]) -> None:
-        self._work = work
-
-    def push(self, documents: list[bytes]) -> list[bytes]:
-        return self._work(documents)
-
-    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        return [], True
-
-
-def hand_out(
-    documents: Iterator[bytes | None], clock: Callable[[], float], deadline: float
-) -> tuple[list[bytes], bool]:
-    """What an iterator gives until the deadline, or some of it, and whether that was all; None stands for work without
-    a result.
-    """
-    found: list[bytes] = []
-    size = 0
-    for steps, document in enumerate(documents, 1):
-        if document is not None:
-            found.append(document)
-            size += len(document)
-            if size >= GIVEN_BYTES:
-                return found, False
-        if steps % CLOCK_EVERY == 0 and clock() >= deadline:
-            return found, False
-    return found, True
 
 
 def memory_exceeded(name: str, limit: int) -> CommandError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from docstore.aggregation.stage import Environment, Run, Spill, Stage, Stream
+from docstore.aggregation.stage import Environment, Run, Spill, Stage
+from docstore.aggregation.streams import Stream
 
 
 class CountedSpill:

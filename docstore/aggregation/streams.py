@@ -1,18 +1,90 @@
-"""Streams that are made of something else: of a plain stage's run, of documents at hand, of what a driver puts in."""
+"""Streams of documents, the runs of plain stages, and the streams that are made of them.
+
+A stream is pulled: its reader asks for a batch, and the stream asks the one before it. Every answer keeps to a
+deadline, so that the driver can stop between any two documents and go on later. An answer may be empty and not the
+last: time is up, or something has to be awaited first (`Feed.hungry`). This module knows no stages.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
-from docstore.aggregation.stage import Environment, Stage, StageRun, Stream, hand_out
 from docstore.query.pausing import PAUSED, PAUSING
 
+CLOCK_EVERY = 128
+"""Documents handed out between two readings of the clock."""
+
+GIVEN_BYTES = 256 * 1024
+"""Bytes of documents that blocking stages give out at a time: what is not asked for yet stays where it is."""
+
 PUSHED = 128
-"""Documents handed to a plain stage between two looks at the clock."""
+"""Documents handed to a plain stage between two readings of the clock."""
 
 SEGMENT_STAGES = 8
 """Stages that pull each other. Every one of them is a frame of the stack, and pipelines stand within pipelines."""
+
+
+class Stream(Protocol):
+    """A source of documents."""
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        """Return some documents, and whether they were the last. Not called again after the last."""
+        ...
+
+
+class StageRun(Protocol):
+    """The state of one plain stage over one stream."""
+
+    @property
+    def satisfied(self) -> bool:
+        """True once further input cannot change the output, as at a limit."""
+        ...
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        """Take documents in and return the output that is ready."""
+        ...
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        """Return some of the remaining output, and whether it was the last. Called after the last push, until it is."""
+        ...
+
+
+class Streaming:
+    """The run of a stage that turns each batch into another and keeps nothing."""
+
+    __slots__ = ("_work",)
+
+    satisfied = False
+
+    def __init__(self, work: Callable[[list[bytes]], list[bytes]]) -> None:
+        self._work = work
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        return self._work(documents)
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        return [], True
+
+
+def hand_out(
+    documents: Iterator[bytes | None], clock: Callable[[], float], deadline: float
+) -> tuple[list[bytes], bool]:
+    """Return documents of an iterator, of at most about GIVEN_BYTES, until the deadline, and whether these were all.
+
+    None stands for work without a result.
+    """
+    found: list[bytes] = []
+    size = 0
+    for steps, document in enumerate(documents, 1):
+        if document is not None:
+            found.append(document)
+            size += len(document)
+            if size >= GIVEN_BYTES:
+                return found, False
+        if steps % CLOCK_EVERY == 0 and clock() >= deadline:
+            return found, False
+    return found, True
 
 
 class Pushed:
@@ -52,7 +124,7 @@ class Pushed:
             PAUSING.level = level
 
     def _push(self, deadline: float) -> list[bytes]:
-        """What comes of the documents at hand, or of so many as there is time for."""
+        """Return the output of the documents at hand, or of as many as there is time for."""
         run, given, made = self._run, self._given, list[bytes]()
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
@@ -69,8 +141,8 @@ class Pushed:
 
 
 class Expanded:
-    """What each document of a source becomes, given out as it is made: one may become so many that they do not fit in
-    memory together.
+    """The documents that each document of a source expands to, handed out as they are made: those of one may not fit
+    in memory together.
     """
 
     __slots__ = ("_clock", "_expand", "_last", "_made", "_source")
@@ -101,21 +173,8 @@ class Expanded:
                 return found, ended and self._last
 
 
-class PlainStage(Stage):
-    """A stage that says what it does to documents that are handed to it."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def start(self, environment: Environment) -> StageRun:
-        """The stage at work on one stream."""
-
-    def open(self, source: Stream, environment: Environment) -> Stream:
-        return Pushed(source, self.start(environment), environment.clock)
-
-
 class DocumentList:
-    """Documents that are all there."""
+    """A stream over a list."""
 
     __slots__ = ("_documents",)
 
@@ -128,7 +187,7 @@ class DocumentList:
 
 
 class Feed:
-    """What a driver that has to wait for its documents puts in, a batch at a time."""
+    """A stream that a driver fills, a batch at a time, because it has to wait for the documents."""
 
     __slots__ = ("_documents", "_ended")
 
@@ -137,16 +196,16 @@ class Feed:
         self._ended = False
 
     def put(self, documents: list[bytes]) -> None:
-        """More documents."""
+        """Append documents."""
         self._documents += documents
 
     def end(self) -> None:
-        """No more are to come."""
+        """Close the stream: no more documents follow."""
         self._ended = True
 
     @property
     def hungry(self) -> bool:
-        """Whether a reader finds nothing here, and more may come."""
+        """True if the stream is empty and not closed."""
         return not self._documents and not self._ended
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
@@ -209,7 +268,7 @@ def chained(openings: Sequence[Callable[[Stream], Stream]], source: Stream, cloc
 
 
 def drained(stream: Stream, clock: Callable[[], float], until: float) -> list[bytes] | None:
-    """All that a stream gives; None where it has not ended by `until`."""
+    """Return all documents of a stream; None if it has not ended by `until`."""
     documents: list[bytes] = []
     ended = False
     while not ended:

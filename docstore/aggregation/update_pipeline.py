@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from docstore.aggregation.stage import Environment, StageRun
+from docstore.aggregation.stage import Environment, PlainStage
 from docstore.aggregation.stages import project, replace_root
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.streams import StageRun
 from docstore.bson.walk import ARRAY, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext

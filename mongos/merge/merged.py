@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from docstore.aggregation.stage import GIVEN_BYTES, Stream
-from docstore.aggregation.streams import Feed
+from docstore.aggregation.streams import GIVEN_BYTES, Feed, Stream
 from docstore.deferred_free import free_later
 from docstore.net.scheduling.scheduler import STEP_SECONDS, Scheduler
 from mongos.merge.remote import RemoteCursor

@@ -20,9 +20,9 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.split import SplitPipeline
-from docstore.aggregation.stage import Environment, Stream
+from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.sources import ProcessDocuments
-from docstore.aggregation.streams import Feed
+from docstore.aggregation.streams import Feed, Stream
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.buffers import OperationBuffers

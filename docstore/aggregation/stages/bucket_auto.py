@@ -15,11 +15,11 @@ from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import Pair, SortedRuns
-from docstore.aggregation.stage import GIVEN_BYTES, Declaration, Environment, Stage, StageRun
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.stages.bucket import COUNTED, is_groupable
 from docstore.aggregation.stages.group import Field, parse_field, result_of
 from docstore.aggregation.stages.preferred_numbers import Rounding, is_zero, rounding
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.streams import GIVEN_BYTES, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.change_stream.options import ChangeStreamOptions, parse_options
-from docstore.aggregation.stage import Declaration, Environment, Position, Stage, Stream
+from docstore.aggregation.stage import Declaration, Environment, Position, Stage
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.redact import Redact
 from docstore.aggregation.stages.replace_root import ReplaceRoot
+from docstore.aggregation.streams import Stream
 from docstore.bson import document_from, elements
 from docstore.bson.walk import OBJECT, Value
 from docstore.errors import Code, CommandError

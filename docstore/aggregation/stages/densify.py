@@ -14,9 +14,9 @@ from bson.decimal128 import Decimal128
 from docstore.aggregation.expressions.date_arithmetic import add_units
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.stages.set_window_fields import partition_paths, wrong_type
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.streams import StageRun, hand_out
 from docstore.aggregation.window.bounds import unit_of
 from docstore.aggregation.window.sliding import plus
 from docstore.bson.build import array_value, document_from

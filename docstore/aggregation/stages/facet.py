@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.sorted_runs import RUN_BYTES
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage, Stream
-from docstore.aggregation.streams import Feed
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage
+from docstore.aggregation.streams import Feed, Stream
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.buffers import BUFFERS

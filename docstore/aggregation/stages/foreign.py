@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.stage import Environment, Foreign, Stream
+from docstore.aggregation.stage import Environment, Foreign
 from docstore.aggregation.stages.match import Match
+from docstore.aggregation.streams import Stream
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, STRING, Value, elements, get_field, values
 from docstore.errors import Code, CommandError

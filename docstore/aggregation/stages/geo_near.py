@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun, Streaming
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Position, Stage
+from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import append_fields, document_from
 from docstore.bson.walk import ARRAY, DOUBLE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
 from docstore.errors import Code, CommandError

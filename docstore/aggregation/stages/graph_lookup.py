@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.model import Evaluate
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import (
-    Declaration,
-    Environment,
-    Nesting,
-    Place,
-    Stage,
-    Stream,
-)
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_namespace
 from docstore.aggregation.stages.graph_search import Ahead, Known, Search
 from docstore.aggregation.stages.join import BATCH
 from docstore.aggregation.stages.lookup import with_array
+from docstore.aggregation.streams import Stream
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.errors import Code, CommandError

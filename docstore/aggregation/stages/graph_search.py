@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.stage import Environment, Equality, Stream, memory_exceeded
+from docstore.aggregation.stage import Environment, Equality, memory_exceeded
 from docstore.aggregation.stages.foreign import equal_to_any, other_collections
 from docstore.aggregation.stages.join import BATCH, Table
 from docstore.aggregation.stages.unwind import replaced
+from docstore.aggregation.streams import Stream
 from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.errors import CommandError
 from docstore.kernel.group.partners import ASKED_ALONE, Node, reached

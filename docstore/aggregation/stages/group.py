@@ -22,16 +22,8 @@ from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
 from docstore.aggregation.group_results import STEP_BYTES, GroupResults
 from docstore.aggregation.spilled_groups import Row
-from docstore.aggregation.stage import (
-    CLOCK_EVERY,
-    DOING_MERGE,
-    WILL_BE_MERGED,
-    Declaration,
-    Environment,
-    Stage,
-    StageRun,
-)
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED, Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import CLOCK_EVERY, StageRun
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
 from docstore.errors import Code, CommandError

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Environment, Stream
+from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections
-from docstore.aggregation.streams import DocumentList
+from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES, DocumentList, Stream
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, get_field, values
 from docstore.buffers import SMALL_BYTES
 from docstore.kernel.group.partners import KeyedDocuments, plain_keys

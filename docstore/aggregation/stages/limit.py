@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.errors import CommandError

@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import (
-    GIVEN_BYTES,
-    Declaration,
-    Environment,
-    Nesting,
-    Place,
-    Stage,
-    Stream,
-)
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.foreign import (
     check_collection,
     check_namespace,
@@ -35,6 +27,7 @@ from docstore.aggregation.stages.foreign import (
 from docstore.aggregation.stages.join import BatchJoin, Keyed
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.unwind import Unwind, replaced
+from docstore.aggregation.streams import GIVEN_BYTES, Stream
 from docstore.bson.build import document_from, documents_array, with_documents
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError

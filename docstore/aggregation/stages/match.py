@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements, values
 from docstore.errors import CommandError

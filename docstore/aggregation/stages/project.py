@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from docstore.aggregation.expressions.compiled import compile_value
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError

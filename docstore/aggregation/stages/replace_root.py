@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError

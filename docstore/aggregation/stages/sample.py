@@ -14,17 +14,15 @@ from dataclasses import dataclass, replace
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import (
-    CLOCK_EVERY,
     DOING_MERGE,
     WILL_BE_MERGED,
     Declaration,
     Environment,
+    PlainStage,
     Stage,
-    StageRun,
-    hand_out,
     memory_exceeded,
 )
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.streams import CLOCK_EVERY, StageRun, hand_out
 from docstore.bson.build import document_from
 from docstore.bson.walk import DOUBLE, OBJECT, Value, elements, get_field
 from docstore.errors import Code, CommandError

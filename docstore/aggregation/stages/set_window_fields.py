@@ -12,8 +12,8 @@ from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Declaration, Environment, Stage, StageRun
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES, StageRun
 from docstore.aggregation.window.functions import Open, parse_output
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.bson.build import document_from

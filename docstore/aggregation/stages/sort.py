@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
-from docstore.aggregation.stage import CLOCK_EVERY, GIVEN_BYTES, Declaration, Environment, Stage, StageRun
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.stages.limit import leading_limit
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import SOURCE, Declaration, Environment, Stage, StageRun
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import SOURCE, Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.streams import StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_letters, foreign_of, pipeline_of
+from docstore.aggregation.streams import Stream
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value
 from docstore.errors import Code, CommandError

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.looked_at import fields_of_stages
-from docstore.aggregation.stage import Declaration, Environment, Stage, Stream
+from docstore.aggregation.stage import Declaration, Environment, Stage
 from docstore.aggregation.stages.match import parts_of
-from docstore.aggregation.streams import Expanded
+from docstore.aggregation.streams import Expanded, Stream
 from docstore.bson.build import document_from
 from docstore.bson.walk import INT32, INT64, OBJECT, STRING, Value, elements
 from docstore.errors import CommandError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.stage import Declaration, Environment, Stage, Stream
-from docstore.aggregation.streams import Expanded
+from docstore.aggregation.stage import Declaration, Environment, Stage
+from docstore.aggregation.streams import Expanded, Stream
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
 from docstore.errors import CommandError

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun
-from docstore.aggregation.streams import PlainStage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Position, Stage
+from docstore.aggregation.streams import StageRun
 from docstore.bson.allowance import spend
 from docstore.bson.build import array_documents, document_from
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values

@@ -11,7 +11,7 @@ from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.stage import Stream
+from docstore.aggregation.streams import Stream
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats
 from docstore.collection.read.counting import Counting, counts_at_once, counts_entries, plan_count

@@ -11,14 +11,14 @@ from typing import Any
 from bson.int64 import Int64
 
 from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment, Stage, Stream
+from docstore.aggregation.stage import Environment, Stage
 from docstore.aggregation.stage_stats import MeasuredStream
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
-from docstore.aggregation.streams import SEGMENT_STAGES, DocumentList, chained
+from docstore.aggregation.streams import SEGMENT_STAGES, DocumentList, Stream, chained
 from docstore.bson import document_to_python
 from docstore.buffers import OperationBuffers
 from docstore.commands.context import Context

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment, Equality, Stream
+from docstore.aggregation.stage import Environment, Equality
 from docstore.aggregation.stages.foreign import equal_to_any
 from docstore.aggregation.stages.match import Match
-from docstore.aggregation.streams import DocumentList, drained
+from docstore.aggregation.streams import DocumentList, Stream, drained
 from docstore.bson.build import bytes_of, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field, values
 from docstore.buffers import OperationBuffers

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment, Equality, Stream
+from docstore.aggregation.stage import Environment, Equality
 from docstore.aggregation.stages.foreign import in_values
+from docstore.aggregation.streams import Stream
 from docstore.bson import NULL, Value
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import resolve_view

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Stream
-from docstore.aggregation.streams import DocumentList
+from docstore.aggregation.streams import DocumentList, Stream
 from docstore.bson.build import bytes_of
 from docstore.buffers import OperationBuffers
 from docstore.collection.read.counting import open_count

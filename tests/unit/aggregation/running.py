@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment, Stream
+from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import Stream
 from docstore.errors import CommandError
 from tests.unit.query.raw import decoded, raw
 

@@ -11,7 +11,8 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
-from docstore.aggregation.stage import GIVEN_BYTES, Environment
+from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import GIVEN_BYTES
 from docstore.aggregation.window.partition import Partition
 from docstore.errors import CommandError
 from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed, refusal
